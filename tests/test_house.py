@@ -69,7 +69,7 @@ BETWEEN_ROOMS = (
     ("pipelines/run.py", "import ollama"),
     ("daemon/app.py", "from ..store.embedding import embedding"),
     ("daemon/importing/importer.py", "from ...store.text import controls"),
-    ("daemon/offline_repair.py", "def late() -> None:\n    from ..store.engine import database"),
+    ("daemon/cli/repair_commands.py", "def late() -> None:\n    from ...store.engine import database"),
     ("ipc/errors.py", "from ..store.engine import unwritable"),
     ("ipc/store_methods.py", "from ..store.operations import recall"),
     ("ipc/server/server.py", "from ...store.changes import runs"),

@@ -1,4 +1,4 @@
-"""The commands that look after the daemon: status, check, rebuild, pause, resume, channel, stop, version."""
+"""The commands that control the daemon: status, pause, resume, channel, stop, version."""
 
 from __future__ import annotations
 
@@ -9,94 +9,35 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ... import __version__
-from ...ipc.client import Absent, Unreachable
+from ...ipc.client import Unreachable
 from ...ipc.paths import default_socket_path
-from .formatting import BOLD, DIM, RED, YELLOW, Look, clean, count, duration, listing, pairs, sentence, when
-from .repair_commands import check_alone, is_in_use, rebuild_alone
+from .formatting import BOLD, YELLOW, Look, clean, count, duration, listing, pairs, sentence, when
 from .request import ask
 from .terminal import Terminal
-from .watch_commands import progress_in_words
+from .watch_commands import STATUS_TIMEOUT_S, progress_in_words
 
 if TYPE_CHECKING:
-    from ...ipc.answers import ChannelAnswer, CheckAnswer, HelloAnswer, RebuildAnswer, StatusAnswer
+    from ...ipc.answers import ChannelAnswer, HelloAnswer, StatusAnswer
 
 LEVEL_NOUNS = {"L0": "session", "L1": "fact", "L2": "scenario", "L3": "profile"}
 MOST_CHANNELS = 4
-STATUS_TIMEOUT_S = 5.0
 STOP_TIMEOUT_S = 30.0
 
 
-def status_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of status: none."""
-
-
 def status(options: Namespace, terminal: Terminal) -> int:
-    """Print what the daemon is doing."""
+    """Print the daemon's state."""
     answer: StatusAnswer = ask(terminal, "status", timeout_s=STATUS_TIMEOUT_S)
     terminal.report(answer, status_in_words(answer, terminal.look))
     return 0
 
 
-def check_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of check."""
-    parser.add_argument(
-        "--accept", action="store_true", help="accept that files which vanished from the vault are deleted"
-    )
-
-
-def check(options: Namespace, terminal: Terminal) -> int:
-    """Look for problems; without a daemon, in the settings and the databases only."""
-    away = {}
-    try:
-        answer: CheckAnswer = ask(terminal, "check", {"accept": options.accept or None}, timeout_s=None)
-    except Unreachable as error:
-        if options.accept:
-            raise
-        answer = {"problems": [], "settings_problems": _settings_problems()}
-        away = {"daemon": str(error), "not_looked_at": "the data: where it lies is not known"}
-        if not answer["settings_problems"]:
-            answer["problems"], away["not_looked_at"] = check_alone()
-    terminal.report({**answer, **away}, check_in_words(answer, terminal.look))
-    if away:
-        terminal.note(f"no daemon answers; not looked at: {away['not_looked_at']}")
-    wrong = [problem for problem in answer["problems"] if problem["severity"] != "note"]
-    return 1 if wrong or answer["settings_problems"] else 0
-
-
-def rebuild_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of rebuild: none."""
-
-
-def rebuild(options: Namespace, terminal: Terminal) -> int:
-    """Rebuild the index."""
-    from .request import shown_progress
-
-    with shown_progress(terminal, "Rebuilding") as on_progress:
-        try:
-            answer: RebuildAnswer = ask(terminal, "rebuild", {}, on_progress, timeout_s=None)
-        except Absent:
-            if not is_in_use():
-                raise
-            answer = rebuild_alone(on_progress)
-    terminal.report(answer, rebuild_in_words(answer, terminal.look))
-    return 0
-
-
-def pause_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of pause: none."""
-
-
 def pause(options: Namespace, terminal: Terminal) -> int:
-    """Stop learning for now."""
+    """Pause learning."""
     return _done(terminal, ask(terminal, "pause"), "Learning is paused. Recall goes on; `dreamctl resume` ends it.")
 
 
-def resume_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of resume: none."""
-
-
 def resume(options: Namespace, terminal: Terminal) -> int:
-    """Learn again."""
+    """Resume learning."""
     return _done(terminal, ask(terminal, "resume"), "Learning goes on.")
 
 
@@ -116,12 +57,8 @@ def channel(options: Namespace, terminal: Terminal) -> int:
     return _done(terminal, answer, f"Learning in {clean(answer['channel'])} is {options.learning}.")
 
 
-def stop_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of stop: none."""
-
-
 def stop(options: Namespace, terminal: Terminal) -> int:
-    """End the daemon, and wait until it has ended."""
+    """Stop the daemon, and wait for its end."""
     pid = ask(terminal, "hello", timeout_s=STATUS_TIMEOUT_S)["pid"]
     answer = ask(terminal, "stop")
     if not _wait_for_end(pid):
@@ -130,12 +67,8 @@ def stop(options: Namespace, terminal: Terminal) -> int:
     return _done(terminal, answer, "The daemon has stopped.")
 
 
-def version_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of version: none."""
-
-
 def version(options: Namespace, terminal: Terminal) -> int:
-    """Print this version, and the one that answers."""
+    """Print the versions of this program and of the daemon."""
     try:
         daemon: HelloAnswer | None = ask(terminal, "hello", timeout_s=STATUS_TIMEOUT_S)
     except Unreachable:
@@ -149,7 +82,7 @@ def version(options: Namespace, terminal: Terminal) -> int:
 
 
 def status_in_words(answer: StatusAnswer, look: Look) -> list[str]:
-    """Describe the daemon in a few lines."""
+    """Describe the daemon's state in a few lines."""
     up = f", up {duration(answer['uptime_s'])}"
     lines = [look.paint(f"dreamd {answer['version']}", BOLD) + f" is running (pid {answer['pid']}{up}).", ""]
     rows = [
@@ -184,13 +117,13 @@ def memories_in_words(answer: StatusAnswer) -> str:
 
 
 def channels_in_words(answer: StatusAnswer) -> str:
-    """List the channels that hold most, with how many memories and turns."""
-    held = sorted(answer["channels"].items(), key=lambda channel: -channel[1])
-    return listing([f"{name} ({number:,})" for name, number in held], MOST_CHANNELS) if held else ""
+    """List the largest channels, with their number of memories and turns."""
+    largest = sorted(answer["channels"].items(), key=lambda channel: -channel[1])
+    return listing([f"{name} ({number:,})" for name, number in largest], MOST_CHANNELS) if largest else ""
 
 
 def searchable_in_words(answer: StatusAnswer) -> str:
-    """Count what is found by words, and how much of it not yet by meaning."""
+    """Count the searchable chunks, and those not yet found by meaning."""
     if not answer["chunks"]:
         return ""
     if not answer["embedding"]["ready"]:
@@ -201,13 +134,13 @@ def searchable_in_words(answer: StatusAnswer) -> str:
 
 
 def ranking_in_words(answer: StatusAnswer) -> str:
-    """Say to how many questions the ranking was fitted; "" where it is as shipped."""
+    """Return the number of questions to which the ranking was fitted, "" for the shipped ranking."""
     questions = answer["ranking_fitted_to"]
     return f"fitted to {count(questions, 'question')} of yours" if questions else ""
 
 
 def learning_in_words(answer: StatusAnswer) -> str:
-    """Say whether learning is on, and in which channels it is off."""
+    """Return whether learning is on, and the channels in which it is off."""
     if answer["paused"]:
         return "paused; `dreamctl resume` ends it"
     off = answer["channels_off"]
@@ -218,8 +151,8 @@ def dreams_in_words(answer: StatusAnswer, look: Look) -> str:
     """Describe the dream that runs, else the last and the next."""
     if running := answer["dream"]:
         far = f", {running['done']:,} of {running['total']:,}" if running["total"] else ""
-        held = f"; held back: {why}" if (why := running["paused"]) else ""
-        return f"one is running: {running['stage'] or 'starting'}{far}{held}"
+        paused = f"; held back: {why}" if (why := running["paused"]) else ""
+        return f"one is running: {running['stage'] or 'starting'}{far}{paused}"
     last, upcoming = answer["last_dream"], when(answer["next_dream"])
     parts = [f"last {look.ago(last)}" if last else "none yet"]
     if upcoming:
@@ -227,39 +160,9 @@ def dreams_in_words(answer: StatusAnswer, look: Look) -> str:
     return "; ".join(parts)
 
 
-def check_in_words(answer: CheckAnswer, look: Look) -> list[str]:
-    """List every problem, the settings' first."""
-    lines: list[str] = []
-    for problem in answer["settings_problems"]:
-        lines += [look.paint(line, RED) for line in look.wrap(sentence(f"settings: {problem}"))]
-    for found in answer["problems"]:
-        severity = found["severity"]
-        colour = {"error": RED, "warning": YELLOW}.get(severity, DIM)
-        place = f"{found['path']}: " if found["path"] else ""
-        lines += look.wrap(f"{severity}: {place}{sentence(found['problem'])}")
-        lines[-1] = lines[-1] if not look.colour else lines[-1].replace(severity, look.paint(severity, colour), 1)
-    return lines or ["No problems."]
-
-
-def rebuild_in_words(answer: RebuildAnswer, look: Look) -> list[str]:
-    """Count what was read and what had to be embedded anew."""
-    text = (
-        f"The index is rebuilt from {count(answer['files'], 'file')}: {count(answer['nodes'], 'node')}, "
-        f"{count(answer['chunks'], 'chunk')}, {answer['embedded']:,} of them embedded anew, "
-        f"in {duration(answer['seconds'])}."
-    )
-    return look.wrap(text)
-
-
 def _done(terminal: Terminal, answer: Mapping[str, object], words: str) -> int:
     terminal.report(answer, [words])
     return 0
-
-
-def _settings_problems() -> list[str]:
-    from ..host.settings_check import complaints
-
-    return complaints()
 
 
 def _wait_for_end(pid: int) -> bool:
@@ -270,7 +173,7 @@ def _wait_for_end(pid: int) -> bool:
 
 
 def _has_ended(pid: int) -> bool:
-    """Say whether there is no such process, or (Linux) one that ended and that its parent has not waited for yet."""
+    """Return True if there is no such process, or (Linux) one that its parent has not waited for yet."""
     try:
         os.kill(pid, 0)
         with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123  (pathlib costs more than the whole status)

@@ -22,14 +22,14 @@ from ..settings import SettingsError, load
 from .formatting import count
 from .terminal import Terminal
 from .watch_commands import (
+    FollowChoice,
     ProgramSessions,
-    Wish,
     can_be_followed,
     follow,
     follow_arguments,
+    follow_choice,
     is_followed,
     unfollow,
-    wish_of,
 )
 
 
@@ -57,7 +57,7 @@ def _common_arguments(parser: ArgumentParser, names: Sequence[str]) -> None:
 
 
 def connect(options: Namespace, terminal: Terminal) -> int:
-    """Put our hooks and our tools into a program's settings."""
+    """Add our hooks and tools to a program's settings."""
     if options.agent == GENERIC:
         return _print_entry(terminal)
     if options.plugin is not None:
@@ -67,17 +67,17 @@ def connect(options: Namespace, terminal: Terminal) -> int:
         return _check(connections, terminal)
     outcome = _change([(one, one.connecting()) for one in connections], options, terminal, "connected")
     followed = []
-    if outcome.is_so:
+    if outcome.is_done:
         for one in connections:
-            followed += _after(one, terminal, wish_of(options), trust=options.trust)
+            followed += _after(one, terminal, follow_choice(options), trust=options.trust)
     return _report(outcome, terminal, followed)
 
 
 def disconnect(options: Namespace, terminal: Terminal) -> int:
-    """Take our hooks and our tools out again, give back what was there, and follow its sessions no more."""
+    """Remove our hooks and tools, restore the earlier settings, and stop following the program's sessions."""
     connections = _connections(options)
     outcome = _change([(one, one.disconnecting()) for one in connections], options, terminal, "disconnected")
-    if outcome.is_so:
+    if outcome.is_done:
         for one in connections:
             for sessions in _sessions(one):
                 unfollow(sessions, terminal)
@@ -85,7 +85,7 @@ def disconnect(options: Namespace, terminal: Terminal) -> int:
 
 
 def offer(terminal: Terminal) -> None:
-    """Name the programs on this machine that are not connected yet, and connect those that a person says yes to."""
+    """Offer to connect each program on this machine that is not connected yet."""
     for program in found_here(_places()):
         connection = _connection(program, None)
         try:
@@ -101,56 +101,58 @@ def offer(terminal: Terminal) -> None:
             connection.apply(edits)
             terminal.lines([f"{program.title} is connected."])
             try:
-                _after(connection, terminal, Wish(), trust=False)
+                _after(connection, terminal, FollowChoice(), trust=False)
             except ClientError as error:
                 terminal.warn(f"{error} {error.hint}")
 
 
-# ---- what is done
+# ---- steps
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectOutcome:
-    """The outcome of a plan. `is_so`: the program is now as it was asked for, whether or not a file had to change."""
+    """The outcome of a plan. `is_done`: the program is in the requested state, whether or not a file had to change."""
 
     edits: Sequence[FileEdit]
     changed: bool = False
-    is_so: bool = False
+    is_done: bool = False
 
 
 def _change(
     planned: Sequence[tuple[AgentConnection, Sequence[FileEdit]]], options: Namespace, terminal: Terminal, done: str
 ) -> ConnectOutcome:
-    """Show the edits, ask, and carry them out."""
+    """Show the edits, ask, and apply them."""
     edits = [edit for _, some in planned for edit in some]
     title = planned[0][0].program.title
     if not edits:
-        return _said(terminal, f"{title} is {done} already.", ConnectOutcome(edits, is_so=not options.dry_run))
+        return _print_outcome(
+            terminal, f"{title} is {done} already.", ConnectOutcome(edits, is_done=not options.dry_run)
+        )
     if not terminal.as_json:
         terminal.lines(line for edit in edits for line in edit.diff().splitlines())
     if options.dry_run:
-        return _said(terminal, "Nothing was changed.", ConnectOutcome(edits))
+        return _print_outcome(terminal, "Nothing was changed.", ConnectOutcome(edits))
     if not options.yes:
         if not sys.stdin.isatty():
             raise ClientError("Nothing was changed: there is no terminal to ask at.", "Say --yes, or --dry-run.")
         if not _says_yes(f"Change {count(len(edits), 'file')}?"):
-            return _said(terminal, "Nothing was changed.", ConnectOutcome(edits))
+            return _print_outcome(terminal, "Nothing was changed.", ConnectOutcome(edits))
     try:
         for connection, some in planned:
             connection.apply(some)
     except ConnectError as error:
         raise ClientError(str(error), error.hint) from error
-    return _said(terminal, f"{title} is {done}.", ConnectOutcome(edits, changed=True, is_so=True))
+    return _print_outcome(terminal, f"{title} is {done}.", ConnectOutcome(edits, changed=True, is_done=True))
 
 
-def _said(terminal: Terminal, sentence: str, outcome: ConnectOutcome) -> ConnectOutcome:
+def _print_outcome(terminal: Terminal, sentence: str, outcome: ConnectOutcome) -> ConnectOutcome:
     if not terminal.as_json:
         terminal.lines([sentence])
     return outcome
 
 
 def _report(outcome: ConnectOutcome, terminal: Terminal, followed: Sequence[Path]) -> int:
-    """Print what was done as a document, for a program; a person has read it."""
+    """Print the outcome as a document, if that was asked for; a person has read it already."""
     files = [str(edit.path) for edit in outcome.edits]
     answer = {"changed": outcome.changed, "files": files, "followed": [str(folder) for folder in followed]}
     if terminal.as_json:
@@ -158,25 +160,25 @@ def _report(outcome: ConnectOutcome, terminal: Terminal, followed: Sequence[Path
     return 0
 
 
-def _after(connection: AgentConnection, terminal: Terminal, wish: Wish, *, trust: bool) -> list[Path]:
-    """Say what a person still has to know, and what Codex trusts; return the folders of sessions that are followed."""
+def _after(connection: AgentConnection, terminal: Terminal, choice: FollowChoice, *, trust: bool) -> list[Path]:
+    """Print remarks, and Codex's trust; return the folders of sessions that are followed now."""
     for remark in connection.program.remarks:
         terminal.note(remark)
     if connection.program.name == "codex":
-        say_trust(ask_trust(connection, give=trust), terminal)
-    return [one.folder for one in _sessions(connection) if follow(one, wish, terminal, _says_yes)]
+        print_trust(ask_trust(connection, give=trust), terminal)
+    return [one.folder for one in _sessions(connection) if follow(one, choice, terminal, _says_yes)]
 
 
 def _check(connections: Sequence[AgentConnection], terminal: Terminal) -> int:
-    """Report what was found, and whether all of it is well."""
+    """Print the results of the checks; return 1 if one failed."""
     found = []
     for connection in connections:
         name = connection.program.name
         found += list(check_results(connection, own_command(), list(FORMATS[name].moments)))
         if name == "codex":
             trust = ask_trust(connection, give=False)
-            said = f"{trust.trusted} of {trust.hooks} hooks trusted" if trust else "`codex` was not found"
-            found.append(CheckResult("trust", trust is not None and trust.is_whole, said, UNTRUSTED))
+            seen = f"{trust.trusted} of {trust.hooks} hooks trusted" if trust else "`codex` was not found"
+            found.append(CheckResult("trust", trust is not None and trust.is_whole, seen, UNTRUSTED))
         found += [_followed(sessions, terminal) for sessions in _sessions(connection)]
     width = max(len(one.what) for one in found)
     lines = [
@@ -190,16 +192,16 @@ def _check(connections: Sequence[AgentConnection], terminal: Terminal) -> int:
 
 
 def _followed(sessions: ProgramSessions, terminal: Terminal) -> CheckResult:
-    """Say whether sessions are followed; that they are not is a person's choice."""
+    """Return whether sessions are followed, as a passed check either way: it is the person's choice."""
     try:
-        is_so = is_followed(sessions, terminal)
+        followed = is_followed(sessions, terminal)
     except ClientError as error:
         return CheckResult("sessions", False, f"not known whether they are followed: {error}")
-    return CheckResult("sessions", True, f"{'' if is_so else 'not '}followed: {sessions.folder}")
+    return CheckResult("sessions", True, f"{'' if followed else 'not '}followed: {sessions.folder}")
 
 
 def _print_entry(terminal: Terminal) -> int:
-    """Print the entry that most programs take, for one that is not known here."""
+    """Print the entry of our tools in the form of most programs, for an unknown one."""
     entry = {"mcpServers": {"dreamd": own_command().server()}}
     terminal.report(entry, [json.dumps(entry, indent=2)])
     return 0
@@ -216,7 +218,7 @@ def _write_plugin(options: Namespace, terminal: Terminal) -> int:
     return 0
 
 
-# ---- what it is done to
+# ---- the programs
 
 
 def _connections(options: Namespace) -> list[AgentConnection]:
@@ -235,7 +237,7 @@ def _connection(program: Program, folder: Path | None) -> AgentConnection:
 
 
 def _sessions(connection: AgentConnection) -> list[ProgramSessions]:
-    """Return where a program keeps its sessions, none for one that dreamd cannot read."""
+    """Return the folder of a program's sessions, none for a program whose sessions cannot be read."""
     program = connection.program
     if not can_be_followed(program.name):
         return []
@@ -260,17 +262,17 @@ def _says_yes(question: str) -> bool:
 UNTRUSTED = "Codex runs none of them until you trust them: start `codex` and say /hooks, or connect again with --trust"
 
 
-def say_trust(trust: CodexTrust | None, terminal: Terminal) -> None:
-    """Print how many of our hooks Codex runs."""
+def print_trust(trust: CodexTrust | None, terminal: Terminal) -> None:
+    """Print the number of our hooks that Codex runs."""
     if trust is None:
         terminal.warn(f"`codex` was not found, so its trust could not be asked. {UNTRUSTED}")
         return
-    said = f"{trust.trusted} of {trust.hooks} hooks are trusted"
-    terminal.note(said) if trust.is_whole else terminal.warn(f"{said}. {UNTRUSTED}")
+    amount = f"{trust.trusted} of {trust.hooks} hooks are trusted"
+    terminal.note(amount) if trust.is_whole else terminal.warn(f"{amount}. {UNTRUSTED}")
 
 
 def ask_trust(connection: AgentConnection, *, give: bool) -> CodexTrust | None:
-    """Return what Codex trusts, after giving it our hooks with `give`; None where `codex` is not to be found."""
+    """Return Codex's trust in our hooks, with `give` after giving it; None if `codex` is not found."""
     executable = shutil.which("codex")
     if executable is None:
         return None

@@ -94,7 +94,7 @@ def runs_arguments(parser: ArgumentParser) -> None:
 
 
 def runs(options: Namespace, terminal: Terminal) -> int:
-    """Print the runs."""
+    """List the runs."""
     answer: RunsAnswer = ask(
         terminal, "runs", {"limit": options.limit, "kind": options.kind, "all": options.all or None}
     )
@@ -114,7 +114,7 @@ def undo_arguments(parser: ArgumentParser) -> None:
 
 
 def undo(options: Namespace, terminal: Terminal) -> int:
-    """Take back what a run changed."""
+    """Undo the changes of a run."""
     with shown_progress(terminal, "Undoing") as on_progress:
         answer: UndoAnswer = ask(terminal, "undo", {"run_id": options.run}, on_progress, timeout_s=None)
     terminal.report(answer, undo_in_words(answer, terminal.look))
@@ -144,7 +144,7 @@ def digest(options: Namespace, terminal: Terminal) -> int:
 
 
 def _open(page: str, terminal: Terminal) -> None:
-    """Hand a page to the browser; where there is none, say where it lies."""
+    """Open a page in the browser; without one, print its path."""
     import webbrowser
     from pathlib import Path
 
@@ -158,7 +158,7 @@ def _open(page: str, terminal: Terminal) -> None:
 
 
 def page_in_words(text: str, look: Look) -> list[str]:
-    """Render a page for a terminal: links by their names, tables in columns, without marks that only programs read."""
+    """Render a page for a terminal: links by their names, tables in columns, no marks for programs."""
     text = MARK.sub("", LINK.sub(r"\1", text)).replace("\\<", "<")
     lines: list[str] = []
     for is_table, grouped in groupby(text.splitlines(), lambda line: line.startswith("| ")):
@@ -180,7 +180,7 @@ def _table_in_words(block: list[str], look: Look) -> list[str]:
 
 
 def dream_in_words(answer: DreamAnswer, look: Look) -> list[str]:
-    """Describe how a dream ended, and what it changed or would change."""
+    """Describe the end of a dream, and its changes or planned changes."""
     state = answer["state"]
     words = OUTCOMES.get(state, f"The dream {{run}} is {state}.")
     if state == "planned" and not answer.get("plan"):
@@ -228,7 +228,7 @@ def changes_in_words(run: RunAnswer) -> str:
 
 
 def undo_in_words(answer: UndoAnswer, look: Look) -> list[str]:
-    """Count the restored files, and list those that later changes keep as they are."""
+    """Count the restored files, and list the files that later changes keep from being restored."""
     if answer["already"]:
         return [f"Run {answer['run_id']} was undone before; nothing was changed."]
     if not any(answer[what] for what in ("restored", "turns", "conflicts", "ranking")):
@@ -236,8 +236,8 @@ def undo_in_words(answer: UndoAnswer, look: Look) -> list[str]:
     files = [f"{count(answer['restored'], 'file')} as before"] if answer["restored"] else []
     files += [f"{count(answer['turns'], 'turn')} found again"] if answer["turns"] else []
     is_undone = bool(files or answer["ranking"])
-    told = f"Run {answer['run_id']} is undone{': ' if files else ''}{', '.join(files)}."
-    lines = look.wrap(told if is_undone else f"Nothing of run {answer['run_id']} could be undone.")
+    undone = f"Run {answer['run_id']} is undone{': ' if files else ''}{', '.join(files)}."
+    lines = look.wrap(undone if is_undone else f"Nothing of run {answer['run_id']} could be undone.")
     if answer["ranking"]:
         lines.append("Ranking has the weights of before.")
     if answer["forbidden"]:

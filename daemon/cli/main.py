@@ -1,7 +1,7 @@
-"""`dreamctl`: read what was typed, run that one command, say how it ended.
+"""`dreamctl`: parse the command line, run the command, report errors.
 
-Only the standard library is on the way of a command that asks the daemon one question; each group of commands is a
-module that is imported when one of them is called.
+A command that asks the daemon one question imports the standard library alone; each group of commands is a module that
+is imported when one of them is called.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OK, ANSWERED_ERROR, USAGE, UNREACHABLE, NOTHING_FOUND = range(5)
 INTERRUPTED = 130
 BROKEN_PIPE = 141  # what a shell reports of a program that SIGPIPE ended
 
-# command: (its module here, what it does); `NAME_arguments` and `NAME` are its functions there
+# Command: (its module here, its summary). Its functions there are `NAME`, and `NAME_arguments` if it has arguments.
 COMMANDS = {
     "recall": ("query_commands", "find what is remembered about something"),
     "context": ("query_commands", "recall as one text within a token budget, as an agent gets it"),
@@ -46,9 +46,9 @@ COMMANDS = {
     "decay": ("review_commands", "preview which memories would be archived in the next 30 days"),
     "restore": ("review_commands", "bring an archived, replaced or deleted memory back"),
     "status": ("admin_commands", "show what the daemon is doing"),
-    "check": ("admin_commands", "look for problems in the settings and the vault (memory files)"),
+    "check": ("repair_commands", "look for problems in the settings and the vault (memory files)"),
     "salvage": ("repair_commands", "recover a damaged ledger (history database); stop the daemon first"),
-    "rebuild": ("admin_commands", "rebuild the search index from the vault"),
+    "rebuild": ("repair_commands", "rebuild the search index from the vault"),
     "pause": ("admin_commands", "learn nothing until resume"),
     "resume": ("admin_commands", "learn again"),
     "channel": ("admin_commands", "switch learning on or off in a channel (one project's memories)"),
@@ -65,10 +65,10 @@ COMMANDS = {
 
 
 class Parser(ArgumentParser):
-    """argparse with our form of errors."""
+    """argparse, with errors in our form."""
 
     def error(self, message: str) -> NoReturn:
-        """End with the usage exit code."""
+        """Raise UsageError."""
         raise UsageError(message, f"see `{self.prog} --help`")
 
 
@@ -122,9 +122,10 @@ def _run(words: list[str], terminal: Terminal) -> int:
     name = command if hasattr(module, command) else f"{command}_"  # `import` and `list` are taken
     parser = Parser(prog=f"dreamctl {command}", description=_capital(COMMANDS[command][1]), allow_abbrev=False)
     parser.add_argument("--json", action="store_true", help="answer in one JSON document")
-    getattr(module, f"{command}_arguments")(parser)
+    if declare := getattr(module, f"{command}_arguments", None):
+        declare(parser)
     try:
-        # Words may stand on both sides of an option; but the intermixed way obeys options behind a `--`.
+        # Intermixed parsing allows words on both sides of an option, but would parse options behind a `--` too.
         options: Namespace = parser.parse_args(rest) if "--" in rest else parser.parse_intermixed_args(rest)
     except SystemExit:  # --help was printed
         return OK
@@ -133,7 +134,7 @@ def _run(words: list[str], terminal: Terminal) -> int:
 
 
 def _split(words: list[str]) -> tuple[str | None, list[str]]:
-    """Return the command and what belongs to it; `--json` may come first."""
+    """Return the command and its other words; `--json` may come first."""
     for position, word in enumerate(words):
         if word == "--version":
             return "version", words[:position] + words[position + 1 :]
@@ -181,9 +182,9 @@ def _end(terminal: Terminal, exit_code: int, message: str, hint: str = "", code:
 
 
 def _explained(error: Absent) -> Absent:
-    """Return the same error with its cause, where one can be found; looking costs a few processes."""
+    """Return the error with its cause, if one is found; the search starts a few processes."""
     if "could not start" in str(error):
-        return error  # the daemon itself has said why
+        return error  # the daemon's own answer holds the cause
     from ..host.installed_service import installed_service
 
     if cause := _cause_in_settings():

@@ -1,4 +1,4 @@
-"""The command that erases: it shows what it will remove, asks, and says what it cannot reach."""
+"""The command that erases: purge. It shows its plan, asks, and reports traces and places out of reach."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def purge_arguments(parser: ArgumentParser) -> None:
 
 
 def purge(options: Namespace, terminal: Terminal) -> int:
-    """Erase something for good."""
+    """Erase memories for good."""
     named = _named(options)
     if len(named) != 1:
         terminal.fail("say in one way what is to be purged", "`dreamctl purge --help` lists them.")
@@ -73,7 +73,7 @@ def _begin_of_day(text: str) -> str:
 
 
 def _agreed(plan: PurgeAnswer, terminal: Terminal) -> bool:
-    """Show what goes and ask; without a terminal to ask at, refuse."""
+    """Show the plan and ask; refuse without a terminal."""
     if not sys.stdin.isatty():
         terminal.fail("a purge cannot be undone, and nobody is there to be asked", "`--yes` does it all the same.")
         return False
@@ -86,13 +86,13 @@ def _agreed(plan: PurgeAnswer, terminal: Terminal) -> bool:
 
 
 def is_nothing(plan: PurgeAnswer) -> bool:
-    """Return True if there is nothing to remove."""
+    """Return True for a plan that removes nothing."""
     named = plan["turns"] or plan["memories"] or plan["sessions"] or plan["secrets"]
     return not (named or plan["files_removed"] or plan["files_changed"])
 
 
 def amounts_in_words(answer: PurgeAnswer) -> str:
-    """Count what goes: `1 session, 26 turns and 9 memories`."""
+    """Count the erased items: `1 session, 26 turns and 9 memories`."""
     memories = answer["memories"]
     parts = [
         (answer["sessions"], count(answer["sessions"], "session")),
@@ -104,7 +104,7 @@ def amounts_in_words(answer: PurgeAnswer) -> str:
 
 
 def plan_in_words(plan: PurgeAnswer, look: Look) -> list[str]:
-    """Describe what a purge would remove, and what would stay and say the same."""
+    """Describe a plan: the removed items, and remaining ones with much of the same text."""
     if is_nothing(plan):
         return ["There is nothing to purge."]
     done = (("removed", plan["files_removed"]), ("changed", plan["files_changed"]))
@@ -122,7 +122,7 @@ def plan_in_words(plan: PurgeAnswer, look: Look) -> list[str]:
 
 
 def outcome_in_words(answer: PurgeAnswer, look: Look, *, questions: bool) -> list[str]:
-    """Describe what was removed, where traces were found, and what was not looked at."""
+    """Describe a purge: the removed items, traces that were found, and places that were not searched."""
     if questions:
         return [f"{count(answer['questions'], 'past question')} deleted for good; this cannot be undone."]
     if answer["run_id"] is None:

@@ -61,7 +61,7 @@ def recall_arguments(parser: ArgumentParser) -> None:
 
 
 def recall(options: Namespace, terminal: Terminal) -> int:
-    """Find memories."""
+    """Print the memories that answer a question."""
     params = {
         "query": " ".join(options.text),
         "limit": options.limit,
@@ -104,7 +104,7 @@ def context_arguments(parser: ArgumentParser) -> None:
 
 
 def context(options: Namespace, terminal: Terminal) -> int:
-    """Find one text for an agent."""
+    """Print the text that an agent would get."""
     params = {
         "query": " ".join(options.text),
         "budget_tokens": options.budget,
@@ -136,7 +136,7 @@ def show_arguments(parser: ArgumentParser) -> None:
 
 
 def show(options: Namespace, terminal: Terminal) -> int:
-    """Print one memory, every page of it."""
+    """Print one memory in full."""
     answer: ShowAnswer = ask(terminal, "show", {"node_id": options.node})
     texts = [answer["text"]]
     while answer["next"] is not None:
@@ -159,7 +159,7 @@ def list_arguments(parser: ArgumentParser) -> None:
 
 
 def list_(options: Namespace, terminal: Terminal) -> int:
-    """Print the newest memories."""
+    """List the newest memories."""
     params = {name: getattr(options, name) for name in ("channel", "level", "kind", "limit", "offset")}
     params |= {"always": options.always or None, "filter": chosen_filter(options)}
     if options.channel is None:
@@ -180,7 +180,7 @@ def list_(options: Namespace, terminal: Terminal) -> int:
 
 
 def note_channels(channel: str, asked: str | None, terminal: Terminal) -> None:
-    """Name the channels that were searched, unless they were chosen."""
+    """Print the searched channels, unless they were chosen."""
     if asked is None:
         terminal.note(f"looked in {channel} and _global; --channel '*' looks everywhere")
 
@@ -195,7 +195,7 @@ def elsewhere_in_words(elsewhere: Iterable[ElsewhereAnswer], look: Look) -> list
 
 
 def hits_in_words(hits: Iterable[HitAnswer], look: Look) -> list[str]:
-    """Describe each hit: a line with kind, age and channel, its text, its sources."""
+    """Describe each hit: kind, age and channel in a line, then its text and sources."""
     lines: list[str] = []
     for hit in hits:
         about = [look.ago(hit["created_at"]), hit["channel"], f"{hit['score']:.2f}"]
@@ -215,7 +215,7 @@ def hits_in_words(hits: Iterable[HitAnswer], look: Look) -> list[str]:
 
 
 def _doubts(hit: HitAnswer) -> Iterator[str]:
-    """Yield what a person must know before they rely on a hit."""
+    """Yield the reasons to doubt a hit."""
     if hit["superseded_by"]:
         yield f"replaced by: {clean(listing(hit['superseded_by'], MOST_SOURCES))}"
     if later := [one for one in hit["newer"] if one not in hit["superseded_by"]]:
@@ -227,7 +227,7 @@ def _doubts(hit: HitAnswer) -> Iterator[str]:
 
 
 def sources_in_words(evidence: Iterable[EvidenceAnswer]) -> str:
-    """List turns by id, with the id that they had where they came from."""
+    """List turns by their ids, each with its original id."""
     names = [
         f"{turn['node_id']} ({turn['external_id']})" if _is_short(turn["external_id"]) else turn["node_id"]
         for turn in evidence
@@ -236,7 +236,7 @@ def sources_in_words(evidence: Iterable[EvidenceAnswer]) -> str:
 
 
 def shown_in_words(shown: ShowAnswer, look: Look) -> list[str]:
-    """Describe a memory in full: its kind, its text, its sources and what cites it."""
+    """Describe a memory in full: its kind, text, sources, and the memories that cite it."""
     about = [shown["kind"], look.ago(shown["created_at"]), shown["channel"], *(f"#{tag}" for tag in shown["tags"])]
     if shown["curated"]:
         about.append(f"in every envelope, priority {shown['curated']}")
@@ -278,7 +278,7 @@ def memories_in_words(memories: Iterable[ListedAnswer], look: Look) -> list[str]
 
 
 def trace_in_words(trace: TraceAnswer, look: Look) -> list[str]:
-    """Describe how the answer came about: each step's time, and each candidate's place in each arm of the search."""
+    """Describe a trace: each step's time, and each candidate's place in each arm of the search."""
     timings = [f"{step} {ms:.1f} ms" for step, ms in trace["timings_ms"].items()]
     candidates = trace["candidates"]
     arms = list(dict.fromkeys(arm for candidate in candidates for arm in candidate["ranks"]))
@@ -308,7 +308,7 @@ def arm_in_words(candidate: CandidateAnswer, arm: str) -> str:
 
 
 def why_not_in_words(why_not: WhyNotAnswer, look: Look) -> list[str]:
-    """Say where one memory was dropped."""
+    """Describe the step at which a memory was dropped."""
     place = f"came in place {why_not['place']}" if why_not["place"] else "was not found"
     return look.wrap(f"{why_not['node_id']} {place}: {why_not['reason']}.")
 
@@ -331,7 +331,7 @@ def anchor_arguments(parser: ArgumentParser) -> None:
 
 
 def anchor(options: Namespace, terminal: Terminal) -> int:
-    """Show the anchor of a session, or the newest of a channel."""
+    """Print the anchor of a session, or the newest of a channel."""
     answer: FoundAnchorAnswer = ask(terminal, "anchor_get", {"session": options.session, "channel": options.channel})
     found = answer["anchor"]
     terminal.report(answer, anchor_in_words(found, terminal.look) if found else ["No agent left an anchor here."])
@@ -339,7 +339,7 @@ def anchor(options: Namespace, terminal: Terminal) -> int:
 
 
 def anchor_in_words(anchor: AnchorAnswer, look: Look) -> list[str]:
-    """Describe an anchor: whose it is and of when, and what it says."""
+    """Describe an anchor: its session, age and content."""
     ended = " (ended)" if anchor["ended_at"] else ""
     head = f"Session {clean(anchor['session_id'])}{ended} in {clean(anchor['channel'])}, {look.ago(anchor['set_at'])}:"
     rows = [("task", anchor["task"]), ("plan", anchor["plan"])]
@@ -357,7 +357,7 @@ def goals_arguments(parser: ArgumentParser) -> None:
 
 
 def goals(options: Namespace, terminal: Terminal) -> int:
-    """Show the open threads of a channel, or close one."""
+    """Print the open threads of a channel, or close one."""
     if closing := options.complete or options.abandon:
         state = "completed" if options.complete else "abandoned"
         closed: GoalAnswer = ask(terminal, "goal_set", {"goal_id": closing, "state": state, "channel": options.channel})
@@ -370,7 +370,7 @@ def goals(options: Namespace, terminal: Terminal) -> int:
 
 
 def goals_in_words(answer: GoalsAnswer, look: Look) -> list[str]:
-    """List the goals of a session, and the threads that earlier ones left open."""
+    """List the goals of a session, and the open threads of earlier ones."""
     lines = _listed("Goals of the session:", answer["goals"], look)
     lines += _listed(f"Open threads in {clean(answer['channel'])}:", answer["threads"], look)
     return lines or [f"There are no open threads in {clean(answer['channel'])}."]

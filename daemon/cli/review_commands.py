@@ -1,4 +1,4 @@
-"""The commands about what fades and what a person must decide: decay, restore, review."""
+"""The commands about fading memories and open decisions: decay, restore, review."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 40
 MARKS_SHOWN = 20
-"""Marks that follow what waits, where they are not asked for."""
+"""Marks shown after the open decisions, if they were not asked for."""
 
 SIDES = {None: ("older", "newer"), "replaced": ("replaced", "by"), "likely": ("likely changed", "by")}
-"""The names of the two sides of a decision, or of a mark."""
+"""The names of the two sides of a decision or of a mark."""
 
 KEPT = {
     "newer": "The newer one holds.",
@@ -55,7 +55,7 @@ def decay_arguments(parser: ArgumentParser) -> None:
 
 
 def decay(options: Namespace, terminal: Terminal) -> int:
-    """Print what would be archived."""
+    """Print the memories that would be archived."""
     answer: DecayAnswer = ask(terminal, "decay_preview", {"days": options.days}, timeout_s=None)
     terminal.report(answer, fading_in_words(answer, terminal.look))
     return 0
@@ -69,10 +69,10 @@ def restore_arguments(parser: ArgumentParser) -> None:
 def restore(options: Namespace, terminal: Terminal) -> int:
     """Bring an archived or replaced memory back."""
     answer: RestoreAnswer = ask(terminal, "restore", {"node_id": options.node})
-    told = [f"{clean(options.node)} is back. `dreamctl undo {answer['run_id']}` takes that back."]
+    lines = [f"{clean(options.node)} is back. `dreamctl undo {answer['run_id']}` takes that back."]
     if other := answer["beside"]:
-        told += [f"{other}, which had taken its place, holds as well.", f"`dreamctl forget {other}` removes that one."]
-    terminal.report(answer, told)
+        lines += [f"{other}, which had taken its place, holds as well.", f"`dreamctl forget {other}` removes that one."]
+    terminal.report(answer, lines)
     return 0
 
 
@@ -91,7 +91,7 @@ def review_arguments(parser: ArgumentParser) -> None:
 
 
 def review(options: Namespace, terminal: Terminal) -> int:
-    """Show what waits and what is marked, settle one, or walk through what waits."""
+    """List open decisions and marks, settle one, or ask about each decision."""
     if options.keep or options.edit or options.accept or options.reject:
         return _settle(options, terminal)
     answer: ReviewAnswer = ask(terminal, "review_list")
@@ -139,7 +139,7 @@ def _decide(terminal: Terminal, name: str, keep: str, by: str | None, text: str 
 
 
 def _walk(answer: ReviewAnswer, by: str | None, terminal: Terminal) -> int:
-    """Ask about one after the other; what is skipped waits on."""
+    """Ask about one decision after the other; a skipped one stays open."""
     look = terminal.look
     asked: list[tuple[str, list[str], str]] = [
         *((one["node_id"], claim_in_words(one, look), "") for one in answer["waiting"]),
@@ -171,16 +171,16 @@ def _walk(answer: ReviewAnswer, by: str | None, terminal: Terminal) -> int:
 def _choice(terminal: Terminal, prompt: str, keys: Mapping[str, str]) -> str:
     while True:
         try:
-            said = input(terminal.look.paint(prompt, BOLD)).strip().lower()
+            typed = input(terminal.look.paint(prompt, BOLD)).strip().lower()
         except EOFError:
             return "quit"
-        if (choice := keys.get(said[:1])) and (not said or choice.startswith(said)):
+        if (choice := keys.get(typed[:1])) and (not typed or choice.startswith(typed)):
             return choice
-        terminal.note(f"{clean(said)!r} is not one of these")
+        terminal.note(f"{clean(typed)!r} is not one of these")
 
 
 def _edited(text: str, terminal: Terminal) -> str | None:
-    """Return a text as a person's editor leaves it; None when it is unchanged, or no editor can be had."""
+    """Return a text as edited in the person's editor; None if it is unchanged, or the editor failed."""
     import shlex
     import subprocess
     import tempfile
@@ -200,7 +200,7 @@ def _edited(text: str, terminal: Terminal) -> str | None:
 
 
 def fading_in_words(answer: DecayAnswer, look: Look) -> list[str]:
-    """List what would fade, the soonest first."""
+    """List the memories that would fade, the soonest first."""
     fading, days = answer["fading"], answer["days"]
     if not fading:
         return look.wrap(f"Nothing would fade within {count(days, 'day')}.")
@@ -232,7 +232,7 @@ def _in_days(instant: str | None, look: Look) -> str:
 
 
 def decisions_in_words(answer: ReviewAnswer, look: Look, most_marks: int = MARKS_SHOWN) -> list[str]:
-    """Describe each decision that waits, one after the other, then the marks; first what agents wrote down."""
+    """Describe the open decisions, claims of agents first, then the marks."""
     lines: list[str] = [] if answer["decisions"] or answer["waiting"] else ["No decision waits."]
     for one in answer["waiting"]:
         lines += [look.paint(one["node_id"], BOLD), *claim_in_words(one, look), ""]
@@ -248,7 +248,7 @@ def decisions_in_words(answer: ReviewAnswer, look: Look, most_marks: int = MARKS
 
 
 def marks_in_words(answer: ReviewAnswer, look: Look, most: int = MARKS_SHOWN) -> list[str]:
-    """Describe the pairs that dreams or `remember` marked, and how one is taken back."""
+    """Describe the pairs marked by dreams or `remember`, and how a mark is undone."""
     shown = answer["marks"][:most]
     if not shown:
         return []
@@ -264,7 +264,7 @@ def marks_in_words(answer: ReviewAnswer, look: Look, most: int = MARKS_SHOWN) ->
 
 
 def claim_in_words(claim: WaitingAnswer, look: Look) -> list[str]:
-    """Describe what an agent wrote down: what it is to be, where, and why it waits."""
+    """Describe an agent's claim: its kind and place, and why it waits."""
     wanted = claim["kind"] + (", in every envelope" if claim["always"] else "")
     since = look.ago(claim["at"]) if claim["at"] else "undated"
     about = " · ".join(clean(part) for part in (since, claim["channel"], claim["agent"]) if part)
@@ -274,7 +274,7 @@ def claim_in_words(claim: WaitingAnswer, look: Look) -> list[str]:
 
 
 def decision_in_words(decision: DecisionAnswer, look: Look) -> list[str]:
-    """Describe both sides with their dates and sources."""
+    """Describe both sides of a decision with their dates and sources."""
     lines = []
     for name, side in zip(SIDES[decision["mark"]], (decision["older"], decision["newer"]), strict=True):
         since = look.ago(side["since"]) if side["since"] else "undated"
@@ -282,13 +282,13 @@ def decision_in_words(decision: DecisionAnswer, look: Look) -> list[str]:
         lines += [f"  {look.paint(name.upper(), BOLD, YELLOW)}  {look.paint(about, DIM)}"]
         lines += look.wrap(side["text"], "    ", 8)
         for turn in side["evidence"]:
-            said = f"{turn['role']} {look.ago(turn['at'])}: {turn['text']}"
-            lines.append(look.paint("      " + clip(f"“{said}”", look.width - 6), DIM))
+            quote = f"{turn['role']} {look.ago(turn['at'])}: {turn['text']}"
+            lines.append(look.paint("      " + clip(f"“{quote}”", look.width - 6), DIM))
     return lines
 
 
 def leaks_in_words(leaks: list[LeakAnswer], look: Look) -> list[str]:
-    """List the files of a person's own that seem to hold a secret; they are reported, never changed."""
+    """List the person's own files that may hold a secret; they are reported, never changed."""
     if not leaks:
         return []
     lines = ["", look.paint(f"{count(len(leaks), 'file')} of yours may hold a secret:", YELLOW)]
@@ -297,7 +297,7 @@ def leaks_in_words(leaks: list[LeakAnswer], look: Look) -> list[str]:
 
 
 def decided_in_words(answer: DecidedAnswer) -> list[str]:
-    """Say what holds now, and how to undo it."""
+    """Describe a decision, and how to undo it."""
     return [f"{KEPT[answer['choice']]} `dreamctl undo {answer['run_id']}` takes that back."]
 
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...ipc.client import ClientError
+from ..host import installed_service as service_host
 from ..host.installed_service import Installed, InstallError
-from ..host.installed_service import install as install_service
-from ..host.installed_service import uninstall as uninstall_service
 from .arguments import whole
 from .connect_commands import offer
 from .formatting import clean, count, sentence
@@ -23,25 +22,19 @@ from .terminal import Terminal
 if TYPE_CHECKING:
     from ..host.installed_service import Service
 
-
-def install_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of install: none."""
+POLL_S = 0.25
 
 
 def install(options: Namespace, terminal: Terminal) -> int:
-    """Have the service manager start the daemon, and offer to connect the agent programs that are here."""
-    code = _report(terminal, install_service, "Wrote")
+    """Install the service, and offer to connect the agent programs on this machine."""
+    code = _report(terminal, service_host.install, "Wrote")
     offer(terminal)
     return code
 
 
-def uninstall_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of uninstall: none; there is no option that removes the vault."""
-
-
 def uninstall(options: Namespace, terminal: Terminal) -> int:
-    """Have the service manager forget the daemon; the vault stays."""
-    return _report(terminal, uninstall_service, "Removed")
+    """Remove the service; the vault stays."""
+    return _report(terminal, service_host.uninstall, "Removed")
 
 
 def _report(terminal: Terminal, act: Callable[[], Installed], did: str) -> int:
@@ -58,9 +51,6 @@ def _report(terminal: Terminal, act: Callable[[], Installed], did: str) -> int:
     return 0
 
 
-POLL_S = 0.25
-
-
 def log_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of log."""
     parser.add_argument(
@@ -70,10 +60,8 @@ def log_arguments(parser: ArgumentParser) -> None:
 
 
 def log(options: Namespace, terminal: Terminal) -> int:
-    """Print the end of the log, wherever it is."""
-    from ..host.installed_service import installed_service
-
-    service = installed_service()
+    """Print the end of the log."""
+    service = service_host.installed_service()
     source, lines = _source(service, options.lines, options.follow)
     if terminal.as_json and not options.follow:
         terminal.document({"source": source, "lines": [clean(line) for line in lines]})
@@ -88,13 +76,11 @@ def log(options: Namespace, terminal: Terminal) -> int:
 
 
 def _source(service: Service | None, lines: int, follow: bool) -> tuple[str, Iterator[str]]:
-    """Find the log: the file that the settings name, the service's own, the journal. Raises ClientError for none."""
-    from ..host.installed_service import journal_command
-
+    """Return the log's name and its lines: the settings' file, the service's, or the journal. Raises ClientError."""
     for file in (_named_in_settings(), service.log_file if service else None):
         if file is not None and file.exists():
             return str(file), _of_file(file, lines, follow)
-    if service is not None and (command := journal_command(lines, follow)):
+    if service is not None and (command := service_host.journal_command(lines, follow)):
         return "the journal", _of_command(command)
     raise ClientError(
         "dreamd keeps no log here: it writes to the terminal that it was started in",
@@ -113,7 +99,7 @@ def _named_in_settings() -> Path | None:
 
 
 def _of_file(path: Path, lines: int, follow: bool) -> Iterator[str]:
-    """Yield the last lines of a file, then those that come; a file that was rotated away is left for the new one."""
+    """Yield the last lines of a file, then, with `follow`, new ones, also of the file that replaces it by rotation."""
     file = path.open(encoding="utf-8", errors="replace")
     with file:
         yield from [line.rstrip("\n") for line in deque(file, lines)]

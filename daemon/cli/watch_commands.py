@@ -1,4 +1,4 @@
-"""The commands that follow agents' sessions: watch, unwatch; and the same choice when a program is connected."""
+"""The commands that follow agents' sessions: watch, unwatch; and the same choice while connecting a program."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def watch_arguments(parser: ArgumentParser) -> None:
 
 
 def watch(options: Namespace, terminal: Terminal) -> int:
-    """Follow an agent's sessions, or list which are."""
+    """Follow an agent's sessions, or list the followed ones."""
     if options.what is None:
         status: StatusAnswer = ask(terminal, "status", timeout_s=STATUS_TIMEOUT_S)
         terminal.report(status["transcripts"], transcripts_in_words(status["transcripts"], terminal.look))
@@ -57,7 +57,7 @@ def unwatch_arguments(parser: ArgumentParser) -> None:
 
 
 def unwatch(options: Namespace, terminal: Terminal) -> int:
-    """Follow an agent's sessions no more."""
+    """Stop following an agent's sessions."""
     answer: PlaceAnswer = ask(terminal, "unwatch", _named(options.what, None))
     terminal.report(answer, [f"{clean(answer['name'])} is not watched any more. What was learned stays."])
     return 0
@@ -72,7 +72,7 @@ def _named(what: str, folder: str | None) -> dict[str, Any]:
 
 
 def takes_all(found: WatchAnswer, terminal: Terminal) -> bool:
-    """Ask whether what is there is wanted; yes where nobody can be asked."""
+    """Ask whether to import the existing sessions; return True where no one can be asked."""
     if not found["turns"] or terminal.as_json or not sys.stdin.isatty():
         return True
     print(*terminal.look.wrap(found_in_words(found)), sep="\n", file=sys.stderr)
@@ -81,7 +81,7 @@ def takes_all(found: WatchAnswer, terminal: Terminal) -> bool:
 
 
 def found_in_words(found: WatchAnswer) -> str:
-    """Say how much is there already."""
+    """Describe the amount of existing sessions."""
     if not found["files"]:
         return f"There are no sessions in {clean(found['path'])} yet."
     return (
@@ -91,7 +91,7 @@ def found_in_words(found: WatchAnswer) -> str:
 
 
 def watched_in_words(answer: WatchAnswer, look: Look) -> list[str]:
-    """Say what is watched from now on, and what becomes of what was there."""
+    """Describe a followed place, and whether its existing sessions are imported."""
     lines = look.wrap(f"Watching {clean(answer['name'])}: what is said there is remembered as it is said.")
     if answer["since"]:
         return lines + look.wrap("What was said before is left out.")
@@ -103,7 +103,7 @@ def watched_in_words(answer: WatchAnswer, look: Look) -> list[str]:
 
 
 def transcripts_in_words(answer: TranscriptsAnswer, look: Look) -> list[str]:
-    """List the places that are watched."""
+    """List the followed places."""
     if not answer["places"]:
         return look.wrap("No sessions are watched. `dreamctl watch claude-code` follows what Claude Code writes.")
     lines = []
@@ -115,7 +115,7 @@ def transcripts_in_words(answer: TranscriptsAnswer, look: Look) -> list[str]:
 
 
 def progress_in_words(answer: TranscriptsAnswer) -> str:
-    """Say in a line what is watched, which sessions go on, and how far the older ones are."""
+    """Describe the followed places, active sessions, and the backlog in a line."""
     if not answer["places"]:
         return ""
     return "; ".join([listing([place["name"] for place in answer["places"]]), *_progress(answer)])
@@ -136,10 +136,10 @@ def _minutes(minutes: float) -> str:
 
 
 # NamedTuples, since `dataclasses` would be a third of a thin command's imports.
-class Wish(NamedTuple):
-    """A person's word on following: `watch` None is to be asked for, `from_now` leaves out what is there already.
+class FollowChoice(NamedTuple):
+    """The person's choice about following a program's sessions.
 
-    `takes_past` False asks before it is taken in.
+    `watch` None: ask. `from_now` leaves out existing sessions; `takes_past` imports them without asking.
     """
 
     watch: bool | None = None
@@ -148,7 +148,7 @@ class Wish(NamedTuple):
 
 
 class ProgramSessions(NamedTuple):
-    """A program's sessions: its name, and the folder in which it keeps them."""
+    """A program, and the folder of its sessions."""
 
     agent: str
     title: str
@@ -156,12 +156,12 @@ class ProgramSessions(NamedTuple):
 
     @property
     def params(self) -> dict[str, str]:
-        """Return how the daemon is told of them: it may have another home than its person's shell."""
+        """Return the parameters of a request; the folder is among them, since the daemon may have another home."""
         return {"agent": self.agent, "path": str(self.folder)}
 
 
 def follow_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of a wish."""
+    """Declare the options about following sessions."""
     parser.add_argument(
         "--watch",
         action=BooleanOptionalAction,
@@ -170,22 +170,25 @@ def follow_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--from-now", action="store_true", help="with --watch: leave out the sessions that are there")
 
 
-def wish_of(options: Namespace) -> Wish:
-    """Return what was said on the command line."""
-    return Wish(options.watch, options.from_now, options.yes)
+def follow_choice(options: Namespace) -> FollowChoice:
+    """Return the choice on the command line."""
+    return FollowChoice(options.watch, options.from_now, options.yes)
 
 
 def can_be_followed(agent: str) -> bool:
-    """Say whether dreamd reads what this program writes."""
+    """Return True if dreamd can read this program's sessions."""
     return agent in FOLLOWED
 
 
-def follow(sessions: ProgramSessions, wish: Wish, terminal: Terminal, says_yes: Callable[[str], bool]) -> bool:
-    """Have sessions followed if that is wished; return whether they are. Raises ClientError where --watch fails.
+def follow(
+    sessions: ProgramSessions, choice: FollowChoice, terminal: Terminal, says_yes: Callable[[str], bool]
+) -> bool:
+    """Follow sessions if the person wants it; return whether they are followed.
 
-    Nothing is followed without its person's word: where nobody can be asked, the command that does it is named.
+    Without the person's consent none are followed: where no one can be asked, the command that does it is named. Raises
+    ClientError if --watch was given and fails.
     """
-    if wish.watch is False:
+    if choice.watch is False:
         return False
     command = f"`dreamctl watch {sessions.agent}`"
     try:
@@ -193,16 +196,16 @@ def follow(sessions: ProgramSessions, wish: Wish, terminal: Terminal, says_yes: 
             return True
         found: WatchAnswer = ask(terminal, "watch", {**sessions.params, "dry_run": True}, timeout_s=None)
     except Unreachable as error:
-        if wish.watch:
+        if choice.watch:
             raise ClientError(
                 f"{sessions.title} is connected, but its sessions are not followed: {error}.",
                 f"Start dreamd, then say {command}.",
             ) from error
         terminal.note(f"dreamd does not run yet. Once it does, {command} also takes in older sessions")
         return False
-    if wish.watch is None and not _asks(sessions, found, terminal, says_yes):
+    if choice.watch is None and not _asks(sessions, found, terminal, says_yes):
         return False
-    from_now = wish.from_now or not (wish.takes_past or takes_all(found, terminal))
+    from_now = choice.from_now or not (choice.takes_past or takes_all(found, terminal))
     params = {**sessions.params, "backlog": "none" if from_now else "all"}
     answer: WatchAnswer = ask(terminal, "watch", params, timeout_s=None)
     if not terminal.as_json:
@@ -211,13 +214,13 @@ def follow(sessions: ProgramSessions, wish: Wish, terminal: Terminal, says_yes: 
 
 
 def is_followed(sessions: ProgramSessions, terminal: Terminal) -> bool:
-    """Ask the daemon whether sessions are followed."""
+    """Return True if the daemon follows these sessions."""
     status: StatusAnswer = ask(terminal, "status", timeout_s=STATUS_TIMEOUT_S)
     return any(place["path"] == str(sessions.folder) for place in status["transcripts"]["places"])
 
 
 def _asks(sessions: ProgramSessions, found: WatchAnswer, terminal: Terminal, says_yes: Callable[[str], bool]) -> bool:
-    """Ask whether sessions are to be followed; where nobody can be asked, say how it is said."""
+    """Ask whether to follow sessions; where no one can be asked, name the command."""
     if terminal.as_json or not sys.stdin.isatty():
         there = f" (of before: about {count(found['turns'], 'turn')})" if found["turns"] else ""
         terminal.note(
@@ -234,7 +237,7 @@ def _asks(sessions: ProgramSessions, found: WatchAnswer, terminal: Terminal, say
 
 
 def unfollow(sessions: ProgramSessions, terminal: Terminal) -> None:
-    """Have sessions followed no more, and say so; what was learned stays."""
+    """Stop following sessions; their memories stay."""
     command = f"`dreamctl unwatch {sessions.agent}`"
     try:
         ask(terminal, "unwatch", {"path": str(sessions.folder)})

@@ -1,4 +1,4 @@
-"""The commands that keep, tie together and take back: remember, forget, feedback, link, tag, import."""
+"""The commands that change memories: remember, forget, feedback, link, tag, import."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ AGENTS_SHELLS = {
     "OPENCODE": "opencode",
     "CURSOR_AGENT": "cursor",
 }
-"""The variables that agents set for the commands that they run; who types in a terminal of their own has none."""
+"""Variables that agents set for the commands that they run; a person's own terminal has none of them."""
 
 WAITS = (
     "It was written down by an agent, and may be from the web or a tool: it waits for `dreamctl review`, and is quoted "
     "until then as the agent's word."
 )
-# sysexits.h: of what was named, something is not there or may not be read; or holds nothing that can be imported
+# sysexits.h: a named path is missing or may not be read; or has no content to import
 NO_INPUT, BAD_DATA = 66, 65
 
 
@@ -70,7 +70,7 @@ def remember_arguments(parser: ArgumentParser) -> None:
 
 
 def remember(options: Namespace, terminal: Terminal) -> int:
-    """Keep one memory."""
+    """Remember one memory."""
     from .main import UsageError
 
     text = _standard_input() if options.text == ["-"] else " ".join(options.text)
@@ -83,14 +83,14 @@ def remember(options: Namespace, terminal: Terminal) -> int:
     answer: RememberAnswer = ask(terminal, "remember", params)
     terminal.report(answer, remembered_in_words(answer, terminal.look))
     if answer["novelty"] == "new" and not terminal.as_json:
-        with suppress(ClientError):  # it is kept, whatever is known of the others
+        with suppress(ClientError):  # the memory is kept, even if the others cannot be shown
             if changes := _changes_in_words(answer["node_id"], terminal):
                 terminal.lines(changes)
     return 0
 
 
 def _changes_in_words(node_id: str, terminal: Terminal) -> list[str]:
-    """Say what a new memory replaces and disputes, as far as that is found within a moment."""
+    """Describe the memories that a new one replaces and disputes, as far as they are found at once."""
     new: ShowAnswer = ask(terminal, "show", {"node_id": node_id, "linked": True})
     lines = []
     for does, others in (("replaces", new["supersedes"]), ("disputes", new["contradicts"])):
@@ -101,14 +101,14 @@ def _changes_in_words(node_id: str, terminal: Terminal) -> list[str]:
 
 
 def written_by(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the agent in whose shell this runs, and its session where that is said; nothing for a person."""
+    """Return the agent whose shell runs this command, and its session if known; nothing for a person."""
     agent = next((agent for mark, agent in AGENTS_SHELLS.items() if environ.get(mark)), "")
     session = environ.get("CLAUDE_CODE_SESSION_ID", "") if agent == "claude-code" else ""
     return {name: value for name, value in (("agent_id", agent), ("session", session)) if value}
 
 
 def remembered_in_words(answer: RememberAnswer, look: Look) -> list[str]:
-    """Say where it is kept, whether it was known, and what was taken out of it."""
+    """Describe a kept memory: its place, whether it was known, and redacted secrets."""
     node, channel = answer["node_id"], clean(answer["channel"])
     for_all = ", for all projects" if answer["channel"] == GLOBAL_CHANNEL else ""
     lines = look.wrap(KEPT[answer["novelty"]].format(node=node, channel=channel + for_all))
@@ -117,7 +117,7 @@ def remembered_in_words(answer: RememberAnswer, look: Look) -> list[str]:
 
 
 def redacted_in_words(redacted: int, look: Look) -> list[str]:
-    """Say how many secrets were taken out."""
+    """Count the redacted secrets."""
     return (
         look.wrap(f"{count(redacted, 'secret')} {'was' if redacted == 1 else 'were'} not kept: [redacted].")
         if redacted
@@ -145,7 +145,7 @@ def feedback_arguments(parser: ArgumentParser) -> None:
 
 
 def feedback(options: Namespace, terminal: Terminal) -> int:
-    """Record whether a memory was useful."""
+    """Record a verdict on a memory."""
     answer: FeedbackAnswer = ask(terminal, "feedback", {"node_id": options.node, "verdict": options.verdict})
     terminal.report(answer, [f"Noted: {clean(options.node)} was {options.verdict.replace('-', ' ')}."])
     return 0
@@ -163,8 +163,8 @@ def link(options: Namespace, terminal: Terminal) -> int:
     answer: LinkAnswer = ask(
         terminal, "link", {"from": options.node, "to": options.other, "relation": options.relation}
     )
-    said = f"{clean(answer['source'])} {answer['relation']} {clean(answer['target'])}"
-    terminal.report(answer, [_done(said, answer["run_id"])])
+    linked = f"{clean(answer['source'])} {answer['relation']} {clean(answer['target'])}"
+    terminal.report(answer, [_done(linked, answer["run_id"])])
     return 0
 
 
@@ -184,8 +184,8 @@ def tag(options: Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def _done(said: str, run_id: str | None) -> str:
-    return f"{said}. `dreamctl undo {run_id}` takes it back." if run_id else f"{said} already."
+def _done(sentence: str, run_id: str | None) -> str:
+    return f"{sentence}. `dreamctl undo {run_id}` takes it back." if run_id else f"{sentence} already."
 
 
 def import_arguments(parser: ArgumentParser) -> None:
@@ -218,7 +218,7 @@ def import_(options: Namespace, terminal: Terminal) -> int:
 
 
 def import_code(answer: ImportAnswer) -> int:
-    """Return 0 when every path that was named held something."""
+    """Return 0 if every named path had content to import."""
     refusals = {piece["refused"] for piece in answer["skipped"]}
     if "unreadable" in refusals:
         return NO_INPUT
@@ -227,7 +227,7 @@ def import_code(answer: ImportAnswer) -> int:
 
 
 def import_in_words(answer: ImportAnswer, look: Look) -> list[str]:
-    """Count what was taken, what was known, and what was skipped and why."""
+    """Count the imported, known and skipped parts, with the reasons."""
     lines = look.wrap(_taken(answer))
     if channels := answer["channels"]:
         lines += look.wrap(f"{'Channel' if len(channels) == 1 else 'Channels'}: {listing(channels)}.")
