@@ -38,11 +38,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"dreamd {__version__}")
     arguments = parser.parse_args(argv)
 
-    from .host.refusal import Refusal
+    from .host.service_manager import StartRefusal
     from .host.settings_check import UnusableFolder
     from .settings import SettingsError
 
-    refusal = Refusal(os.environ)
+    refusal = StartRefusal(os.environ)
     try:
         loaded = _usable_settings(arguments.config)
     except (SettingsError, UnusableFolder) as error:

@@ -23,15 +23,15 @@ from ..store import MemoryStore, embedder_for
 from .agents.hooks import Hooks
 from .clock import local_now, utc_now
 from .dreaming.dreamer import Dreamer
-from .dreaming.idle import Activity
+from .dreaming.idle import LastActivity
 from .dreaming.schedule import Schedule
+from .host.folder_watch import VaultWatch
 from .host.lock import DaemonLock
-from .host.systemd import Notifier, passed_descriptors
+from .host.service_manager import Notifier, passed_descriptors
 from .importing.following.follower import Follower
 from .methods.control import Process
 from .methods.table import methods_of
 from .settings import Settings, store_paths
-from .vault_watch import Watcher
 
 FORCED_EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h: it did not end by itself
 SLOW_START_S = 10.0
@@ -83,11 +83,11 @@ class Daemon:
         async with in_background(self._extend_start_timeout()):
             store = await self._open_store()
             stack.push_async_callback(asyncio.to_thread, store.close)
-            settings, activity = self._settings, Activity()
+            settings, activity = self._settings, LastActivity()
             dreamer = Dreamer(store, store_paths(settings), settings, local_now, activity)
             dreamer.remove_orphans()  # before any dream of ours has a folder there
             schedule = Schedule(store, dreamer, activity, settings.pipelines, local_now)
-            watcher = Watcher(settings.vault, settings.watch, store.file_changed, store.reconcile)
+            watcher = VaultWatch(settings.vault, settings.watch, store.file_changed, store.reconcile)
             own = (settings.data_dir, settings.vault)
             follower = Follower(store, settings.transcripts, own, utc_now, activity.touch, activity.quiet_s)
             methods = methods_of(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .model import Answer, LanguageModel, LlmAborted, LlmEndless, LlmError, LlmRefused, LlmUnavailable
+from .language_model import Answer, LanguageModel, LlmAborted, LlmEndless, LlmError, LlmRefused, LlmUnavailable
 from .settings import LlmSettings
 
 CHARS_A_TOKEN = 3

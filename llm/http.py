@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from .model import LlmAborted, LlmEndless, LlmUnavailable
+from .language_model import LlmAborted, LlmEndless, LlmUnavailable
 from .settings import LlmSettings
 
 HEADROOM_BYTES = 2**20

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import ollama
 
 from .http import ServerConnection
-from .model import Answer, LlmEndless, LlmError, LlmUnavailable, checked
+from .language_model import Answer, LlmEndless, LlmError, LlmUnavailable, checked
 from .settings import LlmSettings
 
 DEFAULT_URL = "http://127.0.0.1:11434"

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
     from .text.quotes import read_reply
     from .text.words import MONTH_NUMBERS
+    from .vault.disk import replace_file
     from .vault.vault import is_digest, is_kept
     from .working.awaiting import Waiting
     from .working.handed import HandedSession
@@ -77,6 +78,7 @@ __all__ = [
     "parse_document",
     "read_reply",
     "redact",
+    "replace_file",
     "salvage_ledgers",
     "session_id",
     "unmarked",
@@ -123,6 +125,7 @@ _HOMES = {
     "parse_document": "okf.document:parse",
     "read_reply": "text.quotes",
     "bounds_of_secret": "redaction",
+    "replace_file": "vault.disk",
     "redact": "redaction",
     "salvage_ledgers": "ledger.salvage:salvage",
     "session_id": "okf.session",

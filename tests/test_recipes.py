@@ -248,7 +248,7 @@ def add_command(workshop: Workshop) -> None:
     )
     workshop.append("docs/protocol.md", "### `length {text}` → `{letters}`\n")
     workshop.append(
-        "daemon/cli/query.py",
+        "daemon/cli/query_commands.py",
         "def length_arguments(parser: ArgumentParser) -> None:\n"
         '    """Declare the arguments of length."""\n'
         '    parser.add_argument("text")\n\n\n'
@@ -258,7 +258,7 @@ def add_command(workshop: Workshop) -> None:
         "    terminal.document(answer)\n"
         "    return 0\n",
     )
-    workshop.edit("daemon/cli/main.py", (r'^    "recall": ', '    "length": ("query", "count letters"),\n'))
+    workshop.edit("daemon/cli/main.py", (r'^    "recall": ', '    "length": ("query_commands", "count letters"),\n'))
 
 
 @pytest.mark.nightly
@@ -347,8 +347,8 @@ from datetime import datetime
 from pathlib import Path
 
 from ....store.model import GLOBAL_CHANNEL, NewTurn, SessionHead
-from ..reading.items import SessionRead, Skipped
-from ..reading.json_lines import json_lines
+from ..items import SessionRead, Skipped
+from ..json_lines import json_lines
 
 
 def recognises(value: object) -> bool:
@@ -373,14 +373,14 @@ def add_importer(workshop: Workshop) -> None:
     workshop.add("daemon/importing/formats/diary.py", IMPORTER.lstrip())
     workshop.edit(
         "daemon/importing/detect.py",
-        (r"^    gemini,", "    diary,\n"),
+        (r"^from \.formats import ", "from .formats import diary\n"),
         (r'^    "markdown": ', '    "diary": diary.read,\n'),
         (
             r"^    if any\(chat_jsonl",
             '    if any(diary.recognises(value) for value in values):\n        return "diary"\n',
         ),
     )
-    workshop.edit("daemon/importing/names.py", (r'^    "markdown",', '    "diary",\n'))
+    workshop.edit("daemon/importing/__init__.py", (r'^    "markdown",', '    "diary",\n'))
     workshop.edit("docs/protocol.md", (r"`markdown`;", "`diary`, "))
     workshop.append("docs/importing.md", "| `diary` | `{who, wrote, on}` a line | the file | `_global` | the line |\n")
 

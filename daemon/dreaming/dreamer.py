@@ -26,8 +26,8 @@ from ...store.model import ActionKind, Changeset, NotFound, StoreError
 from ..settings import Settings
 from .bounds import DAY, DREAMS, DailyUsage, usage_in_a_day
 from .child import CHILD, Child, DreamError, ProgressSink, remove_orphans, write_run_marker
-from .derived import DerivedPages
-from .idle import Activity
+from .idle import LastActivity
+from .landing import DerivedPages
 from .preemption import Preemption
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Dreamer:
         paths: StorePaths,
         settings: Settings,
         local_now: Callable[[], datetime],
-        activity: Activity | None = None,
+        activity: LastActivity | None = None,
         command: Sequence[str] = CHILD,
     ) -> None:
         self._store = store
@@ -91,7 +91,7 @@ class Dreamer:
         self._paths = paths
         self._settings = settings
         self._local_now = local_now
-        self._activity = activity or Activity()
+        self._activity = activity or LastActivity()
         self._command = command
         self._child: Child | None = None
         self._preemption: Preemption | None = None

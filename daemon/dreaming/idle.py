@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from ...pipelines.settings import IdleSettings
 
 
-class Activity:
+class LastActivity:
     """The time of the last request that shows a person at work. Touched by requests, from any thread."""
 
     def __init__(self) -> None:

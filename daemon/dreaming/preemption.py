@@ -11,7 +11,7 @@ from loguru import logger
 
 from ...pipelines.settings import PreemptionSettings
 from .child import Child
-from .idle import Activity
+from .idle import LastActivity
 
 AT_WORK = "an agent is at work"
 BY_PERSON = "paused by hand"
@@ -27,7 +27,7 @@ class Preemption:
     def __init__(
         self,
         child: Child,
-        activity: Activity,
+        activity: LastActivity,
         settings: PreemptionSettings,
         quiet_s: float,
         on_pause: Callable[[str], None],

@@ -17,7 +17,7 @@ from ...pipelines.settings import PipelineSettings, ScheduleSettings
 from ...store import LANDED
 from .bounds import DREAMS
 from .dreamer import DreamBusy, Dreamer, DreamError
-from .idle import Activity, IdleCheck, LoadMeter, Machine, check_idle, is_away
+from .idle import IdleCheck, LastActivity, LoadMeter, Machine, check_idle, is_away
 
 if TYPE_CHECKING:
     from apscheduler.job import Job
@@ -182,7 +182,7 @@ class Schedule:
         self,
         store: MemoryStore,
         dreamer: Dreamer,
-        activity: Activity,
+        activity: LastActivity,
         settings: PipelineSettings,
         local_now: Callable[[], datetime],
         is_away: Callable[[float], Awaitable[bool | None]] = is_away,

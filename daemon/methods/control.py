@@ -24,16 +24,16 @@ from ...store.results import Problem, Rebuilt, StoreStatus
 from ..agents.hooks import Hooks
 from ..dreaming.bounds import DREAMS
 from ..host import settings_check
+from ..importing import FormatName
 from ..importing.importer import ImportAnswer, Importer
-from ..importing.names import FormatName
 from .dream_methods import DreamMethods, RunningDreamAnswer, refuse_if_paused
 from .transcript_methods import TranscriptMethods, TranscriptsAnswer
 
 if TYPE_CHECKING:
     from ...store import MemoryStore
     from ..dreaming.schedule import Schedule
+    from ..host.folder_watch import VaultWatch
     from ..settings import Settings
-    from ..vault_watch import Watcher
 
 Word = Annotated[str, Field(max_length=64)]
 
@@ -155,7 +155,7 @@ class ControlMethods:
         dreams: DreamMethods,
         transcripts: TranscriptMethods,
         schedule: Schedule,
-        watcher: Watcher,
+        watcher: VaultWatch,
         settings: Settings,
         process: Process,
     ) -> None:

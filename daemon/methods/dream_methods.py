@@ -22,8 +22,8 @@ from ...store.model import ActionKind, NotFound, StoreError
 from ...store.names import Name
 from ...store.results import Digest
 from ..clock import local_now
-from ..dreaming.derived import DerivedPages
 from ..dreaming.dreamer import Dreamer, DreamResult
+from ..dreaming.landing import DerivedPages
 
 if TYPE_CHECKING:
     from ...store import MemoryStore

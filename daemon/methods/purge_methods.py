@@ -17,8 +17,8 @@ from ...store.model import StoreError
 from ...store.names import Name
 from ...store.results import Purged
 from ..clock import local_now
-from ..dreaming.derived import DerivedPages
 from ..dreaming.dreamer import Dreamer
+from ..dreaming.landing import DerivedPages
 
 if TYPE_CHECKING:
     from ...store import MemoryStore

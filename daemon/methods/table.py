@@ -19,8 +19,8 @@ from .transcript_methods import TRANSCRIPT_METHODS, TranscriptMethods
 if TYPE_CHECKING:
     from ...store import MemoryStore
     from ..dreaming.schedule import Schedule
+    from ..host.folder_watch import VaultWatch
     from ..settings import Settings
-    from ..vault_watch import Watcher
 
 METHODS: tuple[Method[Any, Any], ...] = (
     *STORE_METHODS,
@@ -37,7 +37,7 @@ def methods_of(
     store: MemoryStore,
     dreamer: Dreamer,
     schedule: Schedule,
-    watcher: Watcher,
+    watcher: VaultWatch,
     hooks: Hooks,
     follower: Follower,
     settings: Settings,

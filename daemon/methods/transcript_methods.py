@@ -16,9 +16,9 @@ from ...ipc.params import Params
 from ...store.model import InvalidInput
 from ...store.results import Problem
 from ..clock import utc_now
+from ..importing import FollowedName
+from ..importing.following.followed_places import FollowedPlace, place_of
 from ..importing.following.follower import Follower
-from ..importing.following.places import Place, place_of
-from ..importing.names import FollowedName
 
 UNMEASURED_BYTES_A_SECOND = 2**20
 
@@ -151,11 +151,11 @@ class TranscriptMethods:
         total = max(files, self._follower.waiting.backlog_files)
         return BacklogAnswer(files, total, round(left / rate / 60, 1))
 
-    def _place_answer(self, place: Place) -> PlaceAnswer:
+    def _place_answer(self, place: FollowedPlace) -> PlaceAnswer:
         return PlaceAnswer(place.name, place.folder, place.agent, place.since, self._follower.state_of(place))
 
 
-def _place(params: WatchParams) -> Place:
+def _place(params: WatchParams) -> FollowedPlace:
     since = utc_now() if params.backlog == "none" else None
     place = place_of(params.agent or str(params.path), Path(params.path) if params.path else None, since)
     if place.folder.exists() and not place.folder.is_dir():

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...llm.model import LlmUnavailable
+from ...llm.language_model import LlmUnavailable
 from ...store.changes.decisions import is_reviewed, pair_key
 from ...store.changes.link_edits import LinkEdits
 from ...store.model import Level, Memory, NodeId

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from dreamd.daemon.importing.reading.items import SessionRead
+from dreamd.daemon.importing.items import SessionRead
 from dreamd.pipelines.changeset_file import read_changeset
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.gate.gate import Dropped, Gate

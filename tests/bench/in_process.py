@@ -15,13 +15,13 @@ from typing import Any, Self
 from dreamd.daemon.agents.hooks import Hooks
 from dreamd.daemon.clock import local_now, utc_now
 from dreamd.daemon.dreaming.dreamer import Dreamer
-from dreamd.daemon.dreaming.idle import Activity
+from dreamd.daemon.dreaming.idle import LastActivity
 from dreamd.daemon.dreaming.schedule import Schedule
+from dreamd.daemon.host.folder_watch import VaultWatch
 from dreamd.daemon.importing.following.follower import Follower
 from dreamd.daemon.methods.control import Process
 from dreamd.daemon.methods.table import methods_of
 from dreamd.daemon.settings import Settings, store_paths
-from dreamd.daemon.vault_watch import Watcher
 from dreamd.ipc.call import Call
 from dreamd.ipc.protocol import encode_answer
 from dreamd.pipelines.settings import PipelineSettings, ScheduleSettings
@@ -49,7 +49,7 @@ class DaemonInProcess:
         self._settings = Settings(data_dir=folder / "data", pipelines=unscheduled)
 
     def __enter__(self) -> Self:
-        settings, paths, activity = self._settings, store_paths(self._settings), Activity()
+        settings, paths, activity = self._settings, store_paths(self._settings), LastActivity()
         if self._kept.is_file():
             paths.embeddings.parent.mkdir(parents=True, exist_ok=True)
             _copy(self._kept, paths.embeddings)
@@ -63,7 +63,7 @@ class DaemonInProcess:
             self.store,
             dreamer,
             Schedule(self.store, dreamer, activity, settings.pipelines, local_now),
-            Watcher(settings.vault, settings.watch, self.store.file_changed, self.store.reconcile),
+            VaultWatch(settings.vault, settings.watch, self.store.file_changed, self.store.reconcile),
             Hooks(self.store, follower, utc_now),
             follower,
             settings,

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 import pytest
 from dreamd.daemon.agents.hook_formats import FORMATS
+from dreamd.daemon.importing import FORMAT_NAMES
 from dreamd.daemon.importing.importer import MAX_SKIPPED
-from dreamd.daemon.importing.names import FORMAT_NAMES
 from dreamd.daemon.methods import review_methods
 from dreamd.daemon.methods.table import METHODS
 from dreamd.ipc import client, filter_params, methods, protocol, question_methods

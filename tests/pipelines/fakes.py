@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dreamd.llm.model import Answer, LlmError
+from dreamd.llm.language_model import Answer, LlmError
 from dreamd.pipelines.protocol import RunRequest
 from dreamd.pipelines.workspace.view import History, SessionState, Vectors, View
 from dreamd.store import okf

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.agents.connect.agent_connection import AgentConnection, ConnectError, Records, make_private
-from dreamd.daemon.agents.connect.programs import (
+from dreamd.daemon.agents.agent_connection import AgentConnection, ConnectError, Records, make_private
+from dreamd.daemon.agents.hook_formats import FORMATS
+from dreamd.daemon.agents.programs import (
     CLAUDE_CODE_EVENTS,
     PROGRAMS,
     Command,
@@ -20,7 +21,6 @@ from dreamd.daemon.agents.connect.programs import (
     is_hook_of,
     plugin_files,
 )
-from dreamd.daemon.agents.hook_formats import FORMATS
 
 COMMAND = Command("/opt/dreamd/bin/dreamctl", {})
 Connect = Callable[..., AgentConnection]

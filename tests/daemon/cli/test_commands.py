@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 from dreamd import __version__
-from dreamd.daemon.cli import admin, main
+from dreamd.daemon.cli import admin_commands as admin
+from dreamd.daemon.cli import main
 from dreamd.daemon.cli.arguments import since, until
 from dreamd.daemon.cli.request import Bars, PlainLines
 from dreamd.ipc.call import Call

@@ -19,7 +19,7 @@ import pytest
 from dreamd.daemon.clock import Stopwatch
 from dreamd.daemon.dreaming.child import write_run_marker
 from dreamd.daemon.dreaming.dreamer import DreamBusy, Dreamer, DreamError, DreamResult
-from dreamd.daemon.dreaming.idle import Activity
+from dreamd.daemon.dreaming.idle import LastActivity
 from dreamd.daemon.settings import Settings
 from dreamd.ipc.errors import wire_error
 from dreamd.ipc.protocol import REFUSED
@@ -143,7 +143,7 @@ class Bed:
         )
         settings = cast(Settings, SimpleNamespace(pipelines=pipelines, store=Settings().store, llm=Settings().llm))
         command = (sys.executable, "-P", "-c", PRELUDE + program)
-        self.activity = Activity()
+        self.activity = LastActivity()
         self.dreamer = Dreamer(cast(MemoryStore, self.store), self.paths, settings, lambda: NOW, self.activity, command)
 
     def dream(self, **options: Any) -> DreamResult:

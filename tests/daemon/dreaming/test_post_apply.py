@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 from dreamd.daemon.dreaming.dreamer import Dreamer, DreamResult
-from dreamd.daemon.dreaming.idle import Activity
+from dreamd.daemon.dreaming.idle import LastActivity
 from dreamd.daemon.settings import Settings
 from dreamd.pipelines.gate.post_apply import Recheck
 from dreamd.pipelines.gate.probes import Score
@@ -96,7 +96,7 @@ def memories(paths: StorePaths) -> dict[str, bytes]:
 def dreamt(store: MemoryStore, paths: StorePaths, change: str, child: str = CHILD) -> DreamResult:
     settings = cast(Settings, SimpleNamespace(pipelines=PipelineSettings(), store=Settings().store, llm=Settings().llm))
     command = (sys.executable, "-P", "-c", child % change)
-    return asyncio.run(Dreamer(store, paths, settings, lambda: NOW, Activity(), command).dream())
+    return asyncio.run(Dreamer(store, paths, settings, lambda: NOW, LastActivity(), command).dream())
 
 
 def test_a_dream_that_makes_recall_worse_is_undone_with_a_note(store: MemoryStore, paths: StorePaths) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from dreamd.daemon.cli.formatting import Look
-from dreamd.daemon.cli.write import import_in_words
+from dreamd.daemon.cli.write_commands import import_in_words
 from dreamd.daemon.importing.detect import read
 from dreamd.daemon.importing.following.tail import Tail
 from dreamd.daemon.importing.importer import Importer
-from dreamd.daemon.importing.reading.items import SessionRead
+from dreamd.daemon.importing.items import SessionRead
 from dreamd.ipc.call import Call
 from dreamd.store import MemoryStore
 

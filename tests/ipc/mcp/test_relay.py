@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.ipc.mcp.messages import asked, initialize
 
-ENTRY = (sys.executable, "-P", "-m", "dreamd.daemon.cli.agents.entry", "mcp")
+ENTRY = (sys.executable, "-P", "-m", "dreamd.daemon.cli.entry", "mcp")
 
 
 def environ(folder: Path) -> dict[str, str]:
@@ -23,7 +23,7 @@ def environ(folder: Path) -> dict[str, str]:
 
 def test_it_loads_the_standard_librarys_lightest_parts(socket_folder: Path) -> None:
     code = (
-        "import sys; sys.argv[1:] = ['mcp']; from dreamd.daemon.cli.agents.entry import main; code = main();"
+        "import sys; sys.argv[1:] = ['mcp']; from dreamd.daemon.cli.entry import main; code = main();"
         "print(*sys.modules, file=sys.stderr); sys.exit(code)"
     )
     done = subprocess.run(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from dreamd.llm.budget import Asker
-from dreamd.llm.model import LlmError, LlmRefused, LlmUnavailable
+from dreamd.llm.language_model import LlmError, LlmRefused, LlmUnavailable
 from dreamd.llm.settings import LlmSettings
 from dreamd.pipelines.pages import narration
 from dreamd.pipelines.pages.quotes import labels_of

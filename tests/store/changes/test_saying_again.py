@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 from dreamd.daemon.cli.formatting import Look
-from dreamd.daemon.cli.query import shown_in_words
+from dreamd.daemon.cli.query_commands import shown_in_words
 from dreamd.store import okf
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from dreamd.daemon.agents.standing import standing_lines
+from dreamd.daemon.agents.session_start import standing_lines
 from dreamd.store import MemoryStore, okf
 from dreamd.store.model import Kind, Memory, NewTurn, NotFound, SessionHead
 from dreamd.store.results import Kept
