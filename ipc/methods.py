@@ -30,6 +30,7 @@ from .params import (
     ShowParams,
     TagParams,
 )
+from .protocol import Json
 from .question_methods import QUESTION_METHODS, bounded, cut_to_bytes, filter_of
 from .work_methods import WORK_METHODS
 
@@ -79,10 +80,10 @@ def observe(store: MemoryStore, params: ObserveParams, call: Call) -> Future[Obs
     """Add turns to a session."""
     # The parameters have the fields of the store's values, bounded: only the channel is worked out here.
     channel = channel_of(params.session.channel, params.session.cwd)
-    head = SessionHead(**(dict(params.session) | {"channel": channel}))
+    head: Json = {**dict(params.session), "channel": channel}
     turns = [NewTurn(**dict(turn)) for turn in params.turns]
     # `live`: an agent is in this session now, so the store also keeps its turns in memory for what may help next.
-    return store.observe(head, turns, params.idempotency_key, live=True)
+    return store.observe(SessionHead(**head), turns, params.idempotency_key, live=True)
 
 
 def forget(store: MemoryStore, params: ForgetParams, call: Call) -> Forgotten:

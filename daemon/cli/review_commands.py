@@ -126,8 +126,7 @@ def _settle(options: Namespace, terminal: Terminal) -> int:
 
 
 def _decide(terminal: Terminal, name: str, keep: str, by: str | None, text: str | None = None) -> Json:
-    answer = ask(terminal, "review_decide", {"decision": name, "keep": keep, "by": by, "text": text})
-    return answer
+    return ask(terminal, "review_decide", {"decision": name, "keep": keep, "by": by, "text": text})
 
 
 def _walk(answer: Json, by: str | None, terminal: Terminal) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from loguru import logger
 from pydantic import Field
 
-from ...ipc.answers import HelloAnswer, hello_answer
+from ...ipc.answers import HelloAnswer, hello_answer, widened
 from ...ipc.call import Call, Method
 from ...ipc.channels import full_name, nearest_names
 from ...ipc.params import Folder, NoParams, Params
@@ -184,9 +184,11 @@ class ControlMethods:
         if (llm := self._llm_state()) is not None and llm.problem:
             problems.append(f"Dreams go without a language model: {llm.problem}")
         problems += [f"{one.path}: {one.problem}." for one in self._transcripts.problems()]
-        return StatusAnswer(
+        return widened(
+            StatusAnswer,
+            store,
             **vars(hello_answer()),
-            **(vars(store) | {"problems": problems}),
+            problems=problems,
             uptime_s=round(time.monotonic() - self._process.started_s, 1),
             vault=self._settings.vault,
             dream=self._dreams.running(),
