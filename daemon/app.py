@@ -34,7 +34,8 @@ from .settings import Settings, store_paths
 
 FORCED_EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
 SLOW_START_S = 10.0
-SCHEDULE_AFTER_S = 0.5  # its imports would delay the first answers
+# Its imports would delay the first answers.
+SCHEDULE_AFTER_S = 0.5
 
 
 class Daemon:
@@ -85,7 +86,8 @@ class Daemon:
             stack.push_async_callback(asyncio.to_thread, store.close)
             settings, activity = self._settings, LastActivity()
             dreamer = Dreamer(store, store_paths(settings), settings, local_now, activity)
-            dreamer.remove_orphans()  # before the first dream has a folder there
+            # Before the first dream has a folder there.
+            dreamer.remove_orphans()
             schedule = Schedule(store, dreamer, activity, settings.pipelines, local_now)
             watch = VaultWatch(settings.vault, settings.watch, store.file_changed, store.reconcile)
             own = (settings.data_dir, settings.vault)
@@ -113,7 +115,8 @@ class Daemon:
             stack.push_async_callback(dreamer.stop)
             stack.push_async_callback(asyncio.to_thread, watch.stop)
             stack.push_async_callback(asyncio.to_thread, follower.stop)
-            stack.callback(store.begin_to_stop)  # otherwise watch and follower wait until everything is indexed
+            # Otherwise watch and follower wait until everything is indexed.
+            stack.callback(store.begin_to_stop)
         self._notifier.ready()
         logger.info("dreamd {} serves {} (pid {})", __version__, settings.vault, os.getpid())
         if self._notifier.watchdog_every_s is not None:
@@ -174,8 +177,8 @@ async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
+# A client needs one descriptor, an answering thread a handful for SQLite, a dream some dozens.
 WANTED_FILES = 4096
-"""A client needs one descriptor, an answering thread a handful for SQLite, a dream some dozens."""
 
 
 def raise_file_limit(wanted: int = WANTED_FILES) -> int:

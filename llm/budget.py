@@ -10,8 +10,8 @@ from typing import Any
 from .language_model import Answer, LanguageModel, LlmAborted, LlmEndless, LlmError, LlmRefused, LlmUnavailable
 from .settings import LlmSettings
 
+# Fewer than with any tokenizer of English, so that the estimate of tokens is rather too high.
 CHARS_A_TOKEN = 3
-"""Fewer than with any tokenizer of English, so that the estimate of tokens is rather too high."""
 _MOST_ABORTS = 100
 _AGAIN = "\n\nYour last answer could not be used: {why} Answer again, with the JSON object alone.\n"
 

@@ -17,8 +17,8 @@ from .language_model import LlmAborted, LlmEndless, LlmUnavailable
 from .settings import LlmSettings
 
 HEADROOM_BYTES = 2**20
+# A streamed token takes some 150 bytes from Ollama, and some 300 from an OpenAI-compatible server.
 BYTES_A_TOKEN = 1024
-"""A streamed token takes some 150 bytes from Ollama, and some 300 from an OpenAI-compatible server."""
 Result = TypeVar("Result")
 
 
@@ -61,7 +61,8 @@ class ServerConnection:
         finally:
             with self._guard:
                 self._socket = None
-        if self._aborted:  # a stream that was shut down may look complete
+        # A stream that was shut down may look complete.
+        if self._aborted:
             raise LlmAborted(f"{self._name} was stopped.")
         return answer
 

@@ -13,8 +13,8 @@ from .language_model import Answer, LlmEndless, LlmError, LlmUnavailable, checke
 from .settings import LlmSettings
 
 DEFAULT_URL = "http://127.0.0.1:1234/v1"
+# Statuses of servers that do not know a `response_format`; some fail on it.
 _UNKNOWN_FORMAT = frozenset([400, 404, 415, 422, 500, 501])
-"""Statuses of servers that do not know a `response_format`; some fail on it."""
 
 
 class _Status(Exception):

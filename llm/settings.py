@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, SerializationInfo, field_serializer
 
+# The key of the serialization context in which the API key is written: for the pipe to a dream alone.
 REVEAL_SECRETS = "reveal_secrets"
-"""The key of the serialization context in which the API key is written: for the pipe to a dream alone."""
 
 
 class LlmSettings(BaseModel):

@@ -20,11 +20,11 @@ from typing import Any
 from ... import __version__
 from .config_files import ConfigFile, Entry, JsonFile, OwnFile, TomlFile
 
+# The name of our tools in a program: its model sees `mcp__dreamd__recall` or the like.
 SERVER = "dreamd"
-"""The name of our tools in a program: its model sees `mcp__dreamd__recall` or the like."""
 
+# An agent's timeout for a hook; ours ends after .15 s.
 HOOK_TIMEOUT_S = 2
-"""An agent's timeout for a hook; ours ends after .15 s."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,8 @@ def day(text: str) -> str:
         raise ArgumentTypeError(f"{text!r} is no day like 2026-11-21") from None
 
 
+# The minutes of each unit of a duration.
 MINUTES = {"m": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}
-"""The minutes of each unit of a duration."""
 
 LEVELS = ("L0", "L1", "L2", "L3")
 KINDS = (*KEPT_KINDS, "turn", "session", "scenario", "insight", "profile")

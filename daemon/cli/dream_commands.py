@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ...ipc.answers import DigestAnswer, DreamAnswer, RunAnswer, RunsAnswer, SteeredAnswer, UndoAnswer
 
 # A page's links lead nowhere in a terminal.
+# A link; its name may be a long quote, with a resolved day in brackets.
 LINK = re.compile(r"\[((?:[^\[\]\n]|\[[^\[\]\n]{0,100}\]){0,4000})\]\([^)\n]{0,400}\)")
-"""A link; its name may be a long quote, with a resolved day in brackets."""
 
 MARK = re.compile(r"^<!--.*-->\n\n?", re.MULTILINE)
 CELL = re.compile(r" (?<!\\)\| ")

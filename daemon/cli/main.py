@@ -19,7 +19,8 @@ from .terminal import Terminal
 
 OK, ANSWERED_ERROR, USAGE, UNREACHABLE, NOTHING_FOUND = range(5)
 INTERRUPTED = 130
-BROKEN_PIPE = 141  # what a shell reports of a program that SIGPIPE ended
+# What a shell reports of a program that SIGPIPE ended.
+BROKEN_PIPE = 141
 
 # Command: (its module here, its summary). Its functions there are `NAME`, and `NAME_arguments` if it has arguments.
 COMMANDS = {
@@ -184,7 +185,8 @@ def _end(terminal: Terminal, exit_code: int, message: str, hint: str = "", code:
 def _explained(error: Absent) -> Absent:
     """Return the error with its cause, if one is found; the search starts a few processes."""
     if "could not start" in str(error):
-        return error  # the daemon's own answer holds the cause
+        # The daemon's own answer holds the cause.
+        return error
     from ..host.installed_service import installed_service
 
     if cause := _cause_in_settings():

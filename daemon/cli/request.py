@@ -46,8 +46,8 @@ def ask(
 
 PLAIN_INTERVAL_S = 5.0
 NOTE_COLUMNS = 30
+# First words of the note on a pause.
 PAUSES = ("paused", "waits")
-"""First words of the note on a pause."""
 
 BAR = "{desc} {bar:30} {elapsed}{postfix}"
 
@@ -102,7 +102,8 @@ class Bars:
     def __init__(self) -> None:
         from tqdm import tqdm
 
-        tqdm.monitor_interval = 0  # a thread that would redraw bars which do not move
+        # A thread that would redraw bars which do not move.
+        tqdm.monitor_interval = 0
         self._new_bar = tqdm
         self._bar: Any = None
         self._stage = ""

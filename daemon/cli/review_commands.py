@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     )
 
 MOST_SHOWN = 40
+# Marks shown after the open decisions, if they were not asked for.
 MARKS_SHOWN = 20
-"""Marks shown after the open decisions, if they were not asked for."""
 
+# The names of the two sides of a decision or of a mark.
 SIDES = {None: ("older", "newer"), "replaced": ("replaced", "by"), "likely": ("likely changed", "by")}
-"""The names of the two sides of a decision or of a mark."""
 
 KEPT = {
     "newer": "The newer one holds.",

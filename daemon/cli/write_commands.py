@@ -39,6 +39,7 @@ KEPT = {
 RELATIONS = ("RelatesTo", "Supersedes", "Contradicts")
 VERDICTS = ("useful", "not-useful", "rejected")
 MOST_SKIPPED, MOST_CHANGES, LONGEST_CHANGE = 10, 3, 120
+# Variables that agents set for the commands that they run; a person's own terminal has none of them.
 AGENTS_SHELLS = {
     "CLAUDECODE": "claude-code",
     "CODEX_SANDBOX": "codex",
@@ -47,7 +48,6 @@ AGENTS_SHELLS = {
     "OPENCODE": "opencode",
     "CURSOR_AGENT": "cursor",
 }
-"""Variables that agents set for the commands that they run; a person's own terminal has none of them."""
 
 WAITS = (
     "It was written down by an agent, and may be from the web or a tool: it waits for `dreamctl review`, and is quoted "
@@ -83,7 +83,8 @@ def remember(options: Namespace, terminal: Terminal) -> int:
     answer: RememberAnswer = ask(terminal, "remember", params)
     terminal.report(answer, remembered_in_words(answer, terminal.look))
     if answer["novelty"] == "new" and not terminal.as_json:
-        with suppress(ClientError):  # the memory is kept, even if the others cannot be shown
+        # The memory is kept, even if the others cannot be shown.
+        with suppress(ClientError):
             if changes := _changes_in_words(answer["node_id"], terminal):
                 terminal.lines(changes)
     return 0

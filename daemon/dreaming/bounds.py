@@ -13,11 +13,11 @@ from typing import NamedTuple
 from ...pipelines.settings import LimitSettings
 from ...store import Run
 
+# The least that counts as progress: a thread that waits with a timeout uses as much in minutes.
 PROGRESS_CPU_S = 0.05
-"""The least that counts as progress: a thread that waits with a timeout uses as much in minutes."""
 
+# The time without a message after which the reason is reported.
 SILENCE_REPORTED_S = 10.0
-"""The time without a message after which the reason is reported."""
 
 BUSY_SHARE = 0.5
 
@@ -98,8 +98,8 @@ class Bounds:
         return f"waits for the processor ({share:.0%})" if is_ready else "waits for a disk or a model"
 
 
+# The kinds of run that are dreams.
 DREAMS = ("daily", "weekly", "compaction")
-"""The kinds of run that are dreams."""
 
 DAY = timedelta(hours=24)
 

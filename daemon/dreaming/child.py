@@ -108,7 +108,8 @@ class Child:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         # The pipe stays open: the child takes its end for ours.
-        with contextlib.suppress(ConnectionError):  # it died at once; the read below reports that
+        # It died at once; the read below reports that.
+        with contextlib.suppress(ConnectionError):
             self._process.stdin.write(encode(request))
             await self._process.stdin.drain()
         while True:

@@ -33,9 +33,11 @@ if TYPE_CHECKING:
 
 __all__ = ["DreamBusy", "DreamError", "DreamResult", "Dreamer"]
 
-CHECKPOINT_DAYS = 7  # it holds texts of the person, which are not kept for ever if no dream is applied
+# A checkpoint holds texts of the person, which are not kept for ever if no dream is applied.
+CHECKPOINT_DAYS = 7
 SETTLE_S = 30.0
-STOP_TIMEOUT_S = 60.0  # as long as applying a large changeset may take
+# As long as applying a large changeset may take.
+STOP_TIMEOUT_S = 60.0
 
 
 class DreamBusy(DreamError):
@@ -170,7 +172,8 @@ class Dreamer:
 
     async def _dream(self, request: RunRequest, by_hand: bool) -> DreamResult:
         began_s = time.monotonic()
-        await asyncio.to_thread(self._store.settle, SETTLE_S)  # so that it reads everything acknowledged before
+        # So that it reads everything acknowledged before.
+        await asyncio.to_thread(self._store.settle, SETTLE_S)
         _drop_old_checkpoint(request)
         request.folder.mkdir(mode=0o700, parents=True)
         try:

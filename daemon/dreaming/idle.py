@@ -137,7 +137,8 @@ def _others_cpu_s(child_pid: int | None) -> float:
             child = psutil.Process(child_pid).cpu_times()
             ours_s += child.user + child.system
         except psutil.Error:
-            pass  # it ended in between; the next reading counts it among our ended children
+            # It ended in between; the next reading counts it among our ended children.
+            pass
     return busy_s - ours_s
 
 

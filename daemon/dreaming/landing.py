@@ -82,7 +82,8 @@ class Landing:
             with _failure_logged(request, "taking it back"):
                 pages = self._take_back(request, done, "; ".join(reasons))
                 applied = replace(applied, undone=True)
-        if applied.applied or pages:  # a dream without changes writes no digest
+        # A dream without changes writes no digest.
+        if applied.applied or pages:
             with _failure_logged(request, "writing its digest"):
                 self._pages.write(pages)
         with _failure_logged(request, "tidying up"):

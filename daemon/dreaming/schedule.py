@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
     from ...store import MemoryStore
 
+# Runs read of each kind, without preempted ones, which do not count and may be dozens in a day.
 HISTORY_RUNS = 200
-"""Runs read of each kind, without preempted ones, which do not count and may be dozens in a day."""
 
 COUNTED = (*LANDED, "failed", "cancelled")
 
+# A correction sets a clock back by less; a run with a later date was written while the clock was wrong.
 AHEAD = timedelta(hours=1)
-"""A correction sets a clock back by less; a run with a later date was written while the clock was wrong."""
 
 NONE = timedelta(0)
 AGAIN_S = 60.0
@@ -234,7 +234,8 @@ class Schedule:
         self.waiting_for = await self._objection(machine, due)
         if not self.waiting_for:
             self._waiting_turns = 0
-            with contextlib.suppress(DreamBusy, DreamError):  # recorded and logged by the dreamer: a job's boundary
+            # Recorded and logged by the dreamer: a job's boundary.
+            with contextlib.suppress(DreamBusy, DreamError):
                 await self._dreamer.dream(due.kind)
 
     async def _objection(self, machine: Machine, due: Due) -> str:

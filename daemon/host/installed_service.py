@@ -122,7 +122,8 @@ def _install_units(environ: Mapping[str, str], python: str) -> Installed:
         done.files.append(str(folder / name))
     _systemctl("daemon-reload")
     _systemctl("enable", "--quiet", SERVICE, SOCKET)
-    _systemctl("reset-failed", SERVICE, SOCKET, check=False)  # a unit that hit its start limit may start again
+    # A unit that hit its start limit may start again.
+    _systemctl("reset-failed", SERVICE, SOCKET, check=False)
     _systemctl("start", SOCKET)
     done.notes.append("The first question starts the daemon, and so does every login." if changed else "Nothing to do.")
     done.notes += exposed_secrets(default_config_path(environ))

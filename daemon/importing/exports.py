@@ -17,23 +17,22 @@ from .json_lines import parse
 NAME = "conversations.json"
 ARCHIVE = b"PK\x03\x04"
 SNIFFED_BYTES = 2**16
-MAX_EXPORT_BYTES = 512 * 2**20  # unpacked: years of chats, of which one is in memory at a time
+# Unpacked: years of chats, of which one is in memory at a time.
+MAX_EXPORT_BYTES = 512 * 2**20
+# The longest part of the list in memory at a time; `parse` bounds its parsed values.
 MAX_CONVERSATION_BYTES = 32 * 2**20
-"""The longest part of the list in memory at a time; `parse` bounds its parsed values."""
 
 TOO_LONG = f"a conversation longer than {MAX_CONVERSATION_BYTES // 2**20} MiB"
 _PIECE_BYTES = 2**16
+# The compressions that are unpacked piece by piece: in others a few bytes may become gigabytes at once.
 _PACKINGS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
-"""The compressions that are unpacked piece by piece: in others a few bytes may become gigabytes at once."""
 
 _TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _FLAT = rb'(?:[^"\[\]{}]++|' + _TEXT + rb")*+"
 _STRING = re.compile(_TEXT, re.DOTALL)
+# A part of a value that is skipped at once: texts, numbers, and objects and arrays of only these.
+# Linear, since every quantifier is possessive.
 _RUN = re.compile(rb'(?:[^"\[\]{}]++|' + _TEXT + rb"|\{" + _FLAT + rb"\}|\[" + _FLAT + rb"\])*+", re.DOTALL)
-"""A part of a value that is skipped at once: texts, numbers, and objects and arrays of only these.
-
-Linear, since every quantifier is possessive.
-"""
 
 _IN_STRING = re.compile(rb'["\\]')
 _MARK = re.compile(rb'["\[\]{},]')
@@ -111,7 +110,8 @@ class _Values:
                 at = whole.end() if whole else at
             elif mark in b"[{":
                 self._depth += 1
-                start = at if self._depth == self._outer else start  # the list's own bracket belongs to no value
+                # The list's own bracket belongs to no value.
+                start = at if self._depth == self._outer else start
             else:
                 self._depth -= mark != b","
                 self._ends = self._outer == 1 and self._depth == 0

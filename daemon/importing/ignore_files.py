@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 
 GIT, SECRET, EXCLUDE = ".gitignore", ".secretsignore", ".git/info/exclude"
-MAX_BYTES = 2**16  # some 3,000 patterns; the longest collections of templates have 500
+# Some 3,000 patterns; the longest collections of templates have 500.
+MAX_BYTES = 2**16
 MAX_PATTERNS = 2000
 MAX_STARS = 3
 MAX_PATH_CHARS = 1024
@@ -51,7 +52,8 @@ class IgnoreFiles:
             return None
         try:
             joined = Path(folder or "") / Path(path).expanduser()
-            if not joined.is_absolute():  # of another system, or relative to an unknown folder
+            # Of another system, or relative to an unknown folder.
+            if not joined.is_absolute():
                 return None
             plain = Path(os.path.normpath(joined))
             candidates = dict.fromkeys((plain, plain.resolve()))
@@ -82,8 +84,8 @@ class IgnoreFiles:
         return found
 
 
+# Its depth below the top folder, its name, and its patterns.
 Source = tuple[int, str, "GitIgnoreSpec"]
-"""Its depth below the top folder, its name, and its patterns."""
 
 
 def _sources(root: Path, names: tuple[str, ...], name: str, outermost: Path | None) -> list[Source]:
@@ -165,8 +167,8 @@ _PATHS = (
     *("file_path", "notebook_path", "path", "file", "filename", "absolute_path", "relative_path", "target_file"),
     *("paths", "file_paths", "files"),
 )
+# Tools whose note is their file's path, without its content.
 _NAMED_BY_PATH = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Read", "Write"})
-"""Tools whose note is their file's path, without its content."""
 _MOST_FILES = 50
 _PATH_CHARS = 160
 

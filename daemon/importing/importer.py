@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from ...store import MemoryStore
 
 MAX_SKIPPED = 1000
+# Files that a remark names; further ones are counted.
 MAX_NAMED = 5
-"""Files that a remark names; further ones are counted."""
 UNTRUSTED = "the frontmatter asks for a channel or a kind, which is not followed (--trust-frontmatter does)"
 NOT_NAMED = "was found by its content alone (--format or --channel says that it is meant)"
 # Batches in the store's queue while the next is read: enough to share its fsyncs, and few enough to stay small.
 MAX_IN_FLIGHT = 16
 BUSY_WAIT_S = 60
+# Errors that an unforeseen content may cause: its item is left out and named, and the rest is imported.
 _CONTENT_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""Errors that an unforeseen content may cause: its item is left out and named, and the rest is imported."""
 
 
 @dataclass(slots=True)

@@ -10,13 +10,15 @@ from typing import Any, BinaryIO, Protocol, TypeVar
 from ...store import beginning, opened
 from .items import UNREADABLE, SessionRead, Skipped
 
-MAX_LINE_BYTES = 32 * 2**20  # a transcript's longest honest lines hold a few pasted images
+# A transcript's longest honest lines hold a few pasted images.
+MAX_LINE_BYTES = 32 * 2**20
 MAX_DOCUMENT_BYTES = 64 * 2**20
+# Bound of the parsed values of a line or a document, estimated by punctuation: `{},` is 3 bytes, parsed 100.
 MOST_IN_MEMORY = 256 * 2**20
-"""Bound of the parsed values of a line or a document, estimated by punctuation: `{},` is 3 bytes, parsed 100."""
 
 _SMALL_BYTES = 2**20
-_BYTES_A_MARK = {b"{": 64, b"[": 64, b",": 36, b'"': 28}  # of an object, an array, a place in one, half a string
+# Of an object, an array, a place in one, half a string.
+_BYTES_A_MARK = {b"{": 64, b"[": 64, b",": 36, b'"': 28}
 _BOM = b"\xef\xbb\xbf"
 _Item = TypeVar("_Item")
 

@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 
 from ...store import bounds_of_secret, in_calendar, redact, without_controls, without_element, without_recalled
 
-MAX_TURN_CHARS = 100_000  # about 25,000 tokens: longer text was pasted, not written
-_MILLISECONDS_FROM = 1e11  # as seconds this is the year 5138; larger numbers count milliseconds
+# About 25,000 tokens: longer text was pasted, not written.
+MAX_TURN_CHARS = 100_000
+# As seconds this is the year 5138; larger numbers count milliseconds.
+_MILLISECONDS_FROM = 1e11
 
 
 def tidy(text: str) -> str:

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+# A file in a patch of Codex (`apply_patch`).
 PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
-"""A file in a patch of Codex (`apply_patch`)."""
 
+# Characters of a command that are read, without what follows `<<`; splitting takes about 1 ms for a thousand.
 MAX_CHARS = 4000
-"""Characters of a command that are read, without what follows `<<`; splitting takes about 1 ms for a thousand."""
 _INNER_DEPTH = 3
 
 _SHOW = frozenset(
@@ -160,6 +160,8 @@ def without_documents(command: str) -> SplitCommand:
     return SplitCommand("\n".join(commands), "\n".join(documents), not ends)
 
 
+# Programs that show, count and change local files, and those that build and test the project.
+# No list of programs that fetch is ever complete, so the lists here are of those that stay local.
 _LOCAL_PROGRAMS = frozenset(
     "[ [[ ]] basename bat batcat cal cat cd chmod chown cmp column comm cp ctest cut date df diff dir dirname done"
     " dreamctl dreamd du echo egrep esac exit expand export false fd fgrep fi file find fold for free grep groups"
@@ -170,11 +172,8 @@ _LOCAL_PROGRAMS = frozenset(
     " clang-format cmake eslint flake8 g++ gcc gofmt isort javac jest mypy ninja prettier pylint pyright pytest"
     " py.test rubocop ruff rustc rustfmt shellcheck tox tsc vitest".split()
 )
-"""Programs that show, count and change local files, and those that build and test the project.
 
-No list of programs that fetch is ever complete, so the lists here are of those that stay local.
-"""
-
+# Programs of which some subcommands are local.
 _LOCAL_COMMANDS: Mapping[str, frozenset[str]] = {
     "git": frozenset(
         "add apply blame branch checkout cherry-pick clean commit config describe diff fetch grep init log ls-files"
@@ -191,7 +190,6 @@ _LOCAL_COMMANDS: Mapping[str, frozenset[str]] = {
     "docker": frozenset({"images", "ps"}),
     "systemctl": frozenset({"is-active", "restart", "start", "status", "stop"}),
 }
-"""Programs of which some subcommands are local."""
 
 _LOCAL_MODULES = frozenset({"black", "compileall", "json.tool", "mypy", "pytest", "ruff", "unittest", "venv"})
 _RUNNERS = frozenset({"poetry", "pipenv", "uv", "rye", "pdm"})

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 OPEN_SOURCES = 32
 RETRY_S = 5.0
+# The quiet that the backlog waits for, at most `LONGEST_WAIT_S` before each step: a busy day only slows it down.
 GIVES_WAY_S = 0.25
-"""The quiet that the backlog waits for, at most `LONGEST_WAIT_S` before each step: a busy day only slows it down."""
 LONGEST_WAIT_S = 2.0
+# A new file with so recent a change is being written now.
 FRESH_S = 60.0
-"""A new file with so recent a change is being written now."""
 FLOOD = 4_000
+# The errors of a file that has vanished, or is a link, a pipe or a device, which are not followed.
 _NO_FILE = frozenset({ENOENT, ENOTDIR, ELOOP, EINVAL, ENXIO})
-"""The errors of a file that has vanished, or is a link, a pipe or a device, which are not followed."""
 
 
 class Follower:
@@ -247,7 +247,8 @@ class Follower:
         if self.faults.is_aside(found.path, time.monotonic()):
             return False
         read = self._store.followed.read_up_to(str(found.path))
-        if read is None:  # of a place that is followed from a time on, older files are not even opened
+        # Of a place that is followed from a time on, older files are not even opened.
+        if read is None:
             return place.since is None or found.changed_s >= place.since.timestamp()
         is_database = DATABASE_NAME.fullmatch(found.path.name) is not None
         return is_database or was_changed(read, found.size_bytes, found.changed_ns)
@@ -288,7 +289,8 @@ class Follower:
         for item in items:
             if isinstance(item, Skipped) and item.is_fault:
                 self.faults.left_out(item)
-        followed = live and place in self._listed  # a file named by hooks is read at each hook, not as it grows
+        # A file named by hooks is read at each hook, not as it grows.
+        followed = live and place in self._listed
         added = self._learning.keep(
             items,
             place,

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ....store import MemoryStore
 
 KEEP_TIMEOUT_S = 60.0
+# The most that an agent's clock is assumed to be behind; turns that are older when they are written were copied.
 MOST_BEHIND = timedelta(hours=1)
-"""The most that an agent's clock is assumed to be behind; turns that are older when they are written were copied."""
 
+# Folders in which other memories run agents of their own, which repeat the turns of their person's sessions.
 OBSERVERS = frozenset({".claude-mem"})
-"""Folders in which other memories run agents of their own, which repeat the turns of their person's sessions."""
 
 
 @dataclass(slots=True)

@@ -12,14 +12,14 @@ from typing import Literal
 from ....store.model import NodeId, SessionHead
 
 KEPT = 200
+# Turns written so soon after the agent reported a session's end still belong to it.
 LATE = timedelta(seconds=30)
-"""Turns written so soon after the agent reported a session's end still belong to it."""
 
+# As long as working memory keeps a session: one that is quiet for a shorter time may still continue.
 LOST = timedelta(hours=1)
-"""As long as working memory keeps a session: one that is quiet for a shorter time may still continue."""
 
+# Why a session ended: no growth for a while, none for `LOST`, or its agent reported the end.
 EndReason = Literal["", "quiet", "lost", "said"]
-"""Why a session ended: no growth for a while, none for `LOST`, or its agent reported the end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from ....store import MemoryStore
 
 MOST = 256
+# Claude Code calls the hook of an answer before it writes the answer down.
 LOOKS_AFTER_S = (1.0, 3.0, 9.0)
-"""Claude Code calls the hook of an answer before it writes the answer down."""
 
+# The time after its last hook for which a file is compared at the daemon's start, to read on what was added.
 KEPT = timedelta(days=3)
-"""The time after its last hook for which a file is compared at the daemon's start, to read on what was added."""
 _NOTED_AGAIN = timedelta(hours=1)
 
 
@@ -60,7 +60,8 @@ class NamedTranscripts:
             self._files[path] = _NamedFile(FollowedPlace(path.parent, agent), now_s, noted_at)
             self._files.move_to_end(path)
             gone = [self._files.popitem(last=False)[0] for _ in range(len(self._files) - MOST)]
-        if not is_noted and redact(str(path)).text == str(path):  # a path that holds a secret is written nowhere
+        # A path that holds a secret is written nowhere.
+        if not is_noted and redact(str(path)).text == str(path):
             self._followed.name(str(path), json.dumps({"agent": agent, "at": now.isoformat()}))
         for one in gone:
             self._followed.unname(str(one))

@@ -20,8 +20,8 @@ class ReadQueue:
         self._changed = threading.Condition()
         self._live: OrderedDict[Path, None] = OrderedDict()
         self._backlog: dict[Path, FoundFile] = {}
+        # Files of the backlog since it was last empty.
         self.backlog_files = 0
-        """Files of the backlog since it was last empty."""
 
     def add_live(self, paths: Iterable[Path]) -> None:
         """Add live files; one that is in the backlog leaves it."""
@@ -91,10 +91,10 @@ class ReadQueue:
                 self._changed.wait(timeout_s)
 
 
+# Files with skipped lines that are named; the latest ones, if there are more.
 NAMED = 20
-"""Files with skipped lines that are named; the latest ones, if there are more."""
+# The time after which a file that could not be read is tried again; all others are read meanwhile.
 AGAIN_S = 60.0
-"""The time after which a file that could not be read is tried again; all others are read meanwhile."""
 
 
 @dataclass(slots=True)

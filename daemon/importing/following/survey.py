@@ -11,10 +11,10 @@ from ..items import SessionRead
 from .followed_places import LINES, FoundFile
 from .tail import Tail
 
+# Files whose beginning is read.
 SAMPLED = 12
-"""Files whose beginning is read."""
+# A laptop's rate of importing and embedding; a turn is found by its words long before.
 TURNS_A_SECOND = 100
-"""A laptop's rate of importing and embedding; a turn is found by its words long before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ READINGS: Mapping[str, tuple[Callable[[object], bool], Callable[[Path], LineRead
     "gemini": (gemini.recognises, gemini.GeminiReading),
 }
 STEP_BYTES = 2**20
+# A shorter part is hashed as a whole; of a longer one, evenly spaced pieces.
 WHOLE_BYTES = 2**19
-"""A shorter part is hashed as a whole; of a longer one, evenly spaced pieces."""
 _PIECES, _PIECE_BYTES = 64, 2**12
 _DIGEST_DIGITS = 32
 _REWRITTEN = ":rewritten"

@@ -24,8 +24,8 @@ from ..turns import Batches
 _TOOL_CHARS = (300, 500)
 _CALL_CHARS = 160
 _HASH_DIGITS = 6
+# Types of parts that hold a message's text; a message of the role `user` may also hold a tool's answer.
 _SAID = (None, "text", "input_text", "output_text")
-"""Types of parts that hold a message's text; a message of the role `user` may also hold a tool's answer."""
 
 
 def recognises(value: object) -> bool:

@@ -194,7 +194,8 @@ def _of_person(text: str) -> str:
     """Return a person's words without the program's wrapping; "" for the program's own text in their name."""
     if text.startswith(_PROGRAM_SAYS):
         return ""
-    text = text.rpartition(_ASKED_IN_EDITOR)[2]  # the last mark: a file open in the editor may hold the same words
+    # The last mark: a file open in the editor may hold the same words.
+    text = text.rpartition(_ASKED_IN_EDITOR)[2]
     if "<" in text:
         text = without_elements(text, _WRITTEN_BY_THE_PROGRAM)
         if (shell := element(text, "user_shell_command")) is not None:

@@ -36,8 +36,8 @@ _OUTPUT = re.compile(
 # A hook's text has its angle brackets escaped, also where a model quotes it.
 _RECALLED = re.compile(r"&lt;dreamd-memory\b.*?(?:&lt;/dreamd-memory&gt;|\Z)", re.DOTALL)
 _FAILED = re.compile(r"^Exit Code: [1-9]", re.MULTILINE)
+# The mark behind a person's words: the rest of the message is the content of the files that they name.
 _REFERENCED = "--- Content from referenced files ---"
-"""The mark behind a person's words: the rest of the message is the content of the files that they name."""
 _PATH_BYTES = 4096
 
 
@@ -84,7 +84,8 @@ class GeminiReading:
             case {"$set": dict(changed)}:
                 yield from self._messages(changed.get("messages"))
             case {"$rewindTo": _}:
-                return  # the messages taken back were written all the same
+                # The messages taken back were written all the same.
+                return
             case {"sessionId": str(), "projectHash": _}:
                 self._head = self._head or value
                 yield from self._messages(value.get("messages"))

@@ -27,7 +27,8 @@ BROKEN = "the frontmatter cannot be read, so the whole file is the note's text"
 UNDATED = "the frontmatter's date cannot be read, so the note has the day of its file"
 
 _BOM = b"\xef\xbb\xbf"
-_CATALOGUES = frozenset({"index.md", "log.md"})  # reserved by OKF: lists of notes, no notes
+# Reserved by OKF: lists of notes, no notes.
+_CATALOGUES = frozenset({"index.md", "log.md"})
 _NOTE_KINDS = frozenset(Kind) - {Kind.TURN, Kind.SESSION, Kind.SCENARIO, Kind.INSIGHT, Kind.PROFILE, Kind.DOCUMENT}
 _TITLE_CHARS = 120
 
