@@ -79,6 +79,7 @@ class Daemon:
         raise_file_limit()
         stack.callback(self._lock.release)
         self._lock.acquire()
+        # With socket activation the manager has opened the socket, and keeps it over restarts.
         listener = adopt_listener(self._passed[0]) if self._passed else open_listener(default_socket_path())
         stack.callback(listener.close)
         async with in_background(self._extend_start_timeout()):

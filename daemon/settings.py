@@ -149,8 +149,9 @@ def _explain(error: ValidationError, file: Path, values: Mapping[str, Any]) -> S
     first = problems[0]
     loc = [str(part) for part in first["loc"] if isinstance(part, str)]  # of a list, the list itself
     in_file = value_at(values, loc) is not None
-    place = f"{file}: {'.'.join(loc)}" if in_file else _that_is_set(_variable(".".join(loc)))
+    place = f"{file}: {'.'.join(loc)}" if in_file else _variable_in_use(_variable(".".join(loc)))
     more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+    # A known key with a wrong value; an unknown key gets the nearest known one as a hint.
     if first["type"] != "extra_forbidden":
         problem = "it has too few values" if first["type"] == "missing" else first["msg"].lower()
         return SettingsError(f"{place}: {problem}{more}.", "Mend it or leave it out for the default.")
@@ -178,7 +179,7 @@ def _advice(loc: list[str], *, in_file: bool) -> str:
     return f"Did you mean {near[0] if in_file else _variable(near[0])}?"
 
 
-def _that_is_set(variable: str) -> str:
+def _variable_in_use(variable: str) -> str:
     """Return the variable in the environment that begins with this name, else the name."""
     return next((name for name in sorted(os.environ) if name.upper().startswith(variable)), variable)
 

@@ -94,6 +94,7 @@ class Asker:
     def _once_repaired(self, prompt: str, schema: Mapping[str, Any]) -> Answer:
         try:
             return self._call(prompt, schema)
+        # A second answer would not end either, and cost as much.
         except LlmEndless:
             raise
         except LlmRefused as error:
@@ -107,6 +108,7 @@ class Asker:
             self._check_allowance(estimate)
             self.spent.calls += 1
             began_s = self._monotonic()
+            # Charged before the answer: an aborted or failed call has cost its prompt too.
             tokens = _cost(None, estimate)
             try:
                 answer = self._model.complete_json(prompt, schema, self._settings.deadline_s)

@@ -91,6 +91,7 @@ class ServerConnection:
         """Store the socket for `abort`, and shut it down if that was called already."""
         with self._guard:
             self._socket = stream.get_extra_info("socket")
+            # `abort` came before the connection: there was no socket to shut down yet.
             if self._aborted and self._socket is not None:
                 with contextlib.suppress(OSError):
                     self._socket.shutdown(socket.SHUT_RDWR)
@@ -121,6 +122,7 @@ class _Bounded(httpx.AsyncBaseTransport):
         request.headers["Accept-Encoding"] = "identity"
         request.extensions = {**request.extensions, "trace": self._trace}
         response = await self._inner.handle_async_request(request)
+        # A compressed answer of few bytes may become gigabytes.
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
             await response.aclose()
             raise TooMuch

@@ -110,6 +110,7 @@ def misfit(value: Any, schema: Mapping[str, Any], place: str = "answer") -> str:
     if "enum" in schema:
         return "" if value in schema["enum"] else place
     kind = schema.get("type", "")
+    # In Python a bool is an int, in JSON it is not.
     if kind and (not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "boolean")):
         return place
     if isinstance(value, dict):

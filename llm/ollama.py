@@ -76,6 +76,7 @@ class OllamaModel:
             stream=True,
             format=dict(schema),
             options={
+                # The same answer for the same prompt, as far as the server allows.
                 "temperature": 0,
                 "seed": 0,
                 "num_ctx": self._settings.context_tokens,

@@ -112,6 +112,7 @@ class OpenAICompatibleModel:
                 key = self._settings.api_key_file.read_text(encoding="utf-8").strip()
             except (OSError, ValueError):
                 raise LlmUnavailable("The file of the API key cannot be read.", "See llm.api_key_file.") from None
+        # It becomes a header: a line break in it would add others.
         if not key.isascii() or not key.isprintable():
             raise LlmUnavailable("The API key holds what no key holds.", "See llm.api_key_file.")
         return {"Authorization": f"Bearer {key}"} if key else {}

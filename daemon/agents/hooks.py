@@ -67,6 +67,7 @@ class Hooks:
         session = self._store.handed.get(agent, hook.session)
         if moment is Moment.PROMPT:
             session.note_prompt(own_words(hook.prompt))
+        # Cursor takes no text at a prompt: searching for one would cost time, and count as handed over.
         is_in_vain = moment in HANDED and moment not in form.takes
         text = "" if is_in_vain else self._acts[moment](agent, hook, session)
         self._store.handed.keep(session)

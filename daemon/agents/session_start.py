@@ -107,6 +107,7 @@ def _facts(store: MemoryStore, channel: str, since: datetime | None, session_id:
         if not (listed.live and is_new and listed.kind in _KINDS):
             continue
         shown = store.show(listed.node_id, wanted=False)
+        # A session is not told what it has said itself; and a fact with a likely successor may be wrong.
         if shown.later or any(one.node_id.partition("#")[0] == session_id for one in shown.evidence):
             continue
         words, reply_to = (" ".join(part.split()) for part in read_reply(shown.text))

@@ -159,6 +159,7 @@ def _open(page: str, terminal: Terminal) -> None:
 
 def page_in_words(text: str, look: Look) -> list[str]:
     """Render a page for a terminal: links by their names, tables in columns, no marks for programs."""
+    # A page escapes `<` so that a browser shows it.
     text = MARK.sub("", LINK.sub(r"\1", text)).replace("\\<", "<")
     lines: list[str] = []
     for is_table, grouped in groupby(text.splitlines(), lambda line: line.startswith("| ")):

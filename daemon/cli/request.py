@@ -83,6 +83,7 @@ class PlainLines:
     def __call__(self, progress: dict[str, Any]) -> None:
         """Print a line, if it is due."""
         stage, done, total = clean(progress["stage"]), progress["done"], progress["total"]
+        # A quarter of a stage of known size, else a slice of time: a new value prints a line.
         step = 4 * done // total if total else int(time.monotonic() / PLAIN_INTERVAL_S)
         note = clean(progress.get("note") or "")
         if (pause := next((word for word in PAUSES if note.startswith(word)), "")) != self._pause:

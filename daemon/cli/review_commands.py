@@ -117,6 +117,7 @@ def review(options: Namespace, terminal: Terminal) -> int:
 def _ask_for_all_marks(answer: ReviewAnswer, terminal: Terminal) -> None:
     while len(marks := answer["marks"]) < answer["marks_total"]:
         more: ReviewAnswer = ask(terminal, "review_list", {"offset": len(marks)})
+        # Some may be undone between two pages: the total is then never reached.
         if not more["marks"]:  # some were taken back meanwhile
             break
         marks += more["marks"]

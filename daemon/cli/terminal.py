@@ -70,6 +70,7 @@ class Terminal:
 def _write(text: str, stream: Any) -> None:
     try:
         stream.write(text)
+    # A terminal of another encoding shows a question mark instead of failing.
     except UnicodeEncodeError:
         encoding = stream.encoding or "ascii"
         stream.write(text.encode(encoding, "replace").decode(encoding))

@@ -82,6 +82,7 @@ def remember(options: Namespace, terminal: Terminal) -> int:
         params |= {"always": True, "priority": options.priority}
     answer: RememberAnswer = ask(terminal, "remember", params)
     terminal.report(answer, remembered_in_words(answer, terminal.look))
+    # A known memory has been linked before; only a new one may replace others.
     if answer["novelty"] == "new" and not terminal.as_json:
         # The memory is kept, even if the others cannot be shown.
         with suppress(ClientError):
@@ -265,15 +266,11 @@ def _passed_over(skipped: list[SkippedAnswer], total: int, look: Look) -> list[s
         return []
     lines = [f"Passed over {count(total, 'piece')} that could not be read:"]
     for piece in skipped[:MOST_SKIPPED]:
-        lines += look.wrap(f"- {_place(piece)}: {piece['reason']}", "  ")
+        line = f", line {piece['line']}" if piece["line"] else ""
+        lines += look.wrap(f"- {Path(piece['path']).name}{line}: {piece['reason']}", "  ")
     if total > MOST_SKIPPED:
         lines.append(f"  … and {total - MOST_SKIPPED:,} more (--json has them)")
     return lines
-
-
-def _place(piece: SkippedAnswer) -> str:
-    name = Path(piece["path"]).name
-    return f"{name}, line {piece['line']}" if piece["line"] else name
 
 
 def _standard_input() -> str:

@@ -71,6 +71,7 @@ class Bounds:
         limits, self._measured = self._limits, now
         self._count += 1
         self._ready_count += now.is_ready
+        # Compared with the last progress, not with the last measurement: slow work adds up.
         if now.cpu_s - self._moved.cpu_s >= PROGRESS_CPU_S:
             self._moved = now
         if now.resident_mib > limits.memory_mib:

@@ -137,7 +137,9 @@ class Child:
         code = await self._process.wait()
         if self._watch.done() and not self._watch.cancelled() and (error := self._watch.result()) is not None:
             return error
-        return DreamError(_how_it_ended(code), "The log has the child's last words.")
+        killed = f"its process was ended by {signal.Signals(-code).name}" if code < 0 else ""
+        reason = killed or f"its process ended without an answer (exit code {code})"
+        return DreamError(reason, "The log has the child's last words.")
 
     # ---- pause and resume
 
@@ -151,6 +153,7 @@ class Child:
         self.is_paused = True
         self._send(PAUSE)
         self.stopwatch.pause()
+        # A call of a model needs this time to be aborted at the server; stopped, the child could not do that.
         self._stop = asyncio.get_running_loop().call_later(stop_after_s, self._signal, signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -183,6 +186,7 @@ class Child:
             self._stop.cancel()
         if self._process.stdin is not None:
             self._process.stdin.close()
+        # A stopped process does not notice the end of its stdin.
         if self.pid is not None and not self.is_paused:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(END_GRACE_S):
@@ -256,12 +260,6 @@ async def _log_stderr(process: asyncio.subprocess.Process, run_id: str) -> None:
         for line in chunk.decode("utf-8", "replace").splitlines()[:left]:
             logger.warning("dream {}: {}", run_id, line[:500])
             left -= 1
-
-
-def _how_it_ended(code: int) -> str:
-    if code < 0:
-        return f"its process was ended by {signal.Signals(-code).name}"
-    return f"its process ended without an answer (exit code {code})"
 
 
 RUN_MARKER = "run.json"

@@ -221,7 +221,9 @@ class Dreamer:
         settings = self._settings.pipelines
         quiet_s = settings.idle.resume_quiet_by_hand_s if by_hand else settings.idle.resume_quiet_s
         limits, spent = settings.limits, await asyncio.to_thread(self.spent)
+        # A dream that a person asked for is not refused for the day's budget.
         time_s = limits.time_s if by_hand else min(limits.time_s, max(0.0, limits.per_day_s - spent.seconds))
+        # The child enforces the day's allowance of the model, so it must know what is left of it.
         request = request.model_copy(update={"calls_spent": spent.calls, "tokens_spent": spent.tokens})
         self._refuse_if_ended()
         child = self._child = await Child.start(self._command, request, limits, time_s)
@@ -245,6 +247,7 @@ class Dreamer:
 
     def _report(self, at: Progress) -> None:
         """Store the latest progress for `status`, and forward it."""
+        # Our own progress, such as that of applying, has no counts; the run's summary needs the child's.
         calls, tokens = max(at.calls, self.progress.calls), max(at.tokens, self.progress.tokens)
         self.progress = at.model_copy(update={"calls": calls, "tokens": tokens})
         if self._sink is not None:

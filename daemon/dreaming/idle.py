@@ -94,6 +94,7 @@ def check_idle(
 
 def _within(hour: int, hours: tuple[int, int]) -> bool:
     first, last = hours
+    # The allowed hours may span midnight, as 22 to 6.
     return first <= hour < last if first <= last else hour >= first or hour < last
 
 
@@ -127,6 +128,7 @@ def _others_cpu_s(child_pid: int | None) -> float:
     import psutil
 
     times = psutil.cpu_times()
+    # User, nice and system; interrupts too where the system counts them. Waiting for a disk is no load.
     busy_s = sum(times[:3]) if not hasattr(times, "irq") else sum(times[:3]) + times.irq + times.softirq
     ours_s = 0.0
     for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):

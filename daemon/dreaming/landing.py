@@ -37,6 +37,7 @@ class Landing:
         if done.changeset_path is None:
             return Changeset(run_id=request.run_id)
         path = done.changeset_path
+        # The child's message is not trusted: it may not name a file elsewhere.
         if not path.resolve().is_relative_to(request.folder.resolve()):
             raise DreamError("its changeset is not in its own folder")
         limit = self._changeset_mib * 2**20
@@ -71,6 +72,7 @@ class Landing:
         }
         if note := note_on_edited(done):
             summary["note"] = note
+        # The scores from before the changes are taken now, and compared after them.
         recheck = Recheck(self._store, done.checks if changeset.changes_something else (), lambda: self._store.is_busy)
         applied = self._apply(request, changeset, summary)
         reasons: Sequence[str] = ()
@@ -203,6 +205,7 @@ class DerivedPages:
         )
         if not store.pages.may_write("index.md"):
             wanted = {"log.md": wanted["log.md"]}
+        # Pages of an earlier version, or of channels that are gone.
         gone = [path for path in ours if path not in wanted and not is_digest(path)]
         store.write_derived(wanted | dict.fromkeys(gone))
 

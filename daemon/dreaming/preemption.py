@@ -88,6 +88,7 @@ class Preemption:
         """Wait until it is quiet, then resume; or until the wait is too long, then end the child."""
         gives_up_s = time.monotonic() + self._settings.give_up_after_s
         while self._child.is_paused:
+            # The wait has a bound even while paused by hand: a paused child keeps its memory and its snapshot.
             left_s = gives_up_s - time.monotonic()
             until_quiet_s = self._quiet_s - self._activity.quiet_s()
             if left_s <= 0:
@@ -100,6 +101,7 @@ class Preemption:
             if not self._by_person and until_quiet_s <= 0:
                 self._resume()
                 return
+            # Cleared before the wait: a change in between sets it again and ends the wait at once.
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left_s if self._by_person else min(left_s, until_quiet_s)):

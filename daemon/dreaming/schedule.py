@@ -114,6 +114,7 @@ def _nightly(now: datetime, history: Sequence[Past], settings: ScheduleSettings)
 
     def dates(ended: Ended, kind: str = "") -> list[date]:
         counted = (past for past in history if past.ended is ended and kind in ("", past.kind))
+        # A landing with a date after today was written by a clock that was ahead: it counts for today.
         return [min(_night_of(past.began_at.astimezone(zone), settings), today) for past in counted]
 
     landed_on, weekly_on = dates(Ended.LANDED), dates(Ended.LANDED, "weekly")
@@ -121,6 +122,7 @@ def _nightly(now: datetime, history: Sequence[Past], settings: ScheduleSettings)
     if settled_on:
         first = max(settled_on) + timedelta(days=1)
     else:
+        # Without a history, the latest slot that has passed counts as missed.
         first = today if _slot(today, zone, settings) <= now_utc else today - timedelta(days=1)
     since = _slot(first, zone, settings)
     weekly_after = max(weekly_on) if weekly_on else min(landed_on, default=first - timedelta(days=1))
@@ -171,6 +173,7 @@ def _backed_off_until(history: Sequence[Past], settings: ScheduleSettings) -> da
     failures = [past.began_at for past in history if past.ended is Ended.FAILED and past.began_at > last_landing]
     if not failures:
         return datetime.min.replace(tzinfo=UTC)
+    # The exponent is bounded too, since a float overflows at 2 ** 1024.
     wait_s = min(settings.longest_backoff_s, settings.first_backoff_s * 2.0 ** min(len(failures) - 1, 20))
     return max(failures).astimezone(UTC) + timedelta(seconds=wait_s)
 
@@ -200,7 +203,7 @@ class Schedule:
     def next_due(self) -> Due:
         """Return the next dream, by the recorded history and the last count of waiting turns."""
         runs = self._store.runs(HISTORY_RUNS, kinds=DREAMS, states=COUNTED)
-        history = [Past(_run_kind(run.kind), run.started_at, _how_it_ended(run.state)) for run in runs]
+        history = [Past(_run_kind(run.kind), run.started_at, _end_of(run.state)) for run in runs]
         return next_due(self._local_now(), history, self._settings.schedule, self._waiting_turns)
 
     async def tick(self) -> None:
@@ -303,6 +306,6 @@ def _run_kind(kind: str) -> RunKind:
     return "weekly" if kind == "weekly" else "compaction" if kind == "compaction" else "daily"
 
 
-def _how_it_ended(state: str) -> Ended:
+def _end_of(state: str) -> Ended:
     """Return the end of a run by its state; an undone one has landed too."""
     return Ended(state) if state in set(Ended) else Ended.LANDED

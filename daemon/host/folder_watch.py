@@ -147,6 +147,7 @@ class VaultWatch(FolderWatch):
             if burst:
                 self._report(paths)
             elif in_flood:  # quiet again
+                # After a flood the whole vault is compared again, at the next burst or timeout.
                 compared, in_flood = in_flood < FLOOD, 0
             if self._folders and any((self._vault / path).is_dir() for path in paths if path not in self._folders):
                 # A new folder, which this watch does not cover.
@@ -165,6 +166,7 @@ class VaultWatch(FolderWatch):
             own.add(os.path.relpath(folder, self._vault))
             links = {name for name in names if Path(folder, name).is_symlink()}
             has_links = has_links or bool(links)
+            # `os.walk` reads this list for the folders to enter.
             names[:] = [name for name in names if name not in links and not name.startswith(".")]
         return own if has_links else set()
 

@@ -112,6 +112,7 @@ def _install_units(environ: Mapping[str, str], python: str) -> Installed:
     _need_user_manager()
     folder, done = unit_folder(environ), Installed()
     changed = {name: text for name, text in units(environ, python).items() if not _is_as_wanted(folder / name, text)}
+    # Nothing to write and the socket active: repeated installs leave a running daemon alone.
     if changed or _systemctl("is-active", "--quiet", SOCKET, check=False).returncode:
         _refuse_running_daemon(environ)
     if changed and any((folder / name).exists() for name in changed):
@@ -154,6 +155,7 @@ def _unit_state() -> Service:
     service, listener = by_name.get(SERVICE, {}), by_name.get(SOCKET, {})
     named = [word.partition("=") for word in shlex.split(service.get("Environment", ""))]
     log_file = next((Path(value).expanduser() for name, _, value in named if name == "DREAMD_LOG__FILE"), None)
+    # A unit that gave up keeps its result until it is reset or started again.
     failed = service.get("Result", "success") != "success"
     failure = _why(service) if failed else ""
     remedy = "the next command starts it again"

@@ -64,6 +64,7 @@ class DaemonLock:
         except OSError:
             return True
         if self._folder is not None:
+            # Locked already: a second descriptor of the same folder would not get the lock.
             if os.path.samestat(os.fstat(folder), os.fstat(self._folder)):
                 os.close(folder)
                 return True

@@ -65,6 +65,7 @@ class Notifier:
     def _send(self, message: str) -> None:
         if not self._address:
             return
+        # An address with @ is in Linux's abstract namespace, whose names begin with a zero byte.
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
             try:

@@ -82,6 +82,7 @@ class _Values:
         """Yield the bytes of every value; None for one that is too long. Raises ValueError for an unclosed list."""
         is_first = True
         for piece in self._pieces:
+            # The first piece decides: a list is cut at its commas, another value is handed on as a whole.
             piece = piece.removeprefix(b"\xef\xbb\xbf").lstrip() if is_first else piece
             if is_first and piece:
                 is_first, self._outer = False, int(piece.startswith(b"["))
@@ -105,6 +106,7 @@ class _Values:
                 break
             mark, at = found[0], found.end()
             if mark == b'"':
+                # A string that ends in this piece is skipped at once; a longer one is followed into the next pieces.
                 whole = _STRING.match(piece, found.start())
                 self._in_string = whole is None
                 at = whole.end() if whole else at
@@ -135,6 +137,7 @@ class _Values:
     def _keep(self, part: bytes) -> None:
         if self._kept is not None:
             self._kept += part
+            # Its end is still looked for, so that the next conversation is found.
             if len(self._kept) > MAX_CONVERSATION_BYTES:
                 self._kept = None
 
@@ -163,6 +166,7 @@ def _unpacked(file: BinaryIO) -> Iterator[bytes]:
             found = next((one for one in archive.infolist() if one.filename.rpartition("/")[2] == NAME), None)
             if found is None:
                 raise ValueError(f"an archive without {NAME}")
+            # Checked before the first byte is unpacked.
             if found.compress_type not in _PACKINGS:
                 raise ValueError("an archive that is packed in a way that is not known")
             with archive.open(found) as member:

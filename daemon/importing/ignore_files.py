@@ -56,6 +56,7 @@ class IgnoreFiles:
             if not joined.is_absolute():
                 return None
             plain = Path(os.path.normpath(joined))
+            # An agent may reach an ignored file by a link with another name.
             candidates = dict.fromkeys((plain, plain.resolve()))
             return next((found for one in candidates if (found := self._naming(one, folder))), None)
         except (OSError, ValueError, RuntimeError):  # no path of this system, a loop of links, no such user
@@ -75,6 +76,7 @@ class IgnoreFiles:
     def _project(self, folder: Path, session_folder: str | None) -> tuple[Path, Path] | None:
         """Return the top folder and the git common dir of the project that holds a folder."""
         if folder not in self._roots:
+            # A cache: emptied when full, since its entries are cheap to find again.
             if len(self._roots) >= _FOLDERS:
                 self._roots.clear()
             self._roots[folder] = repository_of(folder)
@@ -98,6 +100,7 @@ def _sources(root: Path, names: tuple[str, ...], name: str, outermost: Path | No
         if spec := _patterns(folder / name):
             sources.append((depth, name, spec))
         folder /= below
+        # Git does not look for ignore files behind a link.
         if folder.is_symlink():
             break
     return sources[::-1]
@@ -105,6 +108,7 @@ def _sources(root: Path, names: tuple[str, ...], name: str, outermost: Path | No
 
 def _decisive(names: tuple[str, ...], sources: list[Source], *, is_folder: bool) -> str | None:
     """Return the name of the source by which a path, or a folder above it, is ignored; None if it is not."""
+    # From the outermost folder to the path itself: an ignored folder decides for everything below it.
     for length in range(1, len(names) + 1):
         end = "/" if is_folder or length < len(names) else ""
         for depth, name, spec in sources:
@@ -133,6 +137,7 @@ def _read(path: Path, _changed_ns: int, _size: int) -> GitIgnoreSpec | None:
             content = file.read(MAX_BYTES + 1)
     except OSError:
         return None
+    # Cut at a line break, since half a pattern might match more, or less.
     if len(content) > MAX_BYTES:
         content = content[: content.rfind(b"\n", 0, MAX_BYTES) + 1]
     text = content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")

@@ -117,6 +117,7 @@ class Importer:
     def take(self, paths: Iterable[Path], format_name: str | None) -> Account:
         """Import every path. Raises Cancelled between two batches; the batches before it stay."""
         for path in paths:
+            # Notes, and sessions that may not choose, go into the channel of the folder that was named.
             self._folders_channel = channel_of_folder(path if path.is_dir() else path.parent)
             for item in self._items(path, format_name):
                 self._call.raise_if_cancelled()
@@ -169,6 +170,7 @@ class Importer:
             return self._remember(item)
         item = item if self._channel else self._admitted(item)
         asked = self._channel or item.head.channel
+        # A session stays in the channel in which it was first kept.
         channel = self._store.channel_of_session(item.head.session_id) or asked
         self._store.refuse_if_off(channel)
         self.account.contents_left_out += item.contents_left_out

@@ -41,6 +41,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, Any] | Skipped]:
 
 def json_line(path: Path, number: int, line: bytes) -> tuple[int, Any] | Skipped | None:
     """Return a line's number and its value; None for a blank line, Skipped for an unreadable one."""
+    # Windows programs begin a file with a byte order mark, which JSON does not allow.
     content = line.removeprefix(_BOM) if number == 1 else line
     if not content.strip():
         return None
@@ -61,6 +62,7 @@ def json_document(path: Path) -> Any:
 
 def parse(content: bytes) -> Any:
     """Parse JSON in UTF-8. Raises ValueError, before it takes much memory; the reason quotes nothing of the content."""
+    # Counting costs a pass over the bytes; a small content cannot exceed the bound.
     if len(content) > _SMALL_BYTES:
         marks = sum(content.count(mark) * weight for mark, weight in _BYTES_A_MARK.items())
         if len(content) + marks > MOST_IN_MEMORY:

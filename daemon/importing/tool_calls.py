@@ -185,6 +185,7 @@ def words_of_user(name: str, result: str, denial: object, *, is_error: bool) -> 
     asks questions. A refusal counts in an error that the program marks in `denial`. Older programs mark only the error:
     there the text must be the program's whole sentence, of a tool other than an MCP server's, which words its own.
     """
+    # A tool may print the program's own sentences, so the text alone never decides (see above).
     text = result.strip()
     if not is_error:
         return text if name == _ASKS and text.startswith(_ANSWERED) else None

@@ -61,6 +61,7 @@ class Learning:
         kept = []
         since = place.since and place.since - _behind(items, written_at)
         for head, turns in self._learnable(items, since):
+            # The turns that are known by these places may have other texts now.
             if rewritten and is_by_place(turns):
                 self._store.settle()
                 turns = renewed(self._store, turns, known_by_place(self._store, head.session_id))
@@ -69,6 +70,7 @@ class Learning:
             except InvalidInput:
                 self.taken.skipped += 1
         added = 0
+        # All batches are in the writer's queue before the first is waited for, so that they share a sync.
         for head, future in kept:
             try:
                 observed = future.result(KEEP_TIMEOUT_S)

@@ -53,6 +53,7 @@ class LiveSessions:
         with self._lock:
             ended_at = self._ended_at.get(head.session_id)
             ended: EndReason = "said" if ended_at is not None and now - ended_at <= LATE else ""
+            # Removed and added again, so that the latest growth is at the end.
             known = self._sessions.pop(head.session_id, None)
             began_at = known.began_at if known else now
             self._sessions[head.session_id] = LiveSession(

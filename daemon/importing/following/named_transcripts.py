@@ -75,6 +75,7 @@ class NamedTranscripts:
             if at is None or now - at > KEPT:
                 self._followed.unname(path)
                 continue
+            # A hook of the last hours may have been followed by more than was read; older ones were read to the end.
             looks = 0 if now - at <= 2 * _NOTED_AGAIN else len(LOOKS_AFTER_S)
             with self._lock:
                 named = _NamedFile(FollowedPlace(Path(path).parent, str(note.get("agent") or "")), now_s, at, looks)
@@ -98,14 +99,14 @@ class NamedTranscripts:
     def due(self, now_s: float) -> Sequence[Path]:
         """Return the files that are due to be read again, and count that reading as done."""
         with self._lock:
-            found = [path for path, named in self._files.items() if _is_due(named, now_s)]
+            found = [
+                path
+                for path, named in self._files.items()
+                if named.looks < len(LOOKS_AFTER_S) and now_s - named.at_s >= LOOKS_AFTER_S[named.looks]
+            ]
             for path in found:
                 self._files[path].looks += 1
             return found
-
-
-def _is_due(named: _NamedFile, now_s: float) -> bool:
-    return named.looks < len(LOOKS_AFTER_S) and now_s - named.at_s >= LOOKS_AFTER_S[named.looks]
 
 
 def _is_transcript(path: Path) -> bool:

@@ -38,6 +38,7 @@ class ReadQueue:
             if not self._backlog:
                 self.backlog_files = 0
             self.backlog_files += len(new)
+            # A dict keeps this order, and gives its last entry in constant time.
             newest_last = sorted([*self._backlog.values(), *new.values()], key=lambda one: one.changed_s)
             self._backlog = {one.path: one for one in newest_last}
             self._changed.notify()

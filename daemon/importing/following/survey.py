@@ -39,6 +39,7 @@ def survey(files: Sequence[FoundFile]) -> Survey:
         in_database, messages = _counts(database.path)
         sessions, turns = sessions + in_database, turns + messages
     step = max(1, len(lines) // SAMPLED)
+    # Sorted by size, so that the sample has short and long files in proportion.
     sampled = [_sample(one) for one in lines[step // 2 :: step]]
     read = sum(size for _, _, size in sampled)
     if read:

@@ -172,6 +172,7 @@ class ClaudeCodeReading:
             raise _Malformed(f"a {value['type']} line without a message")
         if value.get("isMeta") or value.get("isCompactSummary") or value.get("isApiErrorMessage"):
             return []
+        # The program writes errors and interruptions as an assistant's message of this model.
         if message.get("model") == "<synthetic>" or _is_of_another(value.get("origin")):
             return []
         blocks = [content] if isinstance(content, str) else content
@@ -212,6 +213,7 @@ class ClaudeCodeReading:
             case str() | {"type": "text", "text": str()}:
                 if isinstance(block, str):
                     return self._of_person(block)
+                # In a block of its own a reminder may hold any text, also what looks like its end.
                 is_reminder = _is_whole(block["text"].strip(), "system-reminder")  # in a block of its own
                 return ("", "") if is_reminder else self._of_person(block["text"])
             case {"type": "tool_result"}:

@@ -151,6 +151,7 @@ class CodexReading:
     def _call(self, full_name: str, name: str, arguments: object, item: Mapping[str, Any]) -> str:
         known, inputs = as_known(name, arguments)
         ours, foreign = is_our_own(full_name, inputs), brings_foreign_words(known, inputs)
+        # A call of our own memory brings known text, except through a shell, which may do more.
         foreign = foreign and not (ours and known != "Bash")
         note, placeholder = self._notes.of_call(known, inputs, self._folder)
         self._is_foreign = self._is_foreign or foreign
@@ -212,6 +213,7 @@ def _output(output: object) -> tuple[str, bool]:
         return (content if isinstance(content, str) else ""), output.get("success") is False
     if not isinstance(output, str):
         return "", False
+    # Results of older versions are JSON in a string.
     if output.startswith('{"output"'):
         try:
             parsed = json.loads(output)

@@ -115,6 +115,7 @@ class GeminiReading:
         if role is None or self._is_sub_agent:
             return
         said = _text_of(message.get("content"))
+        # Only there: a model's answer may quote the mark.
         if role == USER:
             said = said.partition(_REFERENCED)[0]
         self._folder = self._folder or _folder_of(said)
@@ -122,6 +123,7 @@ class GeminiReading:
         calls = (self._of_call(call, message["id"]) for call in dicts_in(message.get("toolCalls")))
         for turn in chain([NewTurn(role, _plain(said), at, message["id"])], *calls):
             left_out = self._notes.left_out()
+            # A message is repeated whenever something is added to it.
             if turn.text and turn.external_id not in self._given:
                 self._given.add(str(turn.external_id))
                 yield from self._batches.add(self._session or self._open(), turn, left_out)

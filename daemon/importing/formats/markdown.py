@@ -35,6 +35,7 @@ _TITLE_CHARS = 120
 
 def read(path: Path) -> Iterator[NoteRead | Remark | Skipped]:
     """Read the one note of a file, or yield the reason why there is none."""
+    # Ours and other programs' bundles have them: imported, they would repeat every note's title.
     if path.name in _CATALOGUES:
         yield Skipped(path, None, "a catalogue of notes")
         return
