@@ -1,6 +1,6 @@
 """The interface of a language model to a dream: JSON that fits a schema, by a deadline.
 
-A server may enforce the schema, be too old to, or lie: what it says is checked here all the same.
+A server may enforce the schema, be too old for it, or not keep to it: its answer is checked here in any case.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 
 class LlmError(Exception):
-    """The base of what this room raises. `hint` is a sentence that says what to do next."""
+    """The base of this room's errors. `hint` is a sentence that says what to do."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -21,15 +21,15 @@ class LlmError(Exception):
 
 
 class LlmUnavailable(LlmError):
-    """No server, no such model, a deadline passed, the allowance used up: the stage goes its deterministic way."""
+    """No server, no such model, a missed deadline, or no allowance left: the stage works without the model."""
 
 
 class LlmRefused(LlmError):
-    """An answer that does not fit what was asked for; asking again is the caller's choice."""
+    """An answer that does not fit the schema; the caller may ask again."""
 
 
 class LlmEndless(LlmRefused):
-    """An answer without an end within the bounds; asked again the model would not end either."""
+    """An answer that exceeds the bounds; asking again would not help."""
 
 
 class LlmAborted(LlmError):
@@ -38,7 +38,7 @@ class LlmAborted(LlmError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A checked object, and what it cost; 0 tokens where the server does not say."""
+    """A checked object, and its tokens; 0 if the server does not report them."""
 
     content: dict[str, Any]
     prompt_tokens: int = 0
@@ -46,11 +46,11 @@ class Answer:
 
 
 class LanguageModel(Protocol):
-    """A model that completes a prompt. Whatever it says is a claim, never a fact: see pipelines' grounding."""
+    """A model that completes a prompt. Its answer is a claim, never a fact: see pipelines' grounding."""
 
     @property
     def name(self) -> str:
-        """Provider and model, as `ollama/qwen3:4b`: recorded with what it proposed."""
+        """Provider and model, as `ollama/qwen3:4b`, recorded with its proposals."""
         ...
 
     def check(self, deadline_s: float) -> None:
@@ -58,19 +58,19 @@ class LanguageModel(Protocol):
         ...
 
     def complete_json(self, prompt: str, schema: Mapping[str, Any], deadline_s: float) -> Answer:
-        """Answer with one JSON object that was checked to fit.
+        """Answer with one JSON object that fits the schema.
 
-        `schema` is JSON Schema of an object, of the kinds that `misfit` knows. Raises LlmUnavailable, LlmRefused
+        `schema` is JSON Schema of an object, with the keywords that `misfit` knows. Raises LlmUnavailable, LlmRefused
         or LlmAborted, and nothing else.
         """
         ...
 
     def abort(self) -> None:
-        """Shut the connection of the call that is under way, if one is, so that the server stops; from any thread."""
+        """Close the connection of the current call, if there is one, so that the server stops. From any thread."""
         ...
 
     def release(self, deadline_s: float) -> None:
-        """Have the server free the model's memory, where its protocol can ask that. Raises nothing."""
+        """Let the server free the model's memory, if its protocol allows that. Raises nothing."""
         ...
 
 
@@ -86,7 +86,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def checked(name: str, text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Parse an answer of `name` and return its object. Raises LlmRefused if it is none, or does not fit."""
+    """Parse the answer of a model and return its object. Raises LlmRefused if it is no object, or does not fit."""
     fenced = _FENCE.match(text)
     try:
         answer = json.loads(fenced[1] if fenced else text)
@@ -102,13 +102,15 @@ def checked(name: str, text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def misfit(value: Any, schema: Mapping[str, Any], place: str = "answer") -> str:
-    """Return where a value does not fit a schema, as `facts[3].turn`; "" if it fits.
+    """Return the place at which a value does not fit a schema, as `facts[3].turn`; "" if it fits.
 
-    Knows type, enum, properties, required, additionalProperties false, items, maxItems, maxLength, minimum, maximum.
+    Known keywords: type, enum, properties, required, additionalProperties false, items, maxItems, maxLength, minimum,
+    maximum.
     """
     if "enum" in schema:
         return "" if value in schema["enum"] else place
     kind = schema.get("type", "")
+    # In Python a bool is an int, in JSON it is not.
     if kind and (not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "boolean")):
         return place
     if isinstance(value, dict):

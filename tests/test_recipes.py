@@ -178,7 +178,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ...store.keep import okf
+from ...store import okf
 from ...store.model import Action, Kind
 from ..workspace.proposals import Planned
 from ..workspace.view import View

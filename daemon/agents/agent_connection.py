@@ -64,6 +64,7 @@ class Records:
         if content is None or not file.exists():
             return False, None
         record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        # Someone has changed the file since: its recorded original is not what disconnecting should restore.
         if record["written_sha256"] != sha256(content).hexdigest():
             return False, None
         original = record["original"]
@@ -132,6 +133,7 @@ class AgentConnection:
         """
         for edit in edits:
             real = edit.path.resolve()
+            # The edit was shown to the person as a diff: it may not be applied to another content.
             if _read(real) != edit.before:
                 raise ConnectError(f"{edit.path} was changed meanwhile.", "Run it again.")
             if edit.after is None:
@@ -151,6 +153,7 @@ class AgentConnection:
             before = _read(file.path.resolve())
             text = _decoded(file.path, before)
             try:
+                # Connecting again must not move our entries: Codex trusts a hook by its position.
                 if wanted and before is not None and file.holds_ours(text):
                     continue
                 original = self._original(file, before, text)

@@ -40,6 +40,7 @@ class AppServer:
 
     def __init__(self, executable: str, codex_home: Path, environ: Mapping[str, str]) -> None:
         self._command = [executable, "app-server"]
+        # `app-server` could call our own hooks, which the last variable switches off.
         self._environ = {**environ, "CODEX_HOME": str(codex_home), "DREAMD_NO_HOOKS": "1"}
         self._folder = codex_home
         self._last_id = 0
@@ -77,6 +78,7 @@ class AppServer:
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             message = self._receive(deadline)
+            # Notifications and requests of the server come in between, and are not answered.
             if message.get("id") == self._last_id and "method" not in message:
                 if "result" not in message:
                     raise ConnectError(f"Codex refused {method}: {message.get('error')}.")

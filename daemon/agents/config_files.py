@@ -82,6 +82,7 @@ class JsonFile:
 
     def with_ours(self, text: str) -> str:
         """Add the entries, each first in its object or array, in their order."""
+        # Each is inserted first, so the last entry goes in first.
         for entry in reversed(self.entries):
             if entry.is_item:
                 text = json_text.with_item(text, entry.path, entry.value, last=self.last)
@@ -126,6 +127,7 @@ class TomlFile:
 
     def with_ours(self, text: str) -> str:
         """Add the table at the end, after a blank line. Raises Unwritable if the result differs in other tables."""
+        # After a blank line, also where the last line of the file has no line break.
         between = "" if not text else "\n" if text.endswith("\n") else "\n\n"
         keys = "".join(f"{key} = {_toml_value(value)}\n" for key, value in self.value.items())
         written = f"{text}{between}{self._header}\n{keys}"
@@ -147,6 +149,7 @@ class TomlFile:
                 is_inside = True
                 if kept and kept[-1] in ("\n", "\r\n"):
                     kept.pop()
+            # Our table ends at a blank line, a comment, or the next header: all of them are others' lines.
             elif is_inside and (not line.strip() or line.lstrip().startswith(("#", "["))):
                 is_inside = False
             if not is_inside:

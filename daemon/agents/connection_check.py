@@ -65,6 +65,7 @@ def _daemon(command: Command) -> CheckResult:
 
 def _hook(command: Command, agent: str, event: str) -> CheckResult:
     """Start a hook as the agent does: by a shell, with a minimal environment."""
+    # An empty prompt: the hook runs to its end, and nothing is remembered of it.
     given = json.dumps({"session_id": SESSION, "cwd": "/", "hook_event_name": event, "prompt": ""})
     began = time.perf_counter()
     try:

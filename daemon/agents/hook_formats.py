@@ -107,6 +107,7 @@ class HookInput:
 
 def read_input(form: AgentFormat, given: Mapping[str, Any], cwd: str | None) -> HookInput | None:
     """Return a hook's inputs; None for one without a session, or of a sub-agent."""
+    # A sub-agent's turns are not the person's words, and its context is its own.
     if any(given.get(name) for name in form.is_nested):
         return None
     hook = HookInput(

@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from ..importing.following.follower import Follower
 
 PROMPT_TOKENS = 250
+# The most for one session, until its context is cleared or compacted.
 SESSION_TOKENS = 1500
-"""The most for one session, until its context is cleared or compacted."""
 
+# The moments that may be answered with text, if the agent takes it.
 HANDED = frozenset({Moment.START, Moment.PROMPT})
-"""The moments that may be answered with text, if the agent takes it."""
 
+# Claude Code puts a text of 10,000 characters into a file, and shows only its beginning.
 MOST_CHARACTERS = 8000
-"""Claude Code puts a text of 10,000 characters into a file, and shows only its beginning."""
 
+# Characters of a prompt that are looked up: the rest is mostly pasted.
 LONGEST_QUESTION = 2000
-"""Characters of a prompt that are looked up: the rest is mostly pasted."""
 
 KEPT_WITHIN_S = 10.0
 
@@ -67,6 +67,7 @@ class Hooks:
         session = self._store.handed.get(agent, hook.session)
         if moment is Moment.PROMPT:
             session.note_prompt(own_words(hook.prompt))
+        # Cursor takes no text at a prompt: searching for one would cost time, and count as handed over.
         is_in_vain = moment in HANDED and moment not in form.takes
         text = "" if is_in_vain else self._acts[moment](agent, hook, session)
         self._store.handed.keep(session)

@@ -14,6 +14,7 @@ from typing import Any
 
 Path = tuple[str, ...]
 
+# Blanks and comments, of both kinds. Matches the empty text, so that it never fails.
 _BLANK = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _SCALAR = re.compile(r"[^\s,\[\]{}/]+")
@@ -115,6 +116,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def _value(text: str, at: int, depth: int) -> JsonNode:
+    # Each level is a call: Python's own limit would end in a RecursionError, in any frame.
     if depth > DEEPEST:
         raise NotJson("it is nested too deeply")
     match text[at : at + 1]:
@@ -184,6 +186,7 @@ def _with_first(text: str, root: JsonNode, node: JsonNode, key: str | None, valu
         indent = _indent_at(text, node.start)
         inside = f"\n{indent}{unit}{name}{_dump(value, indent + unit, unit)}"
         rest = text[opening:]
+        # A comment or line break behind the bracket stays where it is; other text gets a line of its own.
         return text[:opening] + inside + (rest if rest.lstrip(" \t").startswith(("\n", "/")) else f"\n{indent}{rest}")
     first = node.parts[0][1]
     if "\n" not in text[opening:first]:
@@ -205,19 +208,23 @@ def _cut(text: str, node: JsonNode, part: tuple[str, int, JsonNode]) -> str:
     """Cut a part with its comma and the blanks before it; empty brackets close up."""
     number = next(number for number, one in enumerate(node.parts) if one is part)
     start, end = part[1], part[2].end
+    # On one line, `[a, b]` without `a` is `[b]`: the space behind the comma goes with it.
     is_inline = number == 0 and "\n" not in text[node.start : start]
     while text[start - 1].isspace():
         start -= 1
+    # The comma may follow a comment, which stays: only the part and the comma are cut.
     comma = _skip(text, end)
     if text[comma : comma + 1] == ",":
         text = text[:start] + text[end:comma] + text[comma + 1 :]
         if is_inline and text[start : start + 1] == " ":
             text = text[:start] + text[start + 1 :]
     elif number > 0:
+        # The last part has no comma behind it, so the one before it would be left over.
         previous = text.index(",", node.parts[number - 1][2].end)
         text = text[:previous] + text[previous + 1 : start] + text[end:]
     else:
         text = text[:start] + text[end:]
+    # `[\n]` becomes `[]`, as it was before our item was inserted.
     left = _skip_spaces(text, node.start + 1)
     return text[: node.start + 1] + text[left:] if len(node.parts) == 1 and text[left : left + 1] in "]}" else text
 

@@ -20,11 +20,11 @@ from typing import Any
 from ... import __version__
 from .config_files import ConfigFile, Entry, JsonFile, OwnFile, TomlFile
 
+# The name of our tools in a program: its model sees `mcp__dreamd__recall` or the like.
 SERVER = "dreamd"
-"""The name of our tools in a program: its model sees `mcp__dreamd__recall` or the like."""
 
+# An agent's timeout for a hook; ours ends after .15 s.
 HOOK_TIMEOUT_S = 2
-"""An agent's timeout for a hook; ours ends after .15 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +126,9 @@ def plugin_files(command: Command) -> dict[str, str]:
     return files | {"README.md": PLUGIN_README}
 
 
-def _claude_code_folder(places: UserEnvironment) -> Path:
-    return places.folder("CLAUDE_CONFIG_DIR", ".claude")
-
-
 def _claude_code_files(folder: Path, places: UserEnvironment, command: Command) -> Sequence[ConfigFile]:
     """Return both files. The state file lies beside the default folder, but inside any other."""
+    # `~/.claude.json` is the one file that is not in the folder of settings.
     state = places.home / ".claude.json" if folder == places.home / ".claude" else folder / ".claude.json"
     hooks = [Entry(("hooks", event), hook_entry(command, event), is_item=True) for event in CLAUDE_CODE_EVENTS]
     server = {"type": "stdio", **command.server()}
@@ -141,17 +138,19 @@ def _claude_code_files(folder: Path, places: UserEnvironment, command: Command) 
     )
 
 
-_CLAUDE_CODE = Program("claude-code", "Claude Code", "claude", _claude_code_folder, _claude_code_files)
+_CLAUDE_CODE = Program(
+    "claude-code",
+    "Claude Code",
+    "claude",
+    lambda places: places.folder("CLAUDE_CONFIG_DIR", ".claude"),
+    _claude_code_files,
+)
 
 
 # -- Codex: tools in `config.toml`, hooks in `hooks.json`, which it runs only after a person has trusted them.
 # Trust is bound to a hook's content and to its position, so ours go behind the existing ones.
 
 CODEX_EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop")
-
-
-def _codex_folder(places: UserEnvironment) -> Path:
-    return places.folder("CODEX_HOME", ".codex")
 
 
 def _codex_files(folder: Path, places: UserEnvironment, command: Command) -> Sequence[ConfigFile]:
@@ -162,16 +161,12 @@ def _codex_files(folder: Path, places: UserEnvironment, command: Command) -> Seq
     )
 
 
-_CODEX = Program("codex", "Codex", "codex", _codex_folder, _codex_files)
+_CODEX = Program("codex", "Codex", "codex", lambda places: places.folder("CODEX_HOME", ".codex"), _codex_files)
 
 
 # -- Gemini CLI: hooks and tools in one `settings.json`. Its timeouts are milliseconds.
 
 GEMINI_EVENTS = ("SessionStart", "BeforeAgent", "PreCompress", "AfterAgent", "SessionEnd")
-
-
-def _gemini_folder(places: UserEnvironment) -> Path:
-    return places.home / ".gemini"
 
 
 def _gemini_files(folder: Path, places: UserEnvironment, command: Command) -> Sequence[ConfigFile]:
@@ -184,16 +179,12 @@ def _gemini_files(folder: Path, places: UserEnvironment, command: Command) -> Se
     return (JsonFile(folder / "settings.json", [server, *hooks], is_hook_of("gemini")),)
 
 
-_GEMINI = Program("gemini", "Gemini CLI", "gemini", _gemini_folder, _gemini_files)
+_GEMINI = Program("gemini", "Gemini CLI", "gemini", lambda places: places.home / ".gemini", _gemini_files)
 
 
 # -- opencode: tools in `opencode.json`, and one plugin file that calls our hook.
 
 OPENCODE_CONFIGS = ("opencode.jsonc", "opencode.json")
-
-
-def _opencode_folder(places: UserEnvironment) -> Path:
-    return places.folder("XDG_CONFIG_HOME", ".config") / "opencode"
 
 
 def _opencode_files(folder: Path, places: UserEnvironment, command: Command) -> Sequence[ConfigFile]:
@@ -219,17 +210,19 @@ def plugin_source(command: Command) -> str:
     )
 
 
-_OPENCODE = Program("opencode", "opencode", "opencode", _opencode_folder, _opencode_files)
+_OPENCODE = Program(
+    "opencode",
+    "opencode",
+    "opencode",
+    lambda places: places.folder("XDG_CONFIG_HOME", ".config") / "opencode",
+    _opencode_files,
+)
 
 
 # -- Cursor: tools in `mcp.json`, hooks in `hooks.json`, version 1. The format is tested, the program itself is not.
 
 CURSOR_EVENTS = ("sessionStart", "beforeSubmitPrompt", "afterAgentResponse", "preCompact", "sessionEnd")
 CURSOR_VERSION = 1
-
-
-def _cursor_folder(places: UserEnvironment) -> Path:
-    return places.home / ".cursor"
 
 
 def _cursor_files(folder: Path, places: UserEnvironment, command: Command) -> Sequence[ConfigFile]:
@@ -246,7 +239,7 @@ _CURSOR = Program(
     "cursor",
     "Cursor",
     "cursor",
-    _cursor_folder,
+    lambda places: places.home / ".cursor",
     _cursor_files,
     ("Cursor takes no text at a prompt: there its model asks by the tool `recall`.",),
 )

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ...store import MemoryStore
 
 STANDING_TOKENS = 400
+# A longer line is left to the prompts that it answers: the text of a start is to be short.
 LONGEST_LINE_TOKENS = 70
-"""A longer line is left to the prompts that it answers: the text of a start is to be short."""
 
 PAGE = "What holds now"
 HEADINGS = (
@@ -36,20 +36,20 @@ HEADINGS = (
 )
 _KINDS = frozenset({Kind.PREFERENCE, Kind.DECISION, Kind.CORRECTION, Kind.PROCEDURE, Kind.NEGATIVE, Kind.NOTE})
 FACTS_READ = 40
+# The speaker in front of a quote. In other texts it may be forged, and is marked; here it is the page's own.
 _SPEAKER = re.compile(r'^(\d{1,2} \w+ \d{4}, )"([\w -]{1,40})": (?=“)')
-"""The speaker in front of a quote. In other texts it may be forged, and is marked; here it is the page's own."""
 
 _FOOTNOTE = re.compile(r"(?<!\s)\s*+\[\^\w+\]\Z")
 OPENING = "Remembered of this project:"
 
 MOST_THREADS = 3
+# An older anchor of a session without an end is of another day's work, and is left to `anchor_recover`.
 LOST_WITHIN = timedelta(days=1)
-"""An older anchor of a session without an end is of another day's work, and is left to `anchor_recover`."""
 
 LONGEST_TASK = 300
 THREADS_OPENING = "Left open by earlier sessions:"
+# The sources of a start at which an agent continues its session, so that only its own anchor matters.
 SAME_SESSION = frozenset({"compact", "resume"})
-"""The sources of a start at which an agent continues its session, so that only its own anchor matters."""
 
 
 def standing_lines(store: MemoryStore, channel: str, session_id: str, since: datetime | None = None) -> list[str]:
@@ -107,6 +107,7 @@ def _facts(store: MemoryStore, channel: str, since: datetime | None, session_id:
         if not (listed.live and is_new and listed.kind in _KINDS):
             continue
         shown = store.show(listed.node_id, wanted=False)
+        # A session is not told what it has said itself; and a fact with a likely successor may be wrong.
         if shown.later or any(one.node_id.partition("#")[0] == session_id for one in shown.evidence):
             continue
         words, reply_to = (" ".join(part.split()) for part in read_reply(shown.text))

@@ -59,6 +59,7 @@ def channel(options: Namespace, terminal: Terminal) -> int:
 
 def stop(options: Namespace, terminal: Terminal) -> int:
     """Stop the daemon, and wait for its end."""
+    # Asked first: after `stop` no one is left to ask for the pid.
     pid = ask(terminal, "hello", timeout_s=STATUS_TIMEOUT_S)["pid"]
     answer = ask(terminal, "stop")
     if not _wait_for_end(pid):

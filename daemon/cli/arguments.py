@@ -37,8 +37,8 @@ def day(text: str) -> str:
         raise ArgumentTypeError(f"{text!r} is no day like 2026-11-21") from None
 
 
+# The minutes of each unit of a duration.
 MINUTES = {"m": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}
-"""The minutes of each unit of a duration."""
 
 LEVELS = ("L0", "L1", "L2", "L3")
 KINDS = (*KEPT_KINDS, "turn", "session", "scenario", "insight", "profile")
@@ -153,6 +153,7 @@ def _moment(text: str) -> tuple[datetime, timedelta]:
         at = datetime.fromisoformat(written).astimezone()
     except ValueError:
         return _named_days(text, now)
+    # A text no longer than a date is a whole day, a longer one an instant.
     return at, timedelta(days=len(written) <= len("2026-11-21"))
 
 
@@ -162,6 +163,7 @@ def _named_days(text: str, now: datetime) -> tuple[datetime, timedelta]:
 
     from ...store import find_asked
 
+    # A bare "May" is no date in a question, "in May" is.
     for asked in (text, f"in {text}"):
         for found in find_asked(asked, now.date()):
             if (found.start, found.end) == (0, len(asked)):

@@ -180,6 +180,7 @@ def _check(connections: Sequence[AgentConnection], terminal: Terminal) -> int:
             seen = f"{trust.trusted} of {trust.hooks} hooks trusted" if trust else "`codex` was not found"
             found.append(CheckResult("trust", trust is not None and trust.is_whole, seen, UNTRUSTED))
         found += [_followed(sessions, terminal) for sessions in _sessions(connection)]
+    # Aligned columns: mark, check, observation; a hint in a line of its own.
     width = max(len(one.what) for one in found)
     lines = [
         f"{'ok  ' if one.ok else 'BAD '} {one.what.ljust(width)}  {one.seen}"

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ...ipc.protocol import Json
 
 # A page's links lead nowhere in a terminal.
+# A link; its name may be a long quote, with a resolved day in brackets.
 LINK = re.compile(r"\[((?:[^\[\]\n]|\[[^\[\]\n]{0,100}\]){0,4000})\]\([^)\n]{0,400}\)")
-"""A link; its name may be a long quote, with a resolved day in brackets."""
 
 MARK = re.compile(r"^<!--.*-->\n\n?", re.MULTILINE)
 CELL = re.compile(r" (?<!\\)\| ")
@@ -157,6 +157,7 @@ def _open(page: str, terminal: Terminal) -> None:
 
 def page_in_words(text: str, look: Look) -> list[str]:
     """Render a page for a terminal: links by their names, tables in columns, no marks for programs."""
+    # A page escapes `<` so that a browser shows it.
     text = MARK.sub("", LINK.sub(r"\1", text)).replace("\\<", "<")
     lines: list[str] = []
     for is_table, grouped in groupby(text.splitlines(), lambda line: line.startswith("| ")):

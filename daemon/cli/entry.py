@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 
     from .terminal import Terminal
 
+# From the start of the process to the answer; the interpreter needs the rest of the 150 ms to end.
 DEADLINE_S = 0.13
-"""From the start of the process to the answer; the interpreter needs the rest of the 150 ms to end."""
 
+# Time left to the daemon even if the interpreter started slowly.
 LEAST_S = 0.05
-"""Time left to the daemon even if the interpreter started slowly."""
 
+# The interpreter's start, where the system does not report the age of a process.
 USUAL_START_S = 0.03
-"""The interpreter's start, where the system does not report the age of a process."""
 
+# Events, of all agents, whose answer may hold text for the agent. Others are sent as notifications: the daemon handles
+# them although their sender has left, also one that was busy or stopped just then.
 AWAITED = frozenset({"SessionStart", "UserPromptSubmit", "BeforeAgent", "sessionStart", "start", "prompt"})
-"""Events, of all agents, whose answer may hold text for the agent. Others are sent as notifications: the daemon handles
-them although their sender has left, also one that was busy or stopped just then."""
 
 MOST_INPUT_BYTES = 2**24
 MOST_LINE_BYTES = 2**20
+# Characters kept of each text of the input; the second where the first does not fit into a line of the wire.
 LONGEST, SHORTENED = 200_000, 20_000
-"""Characters kept of each text of the input; the second where the first does not fit into a line of the wire."""
 
 
 def main() -> int:
@@ -96,7 +96,8 @@ def answer_hook(words: Sequence[str], environ: Mapping[str, str] = os.environ) -
             sys.stdout.write(output + "\n")
             sys.stdout.flush()
     except (Exception, KeyboardInterrupt):  # the boundary of a job: an agent's hook has nowhere to report to
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader may have left: Python's flush at exit would fail too
+        # The reader may have left: Python's flush at exit would fail too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 0
 
 
@@ -104,7 +105,8 @@ def _age_s() -> float:
     """Return the age of this process: on a busy machine most of its time passes before its first line."""
     try:
         with open("/proc/self/stat", "rb") as stat:  # noqa: PTH123  (pathlib is a tenth of a thin command's time)
-            started = stat.read().rpartition(b")")[2].split()[19]  # field 22 of proc(5), in ticks since the boot
+            # Field 22 of proc(5), in ticks since the boot.
+            started = stat.read().rpartition(b")")[2].split()[19]
         return time.clock_gettime(time.CLOCK_BOOTTIME) - int(started) / os.sysconf("SC_CLK_TCK")
     except (OSError, AttributeError, ValueError, IndexError):  # not Linux
         return USUAL_START_S

@@ -85,6 +85,7 @@ def relative(at: datetime, now: datetime) -> str:
     if gap < timedelta(hours=1):
         return f"{count(gap.seconds // 60, 'minute')} ago"
     days = (now.date() - at.astimezone(now.tzinfo).date()).days
+    # Shortly after midnight, an event of the late evening is "3 hours ago" and not "yesterday".
     if days == 0 or gap < timedelta(hours=6):
         return f"{count(int(gap.total_seconds()) // 3600, 'hour')} ago"
     if days == 1:

@@ -19,7 +19,8 @@ from .terminal import Terminal
 
 OK, ANSWERED_ERROR, USAGE, UNREACHABLE, NOTHING_FOUND = range(5)
 INTERRUPTED = 130
-BROKEN_PIPE = 141  # what a shell reports of a program that SIGPIPE ended
+# What a shell reports of a program that SIGPIPE ended.
+BROKEN_PIPE = 141
 
 # Command: (its module here, its summary). Its functions there are `NAME`, and `NAME_arguments` if it has arguments.
 COMMANDS = {
@@ -83,6 +84,7 @@ class UsageError(Exception):
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = sys.argv[1:] if argv is None else argv
+    # Errors of parsing are to be JSON too, so the option is looked for before parsing.
     terminal = Terminal("--json" in words[: words.index("--") if "--" in words else None])
     try:
         code = _run(words, terminal)
@@ -119,8 +121,9 @@ def _run(words: list[str], terminal: Terminal) -> int:
     if command not in COMMANDS:
         raise UsageError(f"there is no command {command!r}", _nearest(command))
     module: Any = import_module(f".{COMMANDS[command][0]}", __package__)
-    name = command if hasattr(module, command) else f"{command}_"  # `import` and `list` are taken
-    parser = Parser(prog=f"dreamctl {command}", description=_capital(COMMANDS[command][1]), allow_abbrev=False)
+    name = command if hasattr(module, command) else f"{command}_"  # `import` and `list` are words of Python
+    summary = COMMANDS[command][1]
+    parser = Parser(prog=f"dreamctl {command}", description=summary[0].upper() + summary[1:] + ".", allow_abbrev=False)
     parser.add_argument("--json", action="store_true", help="answer in one JSON document")
     if declare := getattr(module, f"{command}_arguments", None):
         declare(parser)
@@ -129,8 +132,7 @@ def _run(words: list[str], terminal: Terminal) -> int:
         options: Namespace = parser.parse_args(rest) if "--" in rest else parser.parse_intermixed_args(rest)
     except SystemExit:  # --help was printed
         return OK
-    run = getattr(module, name)
-    return int(run(options, terminal))
+    return int(getattr(module, name)(options, terminal))
 
 
 def _split(words: list[str]) -> tuple[str | None, list[str]]:
@@ -171,10 +173,6 @@ def _nearest(command: str) -> str:
     return f"did you mean `dreamctl {close[0]}`?" if close else "see `dreamctl --help`"
 
 
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:] + "."
-
-
 def _end(terminal: Terminal, exit_code: int, message: str, hint: str = "", code: int = 0) -> int:
     with contextlib.suppress(BrokenPipeError):
         terminal.fail(message, hint, code)
@@ -184,7 +182,8 @@ def _end(terminal: Terminal, exit_code: int, message: str, hint: str = "", code:
 def _explained(error: Absent) -> Absent:
     """Return the error with its cause, if one is found; the search starts a few processes."""
     if "could not start" in str(error):
-        return error  # the daemon's own answer holds the cause
+        # The daemon's own answer holds the cause.
+        return error
     from ..host.installed_service import installed_service
 
     if cause := _cause_in_settings():

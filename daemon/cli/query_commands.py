@@ -123,6 +123,7 @@ def show(options: Namespace, terminal: Terminal) -> int:
     """Print one memory in full."""
     answer = ask(terminal, "show", {"node_id": options.node})
     texts = [answer["text"]]
+    # The wire bounds an answer, so a long memory comes in pages.
     while answer["next"] is not None:
         answer = ask(terminal, "show", {"node_id": options.node, "offset": answer["next"]})
         texts.append(answer["text"])
@@ -213,7 +214,9 @@ def _doubts(hit: Json) -> Iterator[str]:
 def sources_in_words(evidence: Iterable[Json]) -> str:
     """List turns by their ids, each with its original id."""
     names = [
-        f"{turn['node_id']} ({turn['external_id']})" if _is_short(turn["external_id"]) else turn["node_id"]
+        f"{turn['node_id']} ({given})"
+        if (given := turn["external_id"]) is not None and len(given) <= 16
+        else turn["node_id"]
         for turn in evidence
     ]
     return clean(listing(names, MOST_SOURCES))
@@ -253,6 +256,7 @@ def shown_in_words(shown: Json, look: Look) -> list[str]:
 def memories_in_words(memories: Iterable[Json], look: Look) -> list[str]:
     """Describe each memory in one line."""
     listed = list(memories)
+    # The channel is a column only where there are several.
     names = len({m["channel"] for m in listed}) > 1
     rows = [
         (m["node_id"], m["level"], m["kind"], look.ago(m["created_at"]), *([m["channel"]] * names), m["title"])
@@ -299,10 +303,6 @@ def why_not_in_words(why_not: Json, look: Look) -> list[str]:
 
 def _names(node_ids: Sequence[str]) -> str:
     return clean(listing(node_ids, MOST_SOURCES)) if node_ids else ""
-
-
-def _is_short(external_id: str | None) -> bool:
-    return external_id is not None and len(external_id) <= 16
 
 
 NOTHING_FOUND = 4

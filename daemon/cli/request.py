@@ -47,8 +47,8 @@ def ask(
 
 PLAIN_INTERVAL_S = 5.0
 NOTE_COLUMNS = 30
+# First words of the note on a pause.
 PAUSES = ("paused", "waits")
-"""First words of the note on a pause."""
 
 BAR = "{desc} {bar:30} {elapsed}{postfix}"
 
@@ -84,6 +84,7 @@ class PlainLines:
     def __call__(self, progress: dict[str, Any]) -> None:
         """Print a line, if it is due."""
         stage, done, total = clean(progress["stage"]), progress["done"], progress["total"]
+        # A quarter of a stage of known size, else a slice of time: a new value prints a line.
         step = 4 * done // total if total else int(time.monotonic() / PLAIN_INTERVAL_S)
         note = clean(progress.get("note") or "")
         if (pause := next((word for word in PAUSES if note.startswith(word)), "")) != self._pause:
@@ -103,7 +104,8 @@ class Bars:
     def __init__(self) -> None:
         from tqdm import tqdm
 
-        tqdm.monitor_interval = 0  # a thread that would redraw bars which do not move
+        # A thread that would redraw bars which do not move.
+        tqdm.monitor_interval = 0
         self._new_bar = tqdm
         self._bar: Any = None
         self._stage = ""

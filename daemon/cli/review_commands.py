@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ...ipc.protocol import Json
 
 MOST_SHOWN = 40
+# Marks shown after the open decisions, if they were not asked for.
 MARKS_SHOWN = 20
-"""Marks shown after the open decisions, if they were not asked for."""
 
+# The names of the two sides of a decision or of a mark.
 SIDES = {None: ("older", "newer"), "replaced": ("replaced", "by"), "likely": ("likely changed", "by")}
-"""The names of the two sides of a decision or of a mark."""
 
 KEPT = {
     "newer": "The newer one holds.",
@@ -109,6 +109,7 @@ def review(options: Namespace, terminal: Terminal) -> int:
 def _ask_for_all_marks(answer: Json, terminal: Terminal) -> None:
     while len(marks := answer["marks"]) < answer["marks_total"]:
         more = ask(terminal, "review_list", {"offset": len(marks)})
+        # Some may be undone between two pages: the total is then never reached.
         if not more["marks"]:  # some were taken back meanwhile
             break
         marks += more["marks"]

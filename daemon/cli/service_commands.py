@@ -106,6 +106,7 @@ def _of_file(path: Path, lines: int, follow: bool) -> Iterator[str]:
         while follow:
             if line := file.readline():
                 yield line.rstrip("\n")
+            # The log was rotated: the rest of the old file has been read, and the path is a new file.
             elif _is_another(path, file.fileno()):
                 yield from _of_file(path, 2**20, follow)
                 return

@@ -11,8 +11,8 @@ from typing import Any
 
 from .formatting import BOLD, DIM, RED, YELLOW, Look, sentence
 
+# Characters that JSON does not escape and that control a terminal.
 _COMMANDS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Characters that JSON does not escape and that control a terminal."""
 
 
 class Terminal:
@@ -70,6 +70,7 @@ class Terminal:
 def _write(text: str, stream: Any) -> None:
     try:
         stream.write(text)
+    # A terminal of another encoding shows a question mark instead of failing.
     except UnicodeEncodeError:
         encoding = stream.encoding or "ascii"
         stream.write(text.encode(encoding, "replace").decode(encoding))

@@ -26,6 +26,7 @@ KEPT = {
 RELATIONS = ("RelatesTo", "Supersedes", "Contradicts")
 VERDICTS = ("useful", "not-useful", "rejected")
 MOST_SKIPPED, MOST_CHANGES, LONGEST_CHANGE = 10, 3, 120
+# Variables that agents set for the commands that they run; a person's own terminal has none of them.
 AGENTS_SHELLS = {
     "CLAUDECODE": "claude-code",
     "CODEX_SANDBOX": "codex",
@@ -34,7 +35,6 @@ AGENTS_SHELLS = {
     "OPENCODE": "opencode",
     "CURSOR_AGENT": "cursor",
 }
-"""Variables that agents set for the commands that they run; a person's own terminal has none of them."""
 
 WAITS = (
     "It was written down by an agent, and may be from the web or a tool: it waits for `dreamctl review`, and is quoted "
@@ -69,8 +69,10 @@ def remember(options: Namespace, terminal: Terminal) -> int:
         params |= {"always": True, "priority": options.priority}
     answer = ask(terminal, "remember", params)
     terminal.report(answer, remembered_in_words(answer, terminal.look))
+    # A known memory has been linked before; only a new one may replace others.
     if answer["novelty"] == "new" and not terminal.as_json:
-        with suppress(ClientError):  # the memory is kept, even if the others cannot be shown
+        # The memory is kept, even if the others cannot be shown.
+        with suppress(ClientError):
             if changes := _changes_in_words(answer["node_id"], terminal):
                 terminal.lines(changes)
     return 0
@@ -249,15 +251,11 @@ def _passed_over(skipped: list[Json], total: int, look: Look) -> list[str]:
         return []
     lines = [f"Passed over {count(total, 'piece')} that could not be read:"]
     for piece in skipped[:MOST_SKIPPED]:
-        lines += look.wrap(f"- {_place(piece)}: {piece['reason']}", "  ")
+        line = f", line {piece['line']}" if piece["line"] else ""
+        lines += look.wrap(f"- {Path(piece['path']).name}{line}: {piece['reason']}", "  ")
     if total > MOST_SKIPPED:
         lines.append(f"  … and {total - MOST_SKIPPED:,} more (--json has them)")
     return lines
-
-
-def _place(piece: Json) -> str:
-    name = Path(piece["path"]).name
-    return f"{name}, line {piece['line']}" if piece["line"] else name
 
 
 def _standard_input() -> str:

@@ -49,7 +49,8 @@ class FolderWatch:
     def _run(self) -> None:
         while not self._stop.is_set():
             self._again.clear()
-            if self._stop.is_set():  # set before the line above, which has cleared the other event too
+            # Set before the line above, which has cleared the other event too.
+            if self._stop.is_set():
                 return
             try:
                 pause_s = self._watch()
@@ -137,7 +138,8 @@ class VaultWatch(FolderWatch):
         compared, in_flood = False, 0
         for burst in self._bursts(watched, _is_markdown_or_folder, recursive=not self._folders):
             self.state = "on"
-            if not compared:  # later changes come as events, earlier ones do not
+            # Later changes come as events, earlier ones do not.
+            if not compared:
                 self._lost()
                 compared = True
             paths = self._relative(burst)
@@ -145,9 +147,11 @@ class VaultWatch(FolderWatch):
             if burst:
                 self._report(paths)
             elif in_flood:  # quiet again
+                # After a flood the whole vault is compared again, at the next burst or timeout.
                 compared, in_flood = in_flood < FLOOD, 0
             if self._folders and any((self._vault / path).is_dir() for path in paths if path not in self._folders):
-                return  # a new folder, which this watch does not cover
+                # A new folder, which this watch does not cover.
+                return
             if not self._is_still(folder):
                 logger.warning("the vault's folder was moved or removed")
                 return
@@ -162,6 +166,7 @@ class VaultWatch(FolderWatch):
             own.add(os.path.relpath(folder, self._vault))
             links = {name for name in names if Path(folder, name).is_symlink()}
             has_links = has_links or bool(links)
+            # `os.walk` reads this list for the folders to enter.
             names[:] = [name for name in names if name not in links and not name.startswith(".")]
         return own if has_links else set()
 
@@ -217,7 +222,8 @@ class SessionsWatch(FolderWatch):
             return LOOK_AGAIN_S
         begun = False
         for burst in self._bursts(existing, self._is_wanted):
-            if not begun:  # later changes come as events, earlier ones do not
+            # Later changes come as events, earlier ones do not.
+            if not begun:
                 begun, self.problem = True, ""
                 self._lost()
             if burst:

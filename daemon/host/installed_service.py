@@ -112,6 +112,7 @@ def _install_units(environ: Mapping[str, str], python: str) -> Installed:
     _need_user_manager()
     folder, done = unit_folder(environ), Installed()
     changed = {name: text for name, text in units(environ, python).items() if not _is_as_wanted(folder / name, text)}
+    # Nothing to write and the socket active: repeated installs leave a running daemon alone.
     if changed or _systemctl("is-active", "--quiet", SOCKET, check=False).returncode:
         _refuse_running_daemon(environ)
     if changed and any((folder / name).exists() for name in changed):
@@ -122,7 +123,8 @@ def _install_units(environ: Mapping[str, str], python: str) -> Installed:
         done.files.append(str(folder / name))
     _systemctl("daemon-reload")
     _systemctl("enable", "--quiet", SERVICE, SOCKET)
-    _systemctl("reset-failed", SERVICE, SOCKET, check=False)  # a unit that hit its start limit may start again
+    # A unit that hit its start limit may start again.
+    _systemctl("reset-failed", SERVICE, SOCKET, check=False)
     _systemctl("start", SOCKET)
     done.notes.append("The first question starts the daemon, and so does every login." if changed else "Nothing to do.")
     done.notes += exposed_secrets(default_config_path(environ))
@@ -153,6 +155,7 @@ def _unit_state() -> Service:
     service, listener = by_name.get(SERVICE, {}), by_name.get(SOCKET, {})
     named = [word.partition("=") for word in shlex.split(service.get("Environment", ""))]
     log_file = next((Path(value).expanduser() for name, _, value in named if name == "DREAMD_LOG__FILE"), None)
+    # A unit that gave up keeps its result until it is reset or started again.
     failed = service.get("Result", "success") != "success"
     failure = _why(service) if failed else ""
     remedy = "the next command starts it again"

@@ -46,7 +46,8 @@ class DaemonLock:
                 f"Another dreamd (pid {pid}) already serves {self._data_dir}.",
                 "Use that one (`dreamctl status`), or stop it first (`dreamctl stop`).",
             )
-        with contextlib.suppress(OSError):  # a full or read-only disk: the lock holds without the pid
+        # A full or read-only disk: the lock holds without the pid.
+        with contextlib.suppress(OSError):
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
         if not self.claim_vault():
@@ -63,6 +64,7 @@ class DaemonLock:
         except OSError:
             return True
         if self._folder is not None:
+            # Locked already: a second descriptor of the same folder would not get the lock.
             if os.path.samestat(os.fstat(folder), os.fstat(self._folder)):
                 os.close(folder)
                 return True

@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping, MutableMapping
 from ...ipc.protocol import NOT_STARTED, ProtocolError, encode_error
 
 FIRST_PASSED_DESCRIPTOR = 3  # SD_LISTEN_FDS_START
+# Later clients are answered for this time too, so that starts stay far below the unit's StartLimit.
 LINGER_S = 10.0
-"""Later clients are answered for this time too, so that starts stay far below the unit's StartLimit."""
 
 READ_S = 0.2
 
@@ -65,12 +65,14 @@ class Notifier:
     def _send(self, message: str) -> None:
         if not self._address:
             return
+        # An address with @ is in Linux's abstract namespace, whose names begin with a zero byte.
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
             try:
                 manager.sendto(message.encode(), address)
             except OSError:
-                self._address = ""  # the manager is gone; it will not come back under this name
+                # The manager is gone; it will not come back under this name.
+                self._address = ""
 
 
 def passed_descriptors(environ: MutableMapping[str, str]) -> list[int]:

@@ -126,6 +126,7 @@ def _complaint(path: Path, is_needed: bool) -> str:
         if not path.is_dir():
             return "it is a file"
         os.scandir(path).close()
+        # A read-only disk refuses writing as well, but is no problem.
         if os.access(path, os.R_OK | os.W_OK | os.X_OK) or os.statvfs(path).f_flag & os.ST_RDONLY:
             return ""
     except OSError as error:

@@ -13,8 +13,8 @@ FormatName = Literal[
     "markdown",
 ]
 
+# Agents whose sessions can be followed as they grow.
 FOLLOWED: Final[tuple[FollowedName, ...]] = get_args(FollowedName)
-"""Agents whose sessions can be followed as they grow."""
 
+# The formats of imports: the sessions of these agents first.
 FORMAT_NAMES: Final[tuple[FormatName, ...]] = get_args(FormatName)
-"""The formats of imports: the sessions of these agents first."""

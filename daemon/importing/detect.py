@@ -112,6 +112,7 @@ def _by_content(path: Path) -> str | _UnsupportedFormat | None:
             return name
     if unsupported := next((found for value in values if (found := _unsupported_line(value))), None):
         return unsupported
+    # The last of the line formats: its messages are so general that others match too.
     if any(chat_jsonl.recognises(value) for value in values):
         return "chat-jsonl"
     if not values and opencode.is_database(path):
@@ -131,6 +132,7 @@ def _by_document(path: Path) -> str | _UnsupportedFormat | None:
 def _folder(folder: Path, format_name: str | None, own: Collection[Path]) -> Iterator[Item]:
     """Read the files of a folder. Files left out are counted by reason, so that a thousand pictures are one line."""
     left_out: Counter[str] = Counter()
+    # Known before the first file is read: notes may come after a conversation, by name.
     with_notes = {
         path.parent
         for path in _walk(folder, Counter())
@@ -143,6 +145,7 @@ def _folder(folder: Path, format_name: str | None, own: Collection[Path]) -> Ite
         is_named = format_name is not None or any(path.is_relative_to(one) for one in own)
         try:
             name = format_name or detect_format(path)
+            # A repository with notes may hold a conversation that its author wrote for this purpose.
             if name != "markdown" and not is_named and not with_notes.isdisjoint(path.parents):
                 left_out[BESIDE_NOTES] += 1
                 continue

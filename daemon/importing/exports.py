@@ -17,23 +17,22 @@ from .json_lines import parse
 NAME = "conversations.json"
 ARCHIVE = b"PK\x03\x04"
 SNIFFED_BYTES = 2**16
-MAX_EXPORT_BYTES = 512 * 2**20  # unpacked: years of chats, of which one is in memory at a time
+# Unpacked: years of chats, of which one is in memory at a time.
+MAX_EXPORT_BYTES = 512 * 2**20
+# The longest part of the list in memory at a time; `parse` bounds its parsed values.
 MAX_CONVERSATION_BYTES = 32 * 2**20
-"""The longest part of the list in memory at a time; `parse` bounds its parsed values."""
 
 TOO_LONG = f"a conversation longer than {MAX_CONVERSATION_BYTES // 2**20} MiB"
 _PIECE_BYTES = 2**16
+# The compressions that are unpacked piece by piece: in others a few bytes may become gigabytes at once.
 _PACKINGS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
-"""The compressions that are unpacked piece by piece: in others a few bytes may become gigabytes at once."""
 
 _TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _FLAT = rb'(?:[^"\[\]{}]++|' + _TEXT + rb")*+"
 _STRING = re.compile(_TEXT, re.DOTALL)
+# A part of a value that is skipped at once: texts, numbers, and objects and arrays of only these.
+# Linear, since every quantifier is possessive.
 _RUN = re.compile(rb'(?:[^"\[\]{}]++|' + _TEXT + rb"|\{" + _FLAT + rb"\}|\[" + _FLAT + rb"\])*+", re.DOTALL)
-"""A part of a value that is skipped at once: texts, numbers, and objects and arrays of only these.
-
-Linear, since every quantifier is possessive.
-"""
 
 _IN_STRING = re.compile(rb'["\\]')
 _MARK = re.compile(rb'["\[\]{},]')
@@ -83,6 +82,7 @@ class _Values:
         """Yield the bytes of every value; None for one that is too long. Raises ValueError for an unclosed list."""
         is_first = True
         for piece in self._pieces:
+            # The first piece decides: a list is cut at its commas, another value is handed on as a whole.
             piece = piece.removeprefix(b"\xef\xbb\xbf").lstrip() if is_first else piece
             if is_first and piece:
                 is_first, self._outer = False, int(piece.startswith(b"["))
@@ -106,12 +106,14 @@ class _Values:
                 break
             mark, at = found[0], found.end()
             if mark == b'"':
+                # A string that ends in this piece is skipped at once; a longer one is followed into the next pieces.
                 whole = _STRING.match(piece, found.start())
                 self._in_string = whole is None
                 at = whole.end() if whole else at
             elif mark in b"[{":
                 self._depth += 1
-                start = at if self._depth == self._outer else start  # the list's own bracket belongs to no value
+                # The list's own bracket belongs to no value.
+                start = at if self._depth == self._outer else start
             else:
                 self._depth -= mark != b","
                 self._ends = self._outer == 1 and self._depth == 0
@@ -135,6 +137,7 @@ class _Values:
     def _keep(self, part: bytes) -> None:
         if self._kept is not None:
             self._kept += part
+            # Its end is still looked for, so that the next conversation is found.
             if len(self._kept) > MAX_CONVERSATION_BYTES:
                 self._kept = None
 
@@ -163,6 +166,7 @@ def _unpacked(file: BinaryIO) -> Iterator[bytes]:
             found = next((one for one in archive.infolist() if one.filename.rpartition("/")[2] == NAME), None)
             if found is None:
                 raise ValueError(f"an archive without {NAME}")
+            # Checked before the first byte is unpacked.
             if found.compress_type not in _PACKINGS:
                 raise ValueError("an archive that is packed in a way that is not known")
             with archive.open(found) as member:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 
 GIT, SECRET, EXCLUDE = ".gitignore", ".secretsignore", ".git/info/exclude"
-MAX_BYTES = 2**16  # some 3,000 patterns; the longest collections of templates have 500
+# Some 3,000 patterns; the longest collections of templates have 500.
+MAX_BYTES = 2**16
 MAX_PATTERNS = 2000
 MAX_STARS = 3
 MAX_PATH_CHARS = 1024
@@ -51,9 +52,11 @@ class IgnoreFiles:
             return None
         try:
             joined = Path(folder or "") / Path(path).expanduser()
-            if not joined.is_absolute():  # of another system, or relative to an unknown folder
+            # Of another system, or relative to an unknown folder.
+            if not joined.is_absolute():
                 return None
             plain = Path(os.path.normpath(joined))
+            # An agent may reach an ignored file by a link with another name.
             candidates = dict.fromkeys((plain, plain.resolve()))
             return next((found for one in candidates if (found := self._naming(one, folder))), None)
         except (OSError, ValueError, RuntimeError):  # no path of this system, a loop of links, no such user
@@ -73,6 +76,7 @@ class IgnoreFiles:
     def _project(self, folder: Path, session_folder: str | None) -> tuple[Path, Path] | None:
         """Return the top folder and the git common dir of the project that holds a folder."""
         if folder not in self._roots:
+            # A cache: emptied when full, since its entries are cheap to find again.
             if len(self._roots) >= _FOLDERS:
                 self._roots.clear()
             self._roots[folder] = repository_of(folder)
@@ -82,8 +86,8 @@ class IgnoreFiles:
         return found
 
 
+# Its depth below the top folder, its name, and its patterns.
 Source = tuple[int, str, "GitIgnoreSpec"]
-"""Its depth below the top folder, its name, and its patterns."""
 
 
 def _sources(root: Path, names: tuple[str, ...], name: str, outermost: Path | None) -> list[Source]:
@@ -96,6 +100,7 @@ def _sources(root: Path, names: tuple[str, ...], name: str, outermost: Path | No
         if spec := _patterns(folder / name):
             sources.append((depth, name, spec))
         folder /= below
+        # Git does not look for ignore files behind a link.
         if folder.is_symlink():
             break
     return sources[::-1]
@@ -103,6 +108,7 @@ def _sources(root: Path, names: tuple[str, ...], name: str, outermost: Path | No
 
 def _decisive(names: tuple[str, ...], sources: list[Source], *, is_folder: bool) -> str | None:
     """Return the name of the source by which a path, or a folder above it, is ignored; None if it is not."""
+    # From the outermost folder to the path itself: an ignored folder decides for everything below it.
     for length in range(1, len(names) + 1):
         end = "/" if is_folder or length < len(names) else ""
         for depth, name, spec in sources:
@@ -131,6 +137,7 @@ def _read(path: Path, _changed_ns: int, _size: int) -> GitIgnoreSpec | None:
             content = file.read(MAX_BYTES + 1)
     except OSError:
         return None
+    # Cut at a line break, since half a pattern might match more, or less.
     if len(content) > MAX_BYTES:
         content = content[: content.rfind(b"\n", 0, MAX_BYTES) + 1]
     text = content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
@@ -165,8 +172,8 @@ _PATHS = (
     *("file_path", "notebook_path", "path", "file", "filename", "absolute_path", "relative_path", "target_file"),
     *("paths", "file_paths", "files"),
 )
+# Tools whose note is their file's path, without its content.
 _NAMED_BY_PATH = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Read", "Write"})
-"""Tools whose note is their file's path, without its content."""
 _MOST_FILES = 50
 _PATH_CHARS = 160
 

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from ...store import MemoryStore
 
 MAX_SKIPPED = 1000
+# Files that a remark names; further ones are counted.
 MAX_NAMED = 5
-"""Files that a remark names; further ones are counted."""
 UNTRUSTED = "the frontmatter asks for a channel or a kind, which is not followed (--trust-frontmatter does)"
 NOT_NAMED = "was found by its content alone (--format or --channel says that it is meant)"
 # Batches in the store's queue while the next is read: enough to share its fsyncs, and few enough to stay small.
 MAX_IN_FLIGHT = 16
 BUSY_WAIT_S = 60
+# Errors that an unforeseen content may cause: its item is left out and named, and the rest is imported.
 _CONTENT_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""Errors that an unforeseen content may cause: its item is left out and named, and the rest is imported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +124,7 @@ class Importer:
     def take(self, paths: Iterable[Path], format_name: str | None) -> Account:
         """Import every path. Raises Cancelled between two batches; the batches before it stay."""
         for path in paths:
+            # Notes, and sessions that may not choose, go into the channel of the folder that was named.
             self._folders_channel = channel_of_folder(path if path.is_dir() else path.parent)
             for item in self._items(path, format_name):
                 self._call.raise_if_cancelled()
@@ -176,6 +177,7 @@ class Importer:
             return self._remember(item)
         item = item if self._channel else self._admitted(item)
         asked = self._channel or item.head.channel
+        # A session stays in the channel in which it was first kept.
         channel = self._store.channel_of_session(item.head.session_id) or asked
         self._store.refuse_if_off(channel)
         self.account.contents_left_out += item.contents_left_out

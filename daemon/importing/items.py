@@ -26,14 +26,14 @@ class UnreadableFile(UnsupportedFile):
     """A file that is missing, or may not be read."""
 
 
+# First words of the reason for a part on which a reader failed.
 UNREADABLE = "cannot be read"
-"""First words of the reason for a part on which a reader failed."""
 
 NO_TURN = "no turn in it"
 SUB_AGENT = "a sub-agent's own conversation"
 
+# Why nothing of a named path was imported: missing or not allowed; or neither a conversation nor a note.
 Refusal = Literal["", "unreadable", "unsupported"]
-"""Why nothing of a named path was imported: missing or not allowed; or neither a conversation nor a note."""
 
 
 @dataclass(frozen=True, slots=True)

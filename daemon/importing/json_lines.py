@@ -10,13 +10,15 @@ from typing import Any, BinaryIO, Protocol, TypeVar
 from ...store import beginning, opened
 from .items import UNREADABLE, SessionRead, Skipped
 
-MAX_LINE_BYTES = 32 * 2**20  # a transcript's longest honest lines hold a few pasted images
+# A transcript's longest honest lines hold a few pasted images.
+MAX_LINE_BYTES = 32 * 2**20
 MAX_DOCUMENT_BYTES = 64 * 2**20
+# Bound of the parsed values of a line or a document, estimated by punctuation: `{},` is 3 bytes, parsed 100.
 MOST_IN_MEMORY = 256 * 2**20
-"""Bound of the parsed values of a line or a document, estimated by punctuation: `{},` is 3 bytes, parsed 100."""
 
 _SMALL_BYTES = 2**20
-_BYTES_A_MARK = {b"{": 64, b"[": 64, b",": 36, b'"': 28}  # of an object, an array, a place in one, half a string
+# Of an object, an array, a place in one, half a string.
+_BYTES_A_MARK = {b"{": 64, b"[": 64, b",": 36, b'"': 28}
 _BOM = b"\xef\xbb\xbf"
 _Item = TypeVar("_Item")
 
@@ -39,6 +41,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, Any] | Skipped]:
 
 def json_line(path: Path, number: int, line: bytes) -> tuple[int, Any] | Skipped | None:
     """Return a line's number and its value; None for a blank line, Skipped for an unreadable one."""
+    # Windows programs begin a file with a byte order mark, which JSON does not allow.
     content = line.removeprefix(_BOM) if number == 1 else line
     if not content.strip():
         return None
@@ -59,6 +62,7 @@ def json_document(path: Path) -> Any:
 
 def parse(content: bytes) -> Any:
     """Parse JSON in UTF-8. Raises ValueError, before it takes much memory; the reason quotes nothing of the content."""
+    # Counting costs a pass over the bytes; a small content cannot exceed the bound.
     if len(content) > _SMALL_BYTES:
         marks = sum(content.count(mark) * weight for mark, weight in _BYTES_A_MARK.items())
         if len(content) + marks > MOST_IN_MEMORY:

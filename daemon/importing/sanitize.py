@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 
 from ...store import bounds_of_secret, in_calendar, redact, without_controls, without_element, without_recalled
 
-MAX_TURN_CHARS = 100_000  # about 25,000 tokens: longer text was pasted, not written
-_MILLISECONDS_FROM = 1e11  # as seconds this is the year 5138; larger numbers count milliseconds
+# About 25,000 tokens: longer text was pasted, not written.
+MAX_TURN_CHARS = 100_000
+# As seconds this is the year 5138; larger numbers count milliseconds.
+_MILLISECONDS_FROM = 1e11
 
 
 def tidy(text: str) -> str:
@@ -23,6 +25,7 @@ def shorten(text: str, head: int, tail: int) -> str:
     Secrets are redacted first: the rules would not recognise a secret that was cut in two, or cut from its name. An
     identifier of a person is left out as a whole where it would be cut: the store decides whether those are kept.
     """
+    # Redacting is slow, so only a text that would be cut is redacted; that may make it short enough.
     if _is_short(text, head, tail) or _is_short(text := redact(text).text, head, tail):
         return text
     end, begin = bounds_of_secret(text, head)[0], bounds_of_secret(text, len(text) - tail)[1]

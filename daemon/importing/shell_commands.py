@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+# A file in a patch of Codex (`apply_patch`).
 PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
-"""A file in a patch of Codex (`apply_patch`)."""
 
+# Characters of a command that are read, without what follows `<<`; splitting takes about 1 ms for a thousand.
 MAX_CHARS = 4000
-"""Characters of a command that are read, without what follows `<<`; splitting takes about 1 ms for a thousand."""
 _INNER_DEPTH = 3
 
 _SHOW = frozenset(
@@ -77,6 +77,7 @@ def _files_in(command: str, folder: str, depth: int) -> Iterator[ShellFile]:
             if not path.isdigit() and not OPERATOR.fullmatch(path):
                 yield ShellFile(_at(folder, path), is_written=">" in token)
         else:
+            # Later paths of the command are relative to this folder.
             if words[:1] == ["cd"] and len(words) > 1:
                 folder = _at(folder, words[-1])
             yield from (ShellFile(_at(folder, one.path), one.is_written) for one in _of_simple(words))
@@ -143,6 +144,7 @@ def tokens(command: str) -> list[str]:
     try:
         return list(lexer)
     except ValueError:
+        # The shell would refuse it, but a name in it may still be an ignored file's.
         return [word.strip("\"'") for word in OPERATOR.sub(lambda found: f" {found[0]} ", text).split()]
 
 
@@ -160,6 +162,8 @@ def without_documents(command: str) -> SplitCommand:
     return SplitCommand("\n".join(commands), "\n".join(documents), not ends)
 
 
+# Programs that show, count and change local files, and those that build and test the project.
+# No list of programs that fetch is ever complete, so the lists here are of those that stay local.
 _LOCAL_PROGRAMS = frozenset(
     "[ [[ ]] basename bat batcat cal cat cd chmod chown cmp column comm cp ctest cut date df diff dir dirname done"
     " dreamctl dreamd du echo egrep esac exit expand export false fd fgrep fi file find fold for free grep groups"
@@ -170,11 +174,8 @@ _LOCAL_PROGRAMS = frozenset(
     " clang-format cmake eslint flake8 g++ gcc gofmt isort javac jest mypy ninja prettier pylint pyright pytest"
     " py.test rubocop ruff rustc rustfmt shellcheck tox tsc vitest".split()
 )
-"""Programs that show, count and change local files, and those that build and test the project.
 
-No list of programs that fetch is ever complete, so the lists here are of those that stay local.
-"""
-
+# Programs of which some subcommands are local.
 _LOCAL_COMMANDS: Mapping[str, frozenset[str]] = {
     "git": frozenset(
         "add apply blame branch checkout cherry-pick clean commit config describe diff fetch grep init log ls-files"
@@ -191,7 +192,6 @@ _LOCAL_COMMANDS: Mapping[str, frozenset[str]] = {
     "docker": frozenset({"images", "ps"}),
     "systemctl": frozenset({"is-active", "restart", "start", "status", "stop"}),
 }
-"""Programs of which some subcommands are local."""
 
 _LOCAL_MODULES = frozenset({"black", "compileall", "json.tool", "mypy", "pytest", "ruff", "unittest", "venv"})
 _RUNNERS = frozenset({"poetry", "pipenv", "uv", "rye", "pdm"})
@@ -226,6 +226,7 @@ def _calls(text: str) -> Iterator[list[str]]:
     for token in pending:
         if not OPERATOR.fullmatch(token):
             words.append(token)
+        # The word behind a redirection is a file, not a word of the command.
         elif any(mark in token for mark in "<>") and not token.endswith(("(", ";")):
             next(pending, "")
         else:
@@ -244,6 +245,7 @@ def _is_local_call(words: Sequence[str], depth: int) -> bool:
     if not words:
         return True
     program, rest = PurePath(words[0]).name, words[1:]
+    # Of a shell only `-c` is known; a script file may do anything.
     if program in SHELLS:
         return len(rest) > 1 and rest[0] in ("-c", "-lc") and _is_local(rest[1], depth - 1)
     if program in ("source", "."):
@@ -252,9 +254,11 @@ def _is_local_call(words: Sequence[str], depth: int) -> bool:
         return (rest[:1] == ["-m"] and rest[1:2] != [] and rest[1] in _LOCAL_MODULES) or rest == ["--version"]
     if program in _RUNNERS and rest[:1] == ["run"]:
         return _is_local_call(rest[1:], depth - 1)
+    # `find -exec` runs another program, which decides.
     if program == "find" and not _EXECUTES.isdisjoint(rest):
         inner = [rest[place + 1 :] for place, word in enumerate(rest) if word in _EXECUTES]
         return all(_is_local_call(one, depth - 1) for one in inner)
+    # Options before the subcommand are skipped, with their values.
     if program in _LOCAL_COMMANDS:
         return _first_word(rest) in _LOCAL_COMMANDS[program] or rest == ["--version"]
     return program in _LOCAL_PROGRAMS

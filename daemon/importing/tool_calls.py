@@ -37,11 +37,11 @@ _INPUTS: Mapping[str, str] = {
     "message": "prompt",
     "name": "skill",
 }
+# Tools that only look, or steer the agent's own program.
 LOOKS_ONLY = frozenset(
     "close_agent enter_plan_mode exit_plan_mode get_goal list_mcp_resources lsp read_mcp_resource todoread update_goal"
     " update_topic view_image wait write_stdin write_todos".split()
 )
-"""Tools that only look, or steer the agent's own program."""
 
 _LOCAL_TOOLS = frozenset(
     "Read Grep Glob LS Edit MultiEdit Write NotebookEdit NotebookRead KillShell TodoWrite TaskCreate TaskGet"
@@ -80,13 +80,13 @@ _ERROR_CHARS = (400, 400)
 _CALL_CHARS = 160
 _PLAN_CHARS = (3000, 500)
 
+# Claude Code's result, in full, of a call that its person refused.
 _REFUSED = re.compile(
     r"The user doesn't want to (?:proceed with this tool use|take this action right now)\. "
     r"(?:The tool use was rejected \(eg\. if it was [\w ]{1,20}, the new_string was NOT written to the file\)\. "
     r"To tell you how to proceed, the user said:\n(?P<said>.*)|.{0,150}STOP what you are doing.*)",
     re.DOTALL,
 )
-"""Claude Code's result, in full, of a call that its person refused."""
 _NOTE = "\n\nNote: The user's next message"
 _DENIED = frozenset({"user", "user-rejected"})
 _ASKS = "AskUserQuestion"
@@ -117,7 +117,8 @@ def _inputs(given: object, known: str) -> Mapping[str, Any]:
     if not isinstance(given, dict):
         return {}
     inputs = {_INPUTS.get(key, key) if known else key: value for key, value in given.items()}
-    if isinstance(command := inputs.get("command"), list):  # ["bash", "-lc", "make test"], or the words themselves
+    # ["bash", "-lc", "make test"], or the words themselves.
+    if isinstance(command := inputs.get("command"), list):
         words = [word for word in command if isinstance(word, str)]
         inputs["command"] = words[-1] if words[1:2] in (["-lc"], ["-c"]) else " ".join(words)
     if known == "Edit" and "file_path" not in inputs:
@@ -159,7 +160,8 @@ def note_of_call(name: str, arguments: object) -> str:
     if name == _ASKS:
         return _note_of_questions(given.get("questions"))
     keys = _DESCRIBED_BY.get(name, tuple(given))
-    if keys is None:  # the provenance of a result from outside has to be seen: it is noted all the same
+    # The provenance of a result from outside has to be seen: it is noted all the same.
+    if keys is None:
         return _note(name, "") if brings_foreign_words(name, arguments) else ""
     about = next((value for key in keys if isinstance(value := given.get(key), str) and value.strip()), "")
     return _note(name, first_line(about, _CALL_CHARS))
@@ -183,6 +185,7 @@ def words_of_user(name: str, result: str, denial: object, *, is_error: bool) -> 
     asks questions. A refusal counts in an error that the program marks in `denial`. Older programs mark only the error:
     there the text must be the program's whole sentence, of a tool other than an MCP server's, which words its own.
     """
+    # A tool may print the program's own sentences, so the text alone never decides (see above).
     text = result.strip()
     if not is_error:
         return text if name == _ASKS and text.startswith(_ANSWERED) else None

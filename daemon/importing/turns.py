@@ -95,6 +95,7 @@ class Batches:
         for session, turns in gathered.items():
             if session not in self._begun:
                 self._begun.add(session)
+                # A head is completed once, with the first piece; later pieces must have the same head.
                 self._heads[session] = self._titled(self._heads[session], tuple(turns))
             yield SessionRead(self._heads[session], tuple(turns), self._left_out.pop(session, 0))
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from loguru import logger
 
-from ....store.model import NodeId, SessionHead, StoreError
+from ....store.model import NodeId, StoreError
 from ...host.folder_watch import LOOK_AGAIN_S, SessionsWatch
 from ..formats.opencode import DATABASE_NAME
 from ..items import Skipped
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 OPEN_SOURCES = 32
 RETRY_S = 5.0
+# The quiet that the backlog waits for, at most `LONGEST_WAIT_S` before each step: a busy day only slows it down.
 GIVES_WAY_S = 0.25
-"""The quiet that the backlog waits for, at most `LONGEST_WAIT_S` before each step: a busy day only slows it down."""
 LONGEST_WAIT_S = 2.0
+# A new file with so recent a change is being written now.
 FRESH_S = 60.0
-"""A new file with so recent a change is being written now."""
 FLOOD = 4_000
+# The errors of a file that has vanished, or is a link, a pipe or a device, which are not followed.
 _NO_FILE = frozenset({ENOENT, ENOTDIR, ELOOP, EINVAL, ENXIO})
-"""The errors of a file that has vanished, or is a link, a pipe or a device, which are not followed."""
 
 
 class Follower:
@@ -165,6 +165,7 @@ class Follower:
             self.scan()
             return
         files = {Path(path.removesuffix("-wal")) for path in paths if path.endswith((LINES, ".db", ".db-wal"))}
+        # A new folder may have been filled before it was watched.
         if len(files) < len(paths) and any(Path(path).is_dir() for path in paths):
             self.scan()
         self.waiting.add_live(path for path in files if self._place_of(path) is not None and path.is_file())
@@ -200,9 +201,11 @@ class Follower:
         if self.faults.due(time.monotonic()):
             self._must_scan.set()
         if (path := self.waiting.take_live()) is not None:
+            # Behind the other live files, so that one that grows fast does not hold up the rest.
             if self._step(path, live=True):
                 self.waiting.add_live([path])
             return
+        # Live files are read on while learning is paused: the store drops their turns, and the position moves.
         path = None if self._store.paused else self.waiting.newest_of_backlog()
         if path is None:
             self.sessions.sweep(self._now())
@@ -247,7 +250,8 @@ class Follower:
         if self.faults.is_aside(found.path, time.monotonic()):
             return False
         read = self._store.followed.read_up_to(str(found.path))
-        if read is None:  # of a place that is followed from a time on, older files are not even opened
+        # Of a place that is followed from a time on, older files are not even opened.
+        if read is None:
             return place.since is None or found.changed_s >= place.since.timestamp()
         is_database = DATABASE_NAME.fullmatch(found.path.name) is not None
         return is_database or was_changed(read, found.size_bytes, found.changed_ns)
@@ -288,11 +292,12 @@ class Follower:
         for item in items:
             if isinstance(item, Skipped) and item.is_fault:
                 self.faults.left_out(item)
-        followed = live and place in self._listed  # a file named by hooks is read at each hook, not as it grows
+        # A file named by hooks is read at each hook, not as it grows.
+        followed = live and place in self._listed
         added = self._learning.keep(
             items,
             place,
-            self._note if live else lambda head: None,
+            (lambda head: self.sessions.grew(head, self._now())) if live else (lambda head: None),
             live=followed,
             rewritten=source.is_rewritten,
             written_at=None if more else datetime.fromtimestamp(source.changed_ns / 1e9, UTC),
@@ -306,15 +311,13 @@ class Follower:
             self.taken.seconds_of_backlog += time.monotonic() - began_s
         return more
 
-    def _note(self, head: SessionHead) -> None:
-        self.sessions.grew(head, self._now())
-
     def _source(self, path: Path) -> Tail | Database:
         source = self._sources.pop(path, None)
         if source is None:
             read = self._store.followed.read_up_to(str(path))
             source = Tail(path, read) if path.suffix.lower() == LINES else Database(path, read)
         self._sources[path] = source
+        # A reader holds the state of open calls; reading it again from the file takes a moment.
         while len(self._sources) > OPEN_SOURCES:
             self._sources.popitem(last=False)
         return source

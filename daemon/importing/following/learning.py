@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ....store import MemoryStore
 
 KEEP_TIMEOUT_S = 60.0
+# The most that an agent's clock is assumed to be behind; turns that are older when they are written were copied.
 MOST_BEHIND = timedelta(hours=1)
-"""The most that an agent's clock is assumed to be behind; turns that are older when they are written were copied."""
 
+# Folders in which other memories run agents of their own, which repeat the turns of their person's sessions.
 OBSERVERS = frozenset({".claude-mem"})
-"""Folders in which other memories run agents of their own, which repeat the turns of their person's sessions."""
 
 
 @dataclass(slots=True)
@@ -61,6 +61,7 @@ class Learning:
         kept = []
         since = place.since and place.since - _behind(items, written_at)
         for head, turns in self._learnable(items, since):
+            # The turns that are known by these places may have other texts now.
             if rewritten and is_by_place(turns):
                 self._store.settle()
                 turns = renewed(self._store, turns, known_by_place(self._store, head.session_id))
@@ -69,6 +70,7 @@ class Learning:
             except InvalidInput:
                 self.taken.skipped += 1
         added = 0
+        # All batches are in the writer's queue before the first is waited for, so that they share a sync.
         for head, future in kept:
             try:
                 observed = future.result(KEEP_TIMEOUT_S)

@@ -12,14 +12,14 @@ from typing import Literal
 from ....store.model import NodeId, SessionHead
 
 KEPT = 200
+# Turns written so soon after the agent reported a session's end still belong to it.
 LATE = timedelta(seconds=30)
-"""Turns written so soon after the agent reported a session's end still belong to it."""
 
+# As long as working memory keeps a session: one that is quiet for a shorter time may still continue.
 LOST = timedelta(hours=1)
-"""As long as working memory keeps a session: one that is quiet for a shorter time may still continue."""
 
+# Why a session ended: no growth for a while, none for `LOST`, or its agent reported the end.
 EndReason = Literal["", "quiet", "lost", "said"]
-"""Why a session ended: no growth for a while, none for `LOST`, or its agent reported the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class LiveSessions:
         with self._lock:
             ended_at = self._ended_at.get(head.session_id)
             ended: EndReason = "said" if ended_at is not None and now - ended_at <= LATE else ""
+            # Removed and added again, so that the latest growth is at the end.
             known = self._sessions.pop(head.session_id, None)
             began_at = known.began_at if known else now
             self._sessions[head.session_id] = LiveSession(

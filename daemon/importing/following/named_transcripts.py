@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from ....store import MemoryStore
 
 MOST = 256
+# Claude Code calls the hook of an answer before it writes the answer down.
 LOOKS_AFTER_S = (1.0, 3.0, 9.0)
-"""Claude Code calls the hook of an answer before it writes the answer down."""
 
+# The time after its last hook for which a file is compared at the daemon's start, to read on what was added.
 KEPT = timedelta(days=3)
-"""The time after its last hook for which a file is compared at the daemon's start, to read on what was added."""
 _NOTED_AGAIN = timedelta(hours=1)
 
 
@@ -60,7 +60,8 @@ class NamedTranscripts:
             self._files[path] = _NamedFile(FollowedPlace(path.parent, agent), now_s, noted_at)
             self._files.move_to_end(path)
             gone = [self._files.popitem(last=False)[0] for _ in range(len(self._files) - MOST)]
-        if not is_noted and redact(str(path)).text == str(path):  # a path that holds a secret is written nowhere
+        # A path that holds a secret is written nowhere.
+        if not is_noted and redact(str(path)).text == str(path):
             self._followed.name(str(path), json.dumps({"agent": agent, "at": now.isoformat()}))
         for one in gone:
             self._followed.unname(str(one))
@@ -74,6 +75,7 @@ class NamedTranscripts:
             if at is None or now - at > KEPT:
                 self._followed.unname(path)
                 continue
+            # A hook of the last hours may have been followed by more than was read; older ones were read to the end.
             looks = 0 if now - at <= 2 * _NOTED_AGAIN else len(LOOKS_AFTER_S)
             with self._lock:
                 named = _NamedFile(FollowedPlace(Path(path).parent, str(note.get("agent") or "")), now_s, at, looks)
@@ -97,14 +99,14 @@ class NamedTranscripts:
     def due(self, now_s: float) -> Sequence[Path]:
         """Return the files that are due to be read again, and count that reading as done."""
         with self._lock:
-            found = [path for path, named in self._files.items() if _is_due(named, now_s)]
+            found = [
+                path
+                for path, named in self._files.items()
+                if named.looks < len(LOOKS_AFTER_S) and now_s - named.at_s >= LOOKS_AFTER_S[named.looks]
+            ]
             for path in found:
                 self._files[path].looks += 1
             return found
-
-
-def _is_due(named: _NamedFile, now_s: float) -> bool:
-    return named.looks < len(LOOKS_AFTER_S) and now_s - named.at_s >= LOOKS_AFTER_S[named.looks]
 
 
 def _is_transcript(path: Path) -> bool:

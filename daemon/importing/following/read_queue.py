@@ -20,8 +20,8 @@ class ReadQueue:
         self._changed = threading.Condition()
         self._live: OrderedDict[Path, None] = OrderedDict()
         self._backlog: dict[Path, FoundFile] = {}
+        # Files of the backlog since it was last empty.
         self.backlog_files = 0
-        """Files of the backlog since it was last empty."""
 
     def add_live(self, paths: Iterable[Path]) -> None:
         """Add live files; one that is in the backlog leaves it."""
@@ -38,6 +38,7 @@ class ReadQueue:
             if not self._backlog:
                 self.backlog_files = 0
             self.backlog_files += len(new)
+            # A dict keeps this order, and gives its last entry in constant time.
             newest_last = sorted([*self._backlog.values(), *new.values()], key=lambda one: one.changed_s)
             self._backlog = {one.path: one for one in newest_last}
             self._changed.notify()
@@ -91,10 +92,10 @@ class ReadQueue:
                 self._changed.wait(timeout_s)
 
 
+# Files with skipped lines that are named; the latest ones, if there are more.
 NAMED = 20
-"""Files with skipped lines that are named; the latest ones, if there are more."""
+# The time after which a file that could not be read is tried again; all others are read meanwhile.
 AGAIN_S = 60.0
-"""The time after which a file that could not be read is tried again; all others are read meanwhile."""
 
 
 @dataclass(slots=True)

@@ -11,10 +11,10 @@ from ..items import SessionRead
 from .followed_places import LINES, FoundFile
 from .tail import Tail
 
+# Files whose beginning is read.
 SAMPLED = 12
-"""Files whose beginning is read."""
+# A laptop's rate of importing and embedding; a turn is found by its words long before.
 TURNS_A_SECOND = 100
-"""A laptop's rate of importing and embedding; a turn is found by its words long before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ def survey(files: Sequence[FoundFile]) -> Survey:
         in_database, messages = _counts(database.path)
         sessions, turns = sessions + in_database, turns + messages
     step = max(1, len(lines) // SAMPLED)
+    # Sorted by size, so that the sample has short and long files in proportion.
     sampled = [_sample(one) for one in lines[step // 2 :: step]]
     read = sum(size for _, _, size in sampled)
     if read:

@@ -28,8 +28,8 @@ READINGS: Mapping[str, tuple[Callable[[object], bool], Callable[[Path], LineRead
     "gemini": (gemini.recognises, gemini.GeminiReading),
 }
 STEP_BYTES = 2**20
+# A shorter part is hashed as a whole; of a longer one, evenly spaced pieces.
 WHOLE_BYTES = 2**19
-"""A shorter part is hashed as a whole; of a longer one, evenly spaced pieces."""
 _PIECES, _PIECE_BYTES = 64, 2**12
 _DIGEST_DIGITS = 32
 _REWRITTEN = ":rewritten"
@@ -62,6 +62,7 @@ class Tail:
         with opened(self.path) as file:
             known = os.fstat(file.fileno())
             size, self.changed_ns = known.st_size, known.st_mtime_ns
+            # Shorter than what was read, or with another beginning.
             if not self._is_same(file, size):
                 self.is_rewritten = True
                 self.read_up_to, self._reading, self._is_overlong = ReadUpTo(0, 0, ""), None, False
@@ -92,6 +93,7 @@ class Tail:
         found = (make for recognises, make in READINGS.values() if any(recognises(value) for _, value in first))
         reading = next((make(self.path) for make in found), None)
         if reading is not None and self.read_up_to.lines:
+            # The items of these lines are known, and dropped.
             for line in first[:_FIRST_LINES]:
                 list(guarded(reading.take(*line), self.path, line[0]))
             for before in self._before(file):
@@ -119,6 +121,7 @@ class Tail:
         while offset < until:
             line = file.readline(MAX_LINE_BYTES + 1)
             ends = line.endswith(b"\n")
+            # Half a line: the program is still writing it.
             if not ends and len(line) <= MAX_LINE_BYTES and not (self._is_overlong and line):
                 break
             offset += len(line)
@@ -150,6 +153,7 @@ def _digest(file: BinaryIO, size: int) -> str:
         digest.update(os.pread(file.fileno(), size, 0))
     else:
         for piece in range(_PIECES + 1):
+            # Evenly spaced: an edit anywhere in a long file is likely to change a piece.
             start = (size - _PIECE_BYTES) * piece // _PIECES
             digest.update(os.pread(file.fileno(), _PIECE_BYTES, start))
     return digest.hexdigest()[:_DIGEST_DIGITS]

@@ -24,8 +24,8 @@ from ..turns import Batches
 _TOOL_CHARS = (300, 500)
 _CALL_CHARS = 160
 _HASH_DIGITS = 6
+# Types of parts that hold a message's text; a message of the role `user` may also hold a tool's answer.
 _SAID = (None, "text", "input_text", "output_text")
-"""Types of parts that hold a message's text; a message of the role `user` may also hold a tool's answer."""
 
 
 def recognises(value: object) -> bool:
@@ -69,6 +69,7 @@ class ChatJsonlReading:
 def _head(value: dict[str, Any], file_id: str) -> SessionHead:
     channel = as_channel(_scalar(value.get("channel")))
     session = _scalar(value.get("session")) or _scalar(value.get("session_id"))
+    # Equal session names in two channels are two sessions.
     named = "-".join(part for part in (channel, session) if part) if session else file_id
     at = next((at for key in ("timestamp", "created_at", "at") if (at := instant(value.get(key)))), None)
     return SessionHead(session_id=session_id(named), channel=channel or GLOBAL_CHANNEL, started_at=at)

@@ -67,6 +67,7 @@ def _current_path(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         name = next(reversed(nodes), None)
     found: list[Mapping[str, Any]] = []
     seen: set[str] = set()
+    # A damaged export may have a cycle, or a missing parent.
     while isinstance(name, str) and name not in seen and isinstance(node := nodes.get(name), dict):
         seen.add(name)
         if isinstance(message := node.get("message"), dict):

@@ -37,9 +37,11 @@ _OTHER_TYPES = frozenset(
         *("relocated", "repl-mode", "resume-head-vouch", "tag", "tools-used", "worktree-state"),
     }
 )
-_UNKNOWN_KINDS = 20  # named at most: a file of another program may have a new one in each line
+# Named at most: a file of another program may have a new one in each line.
+_UNKNOWN_KINDS = 20
 _OURS = "our own"
-_OPEN_CALLS = 1000  # calls that wait for their result; older ones count as abandoned
+# Calls that wait for their result; older ones count as abandoned.
+_OPEN_CALLS = 1000
 
 _WRITTEN_BY_THE_PROGRAM = (
     "system-reminder",
@@ -59,8 +61,8 @@ _PROGRAM_COMMANDS = re.compile(
     "|quit|rename|resume|status|terminal-setup|usage|vim)"
 )
 _PRINTED = ("<bash-stdout>", "<bash-stderr>")
+# The modes of queued commands that a person types; others are of the program's own tasks.
 _TYPED = frozenset({"prompt", "bash"})
-"""The modes of queued commands that a person types; others are of the program's own tasks."""
 _SHELL_CHARS = (200, 500)
 _KIND_CHARS = 40
 
@@ -146,7 +148,8 @@ class ClaudeCodeReading:
             self._of_sub_agents += 1
             return []
         if isinstance(leaf := value.get("uuid"), str) and not self._batches.has_begun(self._session_of(value)):
-            self._leaves[self._session_of(value)].add(leaf)  # also of a line without text: a summary may refer to it
+            # Also of a line without text: a summary may refer to it.
+            self._leaves[self._session_of(value)].add(leaf)
         said = [(role, text) for role, text in said if text]
         if not said:
             return []
@@ -157,7 +160,8 @@ class ClaudeCodeReading:
         at = instant(value.get("timestamp"))
         foreign = self._is_foreign or bool(self._foreign_calls)
         self._is_foreign = False
-        if said[0][0] == USER:  # a call without a result by then was abandoned
+        # A call without a result by then was abandoned.
+        if said[0][0] == USER:
             self._foreign_calls.clear()
         return [NewTurn(role, text, at, name, foreign) for (role, text), name in zip(said, names, strict=False)]
 
@@ -168,6 +172,7 @@ class ClaudeCodeReading:
             raise _Malformed(f"a {value['type']} line without a message")
         if value.get("isMeta") or value.get("isCompactSummary") or value.get("isApiErrorMessage"):
             return []
+        # The program writes errors and interruptions as an assistant's message of this model.
         if message.get("model") == "<synthetic>" or _is_of_another(value.get("origin")):
             return []
         blocks = [content] if isinstance(content, str) else content
@@ -189,7 +194,8 @@ class ClaudeCodeReading:
                 arguments, call_id = block.get("input"), block.get("id")
                 ours, foreign = is_our_own(name, arguments), brings_foreign_words(name, arguments)
                 note, placeholder = self._notes.of_call(name, arguments, self._folder)
-                if ours:  # the answer of our own memory is known already
+                # The answer of our own memory is known already.
+                if ours:
                     note = f"[{name}]" if foreign else ""
                 self._is_foreign = self._is_foreign or foreign
                 if isinstance(call_id, str):
@@ -207,6 +213,7 @@ class ClaudeCodeReading:
             case str() | {"type": "text", "text": str()}:
                 if isinstance(block, str):
                     return self._of_person(block)
+                # In a block of its own a reminder may hold any text, also what looks like its end.
                 is_reminder = _is_whole(block["text"].strip(), "system-reminder")  # in a block of its own
                 return ("", "") if is_reminder else self._of_person(block["text"])
             case {"type": "tool_result"}:

@@ -151,6 +151,7 @@ class CodexReading:
     def _call(self, full_name: str, name: str, arguments: object, item: Mapping[str, Any]) -> str:
         known, inputs = as_known(name, arguments)
         ours, foreign = is_our_own(full_name, inputs), brings_foreign_words(known, inputs)
+        # A call of our own memory brings known text, except through a shell, which may do more.
         foreign = foreign and not (ours and known != "Bash")
         note, placeholder = self._notes.of_call(known, inputs, self._folder)
         self._is_foreign = self._is_foreign or foreign
@@ -194,7 +195,8 @@ def _of_person(text: str) -> str:
     """Return a person's words without the program's wrapping; "" for the program's own text in their name."""
     if text.startswith(_PROGRAM_SAYS):
         return ""
-    text = text.rpartition(_ASKED_IN_EDITOR)[2]  # the last mark: a file open in the editor may hold the same words
+    # The last mark: a file open in the editor may hold the same words.
+    text = text.rpartition(_ASKED_IN_EDITOR)[2]
     if "<" in text:
         text = without_elements(text, _WRITTEN_BY_THE_PROGRAM)
         if (shell := element(text, "user_shell_command")) is not None:
@@ -211,6 +213,7 @@ def _output(output: object) -> tuple[str, bool]:
         return (content if isinstance(content, str) else ""), output.get("success") is False
     if not isinstance(output, str):
         return "", False
+    # Results of older versions are JSON in a string.
     if output.startswith('{"output"'):
         try:
             parsed = json.loads(output)

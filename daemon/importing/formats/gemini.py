@@ -36,8 +36,8 @@ _OUTPUT = re.compile(
 # A hook's text has its angle brackets escaped, also where a model quotes it.
 _RECALLED = re.compile(r"&lt;dreamd-memory\b.*?(?:&lt;/dreamd-memory&gt;|\Z)", re.DOTALL)
 _FAILED = re.compile(r"^Exit Code: [1-9]", re.MULTILINE)
+# The mark behind a person's words: the rest of the message is the content of the files that they name.
 _REFERENCED = "--- Content from referenced files ---"
-"""The mark behind a person's words: the rest of the message is the content of the files that they name."""
 _PATH_BYTES = 4096
 
 
@@ -84,7 +84,8 @@ class GeminiReading:
             case {"$set": dict(changed)}:
                 yield from self._messages(changed.get("messages"))
             case {"$rewindTo": _}:
-                return  # the messages taken back were written all the same
+                # The messages taken back were written all the same.
+                return
             case {"sessionId": str(), "projectHash": _}:
                 self._head = self._head or value
                 yield from self._messages(value.get("messages"))
@@ -114,6 +115,7 @@ class GeminiReading:
         if role is None or self._is_sub_agent:
             return
         said = _text_of(message.get("content"))
+        # Only there: a model's answer may quote the mark.
         if role == USER:
             said = said.partition(_REFERENCED)[0]
         self._folder = self._folder or _folder_of(said)
@@ -121,6 +123,7 @@ class GeminiReading:
         calls = (self._of_call(call, message["id"]) for call in dicts_in(message.get("toolCalls")))
         for turn in chain([NewTurn(role, _plain(said), at, message["id"])], *calls):
             left_out = self._notes.left_out()
+            # A message is repeated whenever something is added to it.
             if turn.text and turn.external_id not in self._given:
                 self._given.add(str(turn.external_id))
                 yield from self._batches.add(self._session or self._open(), turn, left_out)

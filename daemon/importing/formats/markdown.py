@@ -27,13 +27,15 @@ BROKEN = "the frontmatter cannot be read, so the whole file is the note's text"
 UNDATED = "the frontmatter's date cannot be read, so the note has the day of its file"
 
 _BOM = b"\xef\xbb\xbf"
-_CATALOGUES = frozenset({"index.md", "log.md"})  # reserved by OKF: lists of notes, no notes
+# Reserved by OKF: lists of notes, no notes.
+_CATALOGUES = frozenset({"index.md", "log.md"})
 _NOTE_KINDS = frozenset(Kind) - {Kind.TURN, Kind.SESSION, Kind.SCENARIO, Kind.INSIGHT, Kind.PROFILE, Kind.DOCUMENT}
 _TITLE_CHARS = 120
 
 
 def read(path: Path) -> Iterator[NoteRead | Remark | Skipped]:
     """Read the one note of a file, or yield the reason why there is none."""
+    # Ours and other programs' bundles have them: imported, they would repeat every note's title.
     if path.name in _CATALOGUES:
         yield Skipped(path, None, "a catalogue of notes")
         return

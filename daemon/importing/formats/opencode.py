@@ -199,7 +199,8 @@ def _pieces(folder: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         try:
             value = json_document(path)
         except (OSError, ValueError):
-            continue  # half written, or gone: a session is read again
+            # Half written, or gone: a session is read again.
+            continue
         if isinstance(value, dict):
             yield path.stem, value
 

@@ -73,7 +73,7 @@ def test_activity_starts_and_is_renewed_at_zero() -> None:
 
 def test_a_listener_hears_every_touch_while_it_listens() -> None:
     activity, heard = LastActivity(), []
-    with activity.heard_by(lambda: heard.append(1)):
+    with activity.notifying(lambda: heard.append(1)):
         activity.touch()
         activity.touch()
     activity.touch()

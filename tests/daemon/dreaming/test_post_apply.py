@@ -31,7 +31,7 @@ import hashlib, sys
 from pathlib import Path
 from dreamd.pipelines.changeset_file import *
 from dreamd.pipelines.protocol import *
-from dreamd.store.keep import okf
+from dreamd.store import okf
 from dreamd.store.model import *
 request = RunRequest.model_validate_json(sys.stdin.buffer.readline())
 (path,) = [p for p in (request.vault / "facts").glob("*.md") if "Marek" in p.read_text()]
