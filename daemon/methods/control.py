@@ -177,6 +177,7 @@ class ControlMethods:
         dreams = self._store.runs(1, kinds=DREAMS)
         store = self._store.status()
         problems = list(store.problems)
+        # Its other states, `on` and `off`, are no problems.
         if self._watcher.state.startswith(("cannot", "the vault")):
             problems.append(f"Edits by hand are not seen: {self._watcher.state}.")
         if socket_problem := self._process.socket_problem():
@@ -265,6 +266,7 @@ class ControlMethods:
 
     def channel(self, params: ChannelParams, call: Call) -> ChannelAnswer:
         """Switch learning in one channel off or on. Raises NotFound for an unknown channel."""
+        # Channels that are switched off are known too, even if they are empty.
         there = {*self._store.channel_names_with(params.name), *self._store.channels_off, GLOBAL_CHANNEL}
         channel = full_name(params.name, there)
         if channel not in there:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ...store import MemoryStore
 
 
+# The pages mark each section with the run that wrote it, in a comment that no reader of the markdown sees.
 _DREAM_MARK = re.compile(r"<!-- dream (\S+) -->")
 
 
@@ -180,6 +181,7 @@ class DreamMethods:
 
     async def dream(self, params: DreamParams, call: Call) -> DreamAnswer:
         """Start a dream: wait for its end, or return its id at once."""
+        # A dry run writes nothing, so it may run while learning is paused.
         if not params.dry_run:
             refuse_if_paused(self._store)
         # A dream over a memory whose vault is still being read would miss the changes made by hand.
@@ -214,6 +216,7 @@ class DreamMethods:
 
     def runs(self, params: RunsParams, call: Call) -> RunsAnswer:
         """Return the history, newest first."""
+        # A run of kind `link` follows each `remember`; by default they would hide the rest of the history.
         kinds = [params.kind] if params.kind else []
         runs = self._store.runs(params.limit, kinds=kinds, hidden=() if params.all else (LINK,))
         return RunsAnswer([_run_answer(run) for run in runs])

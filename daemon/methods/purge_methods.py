@@ -60,6 +60,7 @@ class PurgeMethods:
 
     async def purge(self, params: PurgeParams, call: Call) -> Purged:
         """Erase a selection, or count what that would erase. Once begun it is finished, even if its client leaves."""
+        # Questions are only in the ledger: no file changes, and no dream needs to wait.
         if params.probes:
             return Purged(questions=await asyncio.to_thread(self._store.purge_questions))
         selection = await asyncio.to_thread(self._selection, params)

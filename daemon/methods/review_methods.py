@@ -148,6 +148,7 @@ class ReviewMethods:
 
     def review_list(self, params: ReviewParams, call: Call) -> ReviewAnswer:
         """Return the decisions and claims that wait, a page of the marks, and the files with secrets."""
+        # All of them are read, since the answer has their number; only the first are sent.
         waiting = self._store.decisions()
         marked = self._store.marks(params.offset, MOST_MARKS)
         claims = self._store.waiting()[:MOST_DECISIONS]
@@ -189,6 +190,7 @@ def _cut(decision: Decision, longest: int) -> Decision:
 
 def _login() -> str:
     """Return the login of the daemon's owner: the only user who may ask it anything."""
+    # The name is written into the memory as its verifier; a container may have no entry for its user.
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:

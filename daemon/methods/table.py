@@ -44,6 +44,7 @@ def methods_of(
     process: Process,
 ) -> Iterator[Method[Any, Any]]:
     """Yield every method with its home."""
+    # `status` reports on dreams and transcripts too, so these two are shared.
     dreams, transcripts = DreamMethods(store, dreamer), TranscriptMethods(follower)
     homes = (
         (STORE_METHODS, store),

@@ -156,6 +156,7 @@ class TranscriptMethods:
 
 
 def _place(params: WatchParams) -> FollowedPlace:
+    # Turns before `since` are passed over, so a place without a backlog begins now.
     since = utc_now() if params.backlog == "none" else None
     place = place_of(params.agent or str(params.path), Path(params.path) if params.path else None, since)
     if place.folder.exists() and not place.folder.is_dir():
