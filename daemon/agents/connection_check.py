@@ -31,7 +31,7 @@ OPENING = {
 class CheckResult:
     """The result of one check, and what was seen. `hint` says what to do where it failed."""
 
-    what: str
+    check: str
     ok: bool
     seen: str
     hint: str = ""
@@ -80,9 +80,9 @@ def _hook(command: Command, agent: str, event: str) -> CheckResult:
     except (OSError, subprocess.TimeoutExpired) as error:
         return CheckResult(f"hook {event}", False, str(error))
     took = f"{1e3 * (time.perf_counter() - began):.0f} ms"
-    said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+    output = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
     if done.returncode or (done.stdout and not _is_json(done.stdout)):
-        return CheckResult(f"hook {event}", False, f"exit {done.returncode} after {took}: {said[:200]}")
+        return CheckResult(f"hook {event}", False, f"exit {done.returncode} after {took}: {output[:200]}")
     return CheckResult(f"hook {event}", True, f"answers in {took}")
 
 
@@ -102,8 +102,8 @@ def _tools(command: Command) -> CheckResult:
     line = done.stdout.partition(b"\n")[0]
     if _is_json(line) and "result" in json.loads(line):
         return CheckResult("tools", True, "the MCP server answers")
-    said = done.stderr.decode("utf-8", "replace").strip()[:200]
-    return CheckResult("tools", False, f"`dreamctl mcp` gave no answer: {said or f'exit {done.returncode}'}")
+    output = done.stderr.decode("utf-8", "replace").strip()[:200]
+    return CheckResult("tools", False, f"`dreamctl mcp` gave no answer: {output or f'exit {done.returncode}'}")
 
 
 def _bare_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -261,7 +261,7 @@ def own_command(environ: Mapping[str, str] = os.environ) -> Command:
     return Command(found or str(beside), {"DREAMD_SOCKET": named} if named else {})
 
 
-def found_here(places: UserEnvironment) -> Iterator[Program]:
+def programs_on_this_machine(places: UserEnvironment) -> Iterator[Program]:
     """Yield the programs on this machine: installed, or with a folder of settings."""
     for program in PROGRAMS.values():
         if shutil.which(program.executable, path=places.environ.get("PATH")) or program.folder(places).is_dir():

@@ -16,7 +16,15 @@ from ..agents.agent_connection import AgentConnection, ConnectError, FileEdit, R
 from ..agents.codex_trust import AppServer, CodexTrust, give_trust, trust_of
 from ..agents.connection_check import CheckResult, check_results
 from ..agents.hook_formats import FORMATS
-from ..agents.programs import GENERIC, PROGRAMS, Program, UserEnvironment, found_here, own_command, plugin_files
+from ..agents.programs import (
+    GENERIC,
+    PROGRAMS,
+    Program,
+    UserEnvironment,
+    own_command,
+    plugin_files,
+    programs_on_this_machine,
+)
 from ..importing.following.followed_places import folder_of
 from ..settings import SettingsError, load
 from .formatting import count
@@ -86,7 +94,7 @@ def disconnect(options: Namespace, terminal: Terminal) -> int:
 
 def offer(terminal: Terminal) -> None:
     """Offer to connect each program on this machine that is not connected yet."""
-    for program in found_here(_places()):
+    for program in programs_on_this_machine(_places()):
         connection = _connection(program, None)
         try:
             edits = connection.connecting()
@@ -181,13 +189,13 @@ def _check(connections: Sequence[AgentConnection], terminal: Terminal) -> int:
             found.append(CheckResult("trust", trust is not None and trust.is_whole, seen, UNTRUSTED))
         found += [_followed(sessions, terminal) for sessions in _sessions(connection)]
     # Aligned columns: mark, check, observation; a hint in a line of its own.
-    width = max(len(one.what) for one in found)
+    width = max(len(one.check) for one in found)
     lines = [
-        f"{'ok  ' if one.ok else 'BAD '} {one.what.ljust(width)}  {one.seen}"
+        f"{'ok  ' if one.ok else 'BAD '} {one.check.ljust(width)}  {one.seen}"
         + (f"\n{' ' * (width + 7)}{one.hint}" if one.hint and not one.ok else "")
         for one in found
     ]
-    answer = {"findings": [{"what": one.what, "ok": one.ok, "seen": one.seen, "hint": one.hint} for one in found]}
+    answer = {"findings": [{"what": one.check, "ok": one.ok, "seen": one.seen, "hint": one.hint} for one in found]}
     terminal.report(answer, lines)
     return 0 if all(one.ok for one in found) else 1
 

@@ -230,7 +230,7 @@ def undo_in_words(answer: Json, look: Look) -> list[str]:
     """Count the restored files, and list the files that later changes keep from being restored."""
     if answer["already"]:
         return [f"Run {answer['run_id']} was undone before; nothing was changed."]
-    if not any(answer[what] for what in ("restored", "turns", "conflicts", "ranking")):
+    if not any(answer[key] for key in ("restored", "turns", "conflicts", "ranking")):
         return look.wrap(f"Nothing of run {answer['run_id']} can come back: it changed no file, or that was purged.")
     files = [f"{count(answer['restored'], 'file')} as before"] if answer["restored"] else []
     files += [f"{count(answer['turns'], 'turn')} found again"] if answer["turns"] else []

@@ -218,9 +218,9 @@ def is_followed(sessions: ProgramSessions, terminal: Terminal) -> bool:
 def _asks(sessions: ProgramSessions, found: Json, terminal: Terminal, says_yes: Callable[[str], bool]) -> bool:
     """Ask whether to follow sessions; where no one can be asked, name the command."""
     if terminal.as_json or not sys.stdin.isatty():
-        there = f" (of before: about {count(found['turns'], 'turn')})" if found["turns"] else ""
+        past = f" (of before: about {count(found['turns'], 'turn')})" if found["turns"] else ""
         terminal.note(
-            f"its sessions are not followed{there}: `dreamctl watch {sessions.agent}` takes them in as they are written"
+            f"its sessions are not followed{past}: `dreamctl watch {sessions.agent}` takes them in as they are written"
         )
         return False
     terminal.lines(

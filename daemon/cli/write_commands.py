@@ -238,9 +238,9 @@ def _taken(answer: Json) -> str:
     parts = [f"{count(added, 'new turn')} from {count(answer['sessions'], 'session')}"] if answer["sessions"] else []
     parts += [count(answer["notes"], "note")] if answer["notes"] else []
     taken = f"Took {listing(parts)}" if parts else "Nothing was taken"
-    for number, what in ((known, "turn"), (answer["notes_known"], "note")):
+    for number, noun in ((known, "turn"), (answer["notes_known"], "note")):
         if number:
-            taken += f"; {count(number, what)} {'was' if number == 1 else 'were'} known already"
+            taken += f"; {count(number, noun)} {'was' if number == 1 else 'were'} known already"
     if purged:
         taken += f"; {count(purged, 'turn')} that {'was' if purged == 1 else 'were'} purged stay away"
     return taken + "."

@@ -131,14 +131,14 @@ class Landing:
 
 
 @contextlib.contextmanager
-def _failure_logged(request: RunRequest, what: str) -> Iterator[None]:
+def _failure_logged(request: RunRequest, step: str) -> Iterator[None]:
     """Log an error inside, and continue: the dream is applied by now, and did not fail."""
     try:
         yield
     except Exception as error:
         log = logger if isinstance(error, StoreError | OSError) else logger.opt(exception=True)
         _, reason = state_and_reason(error)
-        log.warning("dream {} is applied, and {} failed: {}", request.run_id, what, reason)
+        log.warning("dream {} is applied, and {} failed: {}", request.run_id, step, reason)
 
 
 def note_on_edited(done: Done) -> str:

@@ -93,7 +93,7 @@ def folder_problems(settings: Settings) -> Iterator[UnusableFolder]:
     A missing vault (a volume that is not mounted) is no problem once there is a ledger: it is waited for. Neither is a
     read-only disk (recall works on it), or one with a read error (a later start may succeed).
     """
-    is_new = not _is_there(settings.data_dir / "ledger.db")
+    is_new = not _exists(settings.data_dir / "ledger.db")
     folders = [
         ("The data folder", "data_dir", settings.data_dir, True),
         ("The vault", "vault_dir", settings.vault, settings.vault_dir is not None and is_new),
@@ -103,16 +103,16 @@ def folder_problems(settings: Settings) -> Iterator[UnusableFolder]:
         folders.append(("The log's folder", "log.file", log.parent, True))
         if why := _complaint_of_file(log):
             yield UnusableFolder(f"The log {log} cannot be used: {why}.", f"Set {PREFIX}LOG__FILE (log.file).")
-    for what, key, path, is_needed in folders:
+    for title, key, path, is_needed in folders:
         if why := _complaint(path, is_needed):
             variable = PREFIX + key.replace(".", "__").upper()
-            yield UnusableFolder(f"{what} {path} cannot be used: {why}.", f"Mend that, or set {variable} ({key}).")
+            yield UnusableFolder(f"{title} {path} cannot be used: {why}.", f"Mend that, or set {variable} ({key}).")
     ledger = settings.data_dir / "ledger.db"
     if why := _complaint_of_file(ledger):
         yield UnusableFolder(f"The ledger {ledger} cannot be used: {why}.", "Mend that: it is what was remembered.")
 
 
-def _is_there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:
@@ -137,7 +137,7 @@ def _complaint(path: Path, is_needed: bool) -> str:
 def _complaint_of_file(path: Path) -> str:
     if "\0" in str(path):
         return "no path holds such a character"
-    if not _is_there(path):
+    if not _exists(path):
         return ""
     if not path.is_file():
         return "it is no file"

@@ -70,16 +70,16 @@ class Account:
     skipped_total: int = 0
     remarks: dict[str, list[str]] = field(default_factory=dict)
 
-    def skip(self, what: Skipped) -> None:
+    def skip(self, part: Skipped) -> None:
         """Count a skipped part, and list the first ones, paths that the person named before others."""
         self.skipped_total += 1
-        listed = self.refused if what.refused else self.skipped
+        listed = self.refused if part.refused else self.skipped
         if len(listed) < MAX_SKIPPED:
-            listed.append(what)
+            listed.append(part)
 
-    def remark(self, what: Remark) -> None:
+    def remark(self, remark: Remark) -> None:
         """Add a remark on an imported item."""
-        self.remarks.setdefault(what.text, []).append(what.path.name)
+        self.remarks.setdefault(remark.text, []).append(remark.path.name)
 
     def answer(self) -> ImportAnswer:
         """Return the account in the wire's form."""
@@ -195,16 +195,16 @@ class Importer:
         A file that was only found by its content may not put a session into another project's channel: it goes into
         the folder's channel. Of a session that is already known in another channel, no new turn is added.
         """
-        wanted, here = item.head.channel, self._folders_channel
-        if item.found_in is None or wanted in (here, channel_of_folder(item.found_in.parent)):
+        wanted, own = item.head.channel, self._folders_channel
+        if item.found_in is None or wanted in (own, channel_of_folder(item.found_in.parent)):
             return item
         if not self._is_known_elsewhere(item.head):
             return item
         known = {node.external_id: node.channel for node in self._store.turns_of(item.head.session_id)}
-        if known and (channel := next(iter(known.values()))) != here:
+        if known and (channel := next(iter(known.values()))) != own:
             return self._without_new_turns(item, known, channel, item.found_in)
         self.account.remark(Remark(item.found_in, f"the file asks for another project's channel, and it {NOT_NAMED}"))
-        return replace(item, head=replace(item.head, channel=here))
+        return replace(item, head=replace(item.head, channel=own))
 
     def _without_new_turns(
         self, item: SessionRead, known: Collection[str | None], channel: str, path: Path

@@ -25,7 +25,7 @@ _TOOL_CHARS = (300, 500)
 _CALL_CHARS = 160
 _HASH_DIGITS = 6
 # Types of parts that hold a message's text; a message of the role `user` may also hold a tool's answer.
-_SAID = (None, "text", "input_text", "output_text")
+_TEXT_TYPES = (None, "text", "input_text", "output_text")
 
 
 def recognises(value: object) -> bool:
@@ -78,7 +78,7 @@ def _head(value: dict[str, Any], file_id: str) -> SessionHead:
 def _text(value: dict[str, Any]) -> str:
     content = value["content"] if value.get("content") is not None else value.get("text")
     parts = content if isinstance(content, list) else [content]
-    text = tidy("\n".join(said for part in parts if (said := _part(part))))
+    text = tidy("\n".join(text for part in parts if (text := _part(part))))
     if role_of(value["role"]) == Role.TOOL:
         return shorten(text, *_TOOL_CHARS)
     calls = value.get("tool_calls")
@@ -93,10 +93,10 @@ def _part(part: object) -> str:
             return part
         case {"type": "image_url" | "input_image" | "image"}:
             return "[image]"
-        case {"type": "input_audio", "input_audio": {"transcript": str(said)}}:
-            return said
-        case {"text": str(said), **others} if others.get("type") in _SAID:
-            return said
+        case {"type": "input_audio", "input_audio": {"transcript": str(text)}}:
+            return text
+        case {"text": str(text), **others} if others.get("type") in _TEXT_TYPES:
+            return text
         case _:
             return ""
 

@@ -67,13 +67,13 @@ def _turn(message: object) -> NewTurn | None:
 def _texts(message: Mapping[str, Any]) -> Iterator[str]:
     """Yield the blocks' texts, else the message's own; and the names of attachments."""
     content = message.get("content")
-    said = [
+    texts = [
         block["text"]
         for block in (content if isinstance(content, list) else [])
         if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
     ]
     own = message.get("text")
-    yield from said or ([own] if isinstance(own, str) else [])
+    yield from texts or ([own] if isinstance(own, str) else [])
     attached = message.get("attachments")
     for one in attached if isinstance(attached, list) else []:
         if isinstance(one, dict) and isinstance(one.get("file_name"), str):

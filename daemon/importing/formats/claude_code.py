@@ -136,9 +136,9 @@ class ClaudeCodeReading:
         self._folder = value.get("cwd") or self._folder
         match value["type"]:
             case "user" | "assistant":
-                said = self._said(value)
+                texts = self._texts_by_role(value)
             case "attachment":
-                said = [(USER, _queued(value.get("attachment")))]
+                texts = [(USER, _queued(value.get("attachment")))]
             case kind:
                 if kind not in _OTHER_TYPES and len(self._unknown) < _UNKNOWN_KINDS:
                     self._unknown[kind] += 1
@@ -150,8 +150,8 @@ class ClaudeCodeReading:
         if isinstance(leaf := value.get("uuid"), str) and not self._batches.has_begun(self._session_of(value)):
             # Also of a line without text: a summary may refer to it.
             self._leaves[self._session_of(value)].add(leaf)
-        said = [(role, text) for role, text in said if text]
-        if not said:
+        texts = [(role, text) for role, text in texts if text]
+        if not texts:
             return []
         self._open(value)
         given = value.get("uuid")
@@ -161,11 +161,11 @@ class ClaudeCodeReading:
         foreign = self._is_foreign or bool(self._foreign_calls)
         self._is_foreign = False
         # A call without a result by then was abandoned.
-        if said[0][0] == USER:
+        if texts[0][0] == USER:
             self._foreign_calls.clear()
-        return [NewTurn(role, text, at, name, foreign) for (role, text), name in zip(said, names, strict=False)]
+        return [NewTurn(role, text, at, name, foreign) for (role, text), name in zip(texts, names, strict=False)]
 
-    def _said(self, value: dict[str, Any]) -> list[tuple[str, str]]:
+    def _texts_by_role(self, value: dict[str, Any]) -> list[tuple[str, str]]:
         """Return the roles and texts of a message; a text is "" if it is not kept."""
         message = value.get("message")
         if not isinstance(message, dict) or not isinstance(content := message.get("content"), str | list):
@@ -181,8 +181,8 @@ class ClaudeCodeReading:
         denial = value.get("toolDenialKind")
         words, notes = [], []
         for block in blocks:
-            said, note = self._of_user(block, denial)
-            words.append(said)
+            text, note = self._of_user(block, denial)
+            words.append(text)
             notes.append(note)
         return [(USER, _joined(words)), (TOOL, _joined(notes))]
 
@@ -233,12 +233,12 @@ class ClaudeCodeReading:
             placeholder, self._printed = self._printed, ""
             self._is_foreign = self._is_foreign or self._ran_foreign
             return "", self._notes.or_placeholder(note, placeholder)
-        said = _of_person(text)
+        words = _of_person(text)
         if (command := element(text, "bash-input")) is not None:
             self._is_foreign = self._ran_foreign = not is_local(command)
             note, self._printed = self._notes.of_call("Bash", {"command": command}, self._folder)
-            said = self._notes.or_placeholder(said, note if note == self._printed else "")
-        return said, ""
+            words = self._notes.or_placeholder(words, note if note == self._printed else "")
+        return words, ""
 
     def _of_result(self, block: Mapping[str, Any], denial: object) -> tuple[str, str]:
         call_id = str(block.get("tool_use_id"))
@@ -250,9 +250,9 @@ class ClaudeCodeReading:
             return "", ""
         is_error = block.get("is_error") is True
         text = tidy(without_element(_text_of(block.get("content")), "system-reminder"))
-        said = words_of_user(name, text, denial, is_error=is_error)
-        if said is not None:
-            return said, ""
+        words = words_of_user(name, text, denial, is_error=is_error)
+        if words is not None:
+            return words, ""
         text = text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
         return "", self._notes.of_result(name, text, placeholder, is_error=is_error)
 

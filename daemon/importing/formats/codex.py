@@ -97,7 +97,7 @@ class CodexReading:
         if value["type"] == "session_meta":
             self._open(payload, value.get("timestamp"))
         elif value["type"] == "response_item" and not self._is_sub_agent:
-            role, text = self._said(payload)
+            role, text = self._text_of(payload)
             if text:
                 self._turns += 1
                 given = payload.get("id")
@@ -127,12 +127,12 @@ class CodexReading:
         self._batches.open(head)
         return self._session
 
-    def _said(self, item: Mapping[str, Any]) -> tuple[str, str]:
+    def _text_of(self, item: Mapping[str, Any]) -> tuple[str, str]:
         """Return an item's role and text, "" if it is not kept."""
         match item:
             case {"type": "message", "role": "user", "content": list(content)}:
                 kept = [text for text, ours in _texts(item, content) if not ours]
-                return USER, "\n".join(said for text in kept if (said := _of_person(text)))
+                return USER, "\n".join(words for text in kept if (words := _of_person(text)))
             case {"type": "message", "role": "assistant", "content": list(content)}:
                 return ASSISTANT, tidy("\n".join(text for text, _ in _texts(item, content)))
             case {"type": "function_call" | "custom_tool_call", "name": str(name)}:

@@ -114,14 +114,14 @@ class GeminiReading:
         role = _SPEAKERS.get(message["type"])
         if role is None or self._is_sub_agent:
             return
-        said = _text_of(message.get("content"))
+        text = _text_of(message.get("content"))
         # Only there: a model's answer may quote the mark.
         if role == USER:
-            said = said.partition(_REFERENCED)[0]
-        self._folder = self._folder or _folder_of(said)
+            text = text.partition(_REFERENCED)[0]
+        self._folder = self._folder or _folder_of(text)
         at = instant(message.get("timestamp"))
         calls = (self._of_call(call, message["id"]) for call in dicts_in(message.get("toolCalls")))
-        for turn in chain([NewTurn(role, _plain(said), at, message["id"])], *calls):
+        for turn in chain([NewTurn(role, _plain(text), at, message["id"])], *calls):
             left_out = self._notes.left_out()
             # A message is repeated whenever something is added to it.
             if turn.text and turn.external_id not in self._given:
@@ -177,7 +177,7 @@ def _text_of(content: object) -> str:
     if isinstance(content, str):
         return content
     parts = [content] if isinstance(content, dict) else content if isinstance(content, list) else []
-    return "\n".join(said for part in parts if (said := _part(part)))
+    return "\n".join(text for part in parts if (text := _part(part)))
 
 
 def _part(part: object) -> str:
