@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .changes.decisions import Decision
+    from .changes.intake import Observed
     from .changes.purge_plan import Selection
     from .changes.runs import AppliedRun, SkippedAction, new_run_id
     from .embedding.embedding import Embedder, embedder_for
@@ -28,14 +30,15 @@ if TYPE_CHECKING:
     from .paths import StorePaths
     from .redaction import bounds_of_secret, redact
     from .regular_files import beginning, opened
-    from .results import Purged, PurgePreview
     from .text.chunking import estimate_tokens
     from .text.controls import without_controls
     from .text.dates import find_asked
     from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
     from .text.quotes import read_reply
     from .text.words import MONTH_NUMBERS
+    from .vault.disk import replace_file
     from .vault.vault import is_digest, is_kept
+    from .working.awaiting import Waiting
     from .working.handed import HandedSession
 
 __all__ = [
@@ -44,15 +47,16 @@ __all__ = [
     "MONTH_NUMBERS",
     "AppliedRun",
     "DecayInputs",
+    "Decision",
     "Embedder",
     "HandedSession",
     "MemoryStore",
-    "PurgePreview",
-    "Purged",
+    "Observed",
     "Run",
     "Selection",
     "SkippedAction",
     "StorePaths",
+    "Waiting",
     "beginning",
     "bounds_of_secret",
     "check_closed",
@@ -74,6 +78,7 @@ __all__ = [
     "parse_document",
     "read_reply",
     "redact",
+    "replace_file",
     "salvage_ledgers",
     "session_id",
     "unmarked",
@@ -91,14 +96,15 @@ _HOMES = {
     "MONTH_NUMBERS": "text.words",
     "AppliedRun": "changes.runs",
     "DecayInputs": "operations.decay_inputs",
+    "Decision": "changes.decisions",
     "Embedder": "embedding.embedding",
     "MemoryStore": "memory",
-    "PurgePreview": "results",
-    "Purged": "results",
+    "Observed": "changes.intake",
     "Selection": "changes.purge_plan",
     "SkippedAction": "changes.runs",
     "Run": "ledger.records",
     "StorePaths": "paths",
+    "Waiting": "working.awaiting",
     "beginning": "regular_files",
     "check_closed": "offline",
     "discard_ledgers": "ledger.salvage:discard",
@@ -119,6 +125,7 @@ _HOMES = {
     "parse_document": "okf.document:parse",
     "read_reply": "text.quotes",
     "bounds_of_secret": "redaction",
+    "replace_file": "vault.disk",
     "redact": "redaction",
     "salvage_ledgers": "ledger.salvage:salvage",
     "session_id": "okf.session",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 from hashlib import sha256
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from .roles import role_of
 
@@ -25,6 +25,9 @@ Relation = Literal["RelatesTo", "Supersedes", "Contradicts"]
 
 AWAITS_REVIEW = "awaits_review"
 """The key of a memory that an agent wrote down and its person has not accepted: what it is to become, and why."""
+
+UNSENT: Final[Mapping[str, Any]] = {"sent": False}
+"""The metadata of a field that stays in the process: an answer on the wire goes without it."""
 
 GLOBAL_CHANNEL = "_global"
 ALL_CHANNELS = "*"
@@ -297,10 +300,10 @@ class Slot:
 
     node_id: NodeId
     text: str
-    evidence: tuple[Evidence, ...]
     tokens: int
+    evidence: tuple[Evidence, ...]
     contradicts: tuple[NodeId, ...] = ()
-    words: str = ""
+    words: str = field(default="", metadata=UNSENT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,7 +203,7 @@ def test_recalls_and_contexts_are_answered_alike(tmp_path: Path) -> None:
         for text in texts:
             store.remember(text, channel="threads").result()
         assert store.settle_links(60)
-        while store.status()["pending_embeddings"]:
+        while store.status().pending_embeddings:
             store.settle()
         questions = [" ".join(text.split()[2:6]) for text in texts]
 

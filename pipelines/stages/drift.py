@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...llm.model import LlmUnavailable
+from ...llm.language_model import LlmUnavailable
 from ...store import okf
 from ...store.changes.decisions import is_reviewed, pair_key
 from ...store.changes.link_edits import LinkEdits

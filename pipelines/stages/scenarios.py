@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...llm.model import LlmError
+from ...llm.language_model import LlmError
 from ...store import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Turn
 from ...store.okf.wording import BY_HAND, body_hash

@@ -20,7 +20,7 @@ from ..ledger.ledger import Ledger
 from ..model import IndexDamaged, Level, NodeId
 from ..okf.wording import is_edited_page
 from ..redaction import places_of_secrets, redact
-from ..results import Leak, Problem, StoreStatus
+from ..results import EmbeddingStatus, Leak, Problem, StoreStatus
 from ..search.query_cache import QueryCache
 from ..text.languages import is_english
 from ..vault.leftovers import Leftovers
@@ -129,30 +129,30 @@ class Health:
         ledger = self._ledger.counts()
         broken = self._opened.catalog.problems()
         counts = self._opened.catalog.counts()
-        return {
-            "memories": {level.value: counts[name] for level, name in COUNTED.items()},
-            "files": counts["files"],
-            "turns": counts["turns"],
-            "turns_purged": counts["turns_purged"],
-            "turns_forgotten": counts["turns_forgotten"],
-            "chunks": counts["chunks"],
-            "channels": self._opened.catalog.channels(),
-            "pending_embeddings": counts["embedding_queue"],
-            "embedding": {
-                "model": self._embedder.made_by,
-                "ready": self._embedder.ready,
-                "advice": OTHER_MODEL if self._is_foreign() else "",
-            },
-            "query_cache": self._questions.status(),
-            "journal": ledger["journal"],
-            "not_found_yet": self._writer.lag + self._indexer.lag,
-            "catching_up": not self._reconciliation.is_caught_up,
-            "runs": ledger["runs"],
-            "paused": self._switches.paused,
-            "channels_off": sorted(self._switches.channels_off),
-            "broken_files": len(broken),
-            "problems": list(self._problems(broken, ledger["conflicts"])),
-        }
+        return StoreStatus(
+            memories={level.value: counts[name] for level, name in COUNTED.items()},
+            files=counts["files"],
+            turns=counts["turns"],
+            turns_purged=counts["turns_purged"],
+            turns_forgotten=counts["turns_forgotten"],
+            chunks=counts["chunks"],
+            channels=self._opened.catalog.channels(),
+            pending_embeddings=counts["embedding_queue"],
+            embedding=EmbeddingStatus(
+                model=self._embedder.made_by,
+                ready=self._embedder.ready,
+                advice=OTHER_MODEL if self._is_foreign() else "",
+            ),
+            query_cache=self._questions.status(),
+            journal=ledger["journal"],
+            not_found_yet=self._writer.lag + self._indexer.lag,
+            catching_up=not self._reconciliation.is_caught_up,
+            runs=ledger["runs"],
+            paused=self._switches.paused,
+            channels_off=sorted(self._switches.channels_off),
+            broken_files=len(broken),
+            problems=list(self._problems(broken, ledger["conflicts"])),
+        )
 
     def _is_foreign(self) -> bool:
         """Return True where the shipped model, which was trained on English, reads turns that mostly are not."""

@@ -42,7 +42,7 @@ from ..model import Kind, Level, StoreBusy
 from ..paths import StorePaths
 from ..redaction import redact
 from ..regular_files import opened
-from ..results import Purged, PurgePreview
+from ..results import Purged
 from ..vault import traces
 from ..vault.intent import Intent
 from ..vault.leftovers import Leftovers
@@ -138,7 +138,7 @@ class Purge:
 
     # ---- asked by a person
 
-    def preview(self, selection: Selection) -> PurgePreview:
+    def preview(self, selection: Selection) -> Purged:
         """Return what a purge would remove; nothing is changed."""
         return self._shown(self._plan(selection))
 
@@ -154,7 +154,7 @@ class Purge:
             plan = self._plan(selection)
             preview = self._shown(plan)
             if plan.is_empty and not (preview.files_removed or preview.files_changed):
-                return Purged(None, preview, (), tuple(self._still_saying(plan.erasure)))
+                return replace(preview, out_of_reach=tuple(self._still_saying(plan.erasure)))
             run = Run(new_run_id(self._now(), PURGE), PURGE, "applied", self._now(), summary=_summary(preview))
             try:
                 self._write_intent(run, plan.erasure)
@@ -164,7 +164,7 @@ class Purge:
                 raise
             traced = tuple(f"{trace.path} ({trace.times})" for trace in found)
             beyond = [*self._still_saying(plan.erasure), *self._out_of_reach(plan.erasure)]
-            return Purged(run.run_id, preview, traced, tuple(dict.fromkeys(beyond)))
+            return replace(preview, run_id=run.run_id, traces=traced, out_of_reach=tuple(dict.fromkeys(beyond)))
         finally:
             self._one_at_a_time.release()
 
@@ -249,11 +249,11 @@ class Purge:
             return replace(plan, secrets=len(self._ledger.erasures(plan.erasure)))
         return plan
 
-    def _shown(self, plan: PurgePlan) -> PurgePreview:
+    def _shown(self, plan: PurgePlan) -> Purged:
         paths = self._affected(plan.erasure)
         files = {path: data for path in paths if (data := self._vault.read_if_any(path)) is not None}
         kept = {path: plan.erasure.scrubbed(path, data) for path, data in files.items()}
-        return PurgePreview(
+        return Purged(
             sessions=len(plan.erasure.sessions),
             turns=len(plan.erasure.turns),
             memories=len(plan.erasure.gone) + plan.work,
@@ -544,7 +544,7 @@ def _patiently(step: Callable[[], None]) -> None:
         raise StoreBusy(f"a database cannot be written anew ({type(error).__name__})", hint=GOES_ON) from error
 
 
-def _summary(preview: PurgePreview) -> dict[str, Any]:
+def _summary(preview: Purged) -> dict[str, Any]:
     counted = {"sessions": preview.sessions, "turns": preview.turns, "memories": preview.memories}
     parts = [f"{name}: {number}" for name, number in (counted | {"secrets": preview.secrets}).items() if number]
     note = f"purged for good; {', '.join(parts)}"

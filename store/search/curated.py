@@ -29,7 +29,7 @@ def curated_slots(nodes: Sequence[Node], budget_tokens: int) -> tuple[Slot, ...]
         tokens = estimate_tokens(text) - SPECIAL_TOKENS  # they are the fence's
         if tokens <= left:
             left -= tokens
-            slots.append(Slot(node.node_id, text, (), tokens, words=" ".join(node.text.split())))
+            slots.append(Slot(node.node_id, text, tokens, (), words=" ".join(node.text.split())))
     return tuple(slots)
 
 

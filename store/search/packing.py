@@ -536,7 +536,7 @@ def _slot(one: _Rendered, evidence: tuple[Evidence, ...]) -> Slot:
     line = one.line
     node_id = line.facts[0].node_id if line.facts else line.node.node_id
     opposed = tuple(dict.fromkeys(other for other in line.opposed if other != line.unit))
-    return Slot(node_id, one.text, evidence, one.tokens, opposed, one.words)
+    return Slot(node_id, one.text, one.tokens, evidence, opposed, one.words)
 
 
 def _newest_last(line: _Line) -> tuple[str, int]:

@@ -179,6 +179,19 @@ class Disk:
             os.close(fd)
 
 
+def replace_file(path: Path, data: bytes, mode: int = FILE_MODE) -> None:
+    """Replace a file atomically, with these permissions. Its content is synced, its name is not."""
+    disk = Disk()
+    temp = disk.write_temp(path.parent, data)
+    try:
+        temp.chmod(mode)
+        disk.fsync(temp)
+        disk.rename(temp, path)
+    except BaseException:
+        temp.unlink(missing_ok=True)
+        raise
+
+
 def sync_descriptor(fd: int) -> None:
     """Push a file through to the medium; on macOS plain fsync stops at the drive's cache (`man 2 fsync`)."""
     if sys.platform == "darwin":

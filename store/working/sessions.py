@@ -17,6 +17,7 @@ import numpy as np
 
 from ..engine.interface import Vector
 from ..model import GLOBAL_CHANNEL, Envelope, NodeId
+from ..results import HeardTurn
 
 TTL_S: Final = 3600.0
 """A session that nobody touched for so long is over, whether or not it said so."""
@@ -30,14 +31,6 @@ WINDOW: Final = 8
 
 OTHER_TOPIC: Final = 0.3
 """A turn whose cosine to the running context is below this begins another topic."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeardTurn:
-    """A turn as it was said, without secrets, at most MOST_TURN_CHARS long."""
-
-    role: str
-    text: str
 
 
 @dataclass(slots=True)

@@ -17,11 +17,11 @@ from ..background.worker import WorkQueue
 from ..door import Door
 from ..embedding.embedding import Embedder
 from ..model import Envelope, NewTurn, NodeId, Slot
-from ..results import Pending, Working
+from ..results import HeardTurn, Pending, Working
 from ..roles import MACHINES, Role
 from ..text.fence import fenced
 from ..text.terms import term_stems
-from .sessions import MOST_THOUGHT_CHARS, MOST_TURN_CHARS, HeardTurn, Sessions, WorkingSession
+from .sessions import MOST_THOUGHT_CHARS, MOST_TURN_CHARS, Sessions, WorkingSession
 from .summary import summary_of
 
 BUDGET_TOKENS: Final = 300
@@ -149,9 +149,9 @@ class Surfacing:
         with self._sessions.held(session_id) as session:
             if session is None:
                 return Working(session_id, None)
-            turns, thoughts = tuple((turn.role, turn.text) for turn in session.turns), tuple(session.thoughts)
+            turns, thoughts = tuple(session.turns), tuple(session.thoughts)
             channel, topics = session.channel, session.topics
-        said = [text for role, text in turns if role != Role.TOOL]
+        said = [turn.text for turn in turns if turn.role != Role.TOOL]
         return Working(session_id, channel, turns, tuple(summary_of(said)), thoughts, topics)
 
     # ---- the thread

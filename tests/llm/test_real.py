@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from dreamd.llm.budget import asker_for, model_for
-from dreamd.llm.model import LanguageModel, LlmAborted, LlmError, LlmUnavailable
+from dreamd.llm.language_model import LanguageModel, LlmAborted, LlmError, LlmUnavailable
 from dreamd.llm.settings import LlmSettings
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from dreamd.llm.model import Answer, LlmError
+from dreamd.llm.language_model import Answer, LlmError
 from dreamd.pipelines import run
 from dreamd.pipelines.protocol import RunRequest
 from dreamd.pipelines.registry import DreamStep, Stage

@@ -75,14 +75,14 @@ def until(question: Callable[[], bool]) -> None:
 
 
 def until_whole(store: MemoryStore) -> None:
-    until(lambda: not any("made again" in problem for problem in store.status()["problems"]))
+    until(lambda: not any("made again" in problem for problem in store.status().problems))
 
 
 def until_quiet(store: MemoryStore) -> None:
     """Wait until the vault was compared with the index: what is written after that would mend a damaged page."""
     assert store.settle(WITHIN_S)
     deadline = time.monotonic() + WITHIN_S
-    while store.status()["catching_up"]:
+    while store.status().catching_up:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -481,7 +481,7 @@ def forgetting(store: MemoryStore) -> str:
 
 
 def named(store: MemoryStore) -> str:
-    return " ".join([*store.status()["problems"], *(problem.problem for problem in store.check())])
+    return " ".join([*store.status().problems, *(problem.problem for problem in store.check())])
 
 
 def test_a_damaged_ledger_is_set_aside_at_the_start_and_brought_back_by_salvage(
@@ -648,6 +648,6 @@ def test_the_status_says_that_writes_are_refused(open_store: OpenStore, monkeypa
             broken.setattr(store.parts.ledger, "commit", fail)
             with pytest.raises(StoreBusy):
                 store.remember("Vera keeps a lantern", channel="shop").result()
-            assert [problem for problem in store.status()["problems"] if "was refused" in problem]
+            assert [problem for problem in store.status().problems if "was refused" in problem]
         store.remember("Vera keeps a lantern", channel="shop").result()
-        assert not [problem for problem in store.status()["problems"] if "was refused" in problem]
+        assert not [problem for problem in store.status().problems if "was refused" in problem]

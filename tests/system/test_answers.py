@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import get_type_hints
-
 import pytest
-from dreamd.ipc.answers import ANSWERS
 
-from tests.answer_types import faults, seen, typed_dicts
+from tests.answer_types import ANSWERS, dataclasses_in, faults, seen, sent
 from tests.system.recording import Recording
 
 pytestmark = [pytest.mark.system, pytest.mark.xdist_group("recorded")]
@@ -69,8 +66,8 @@ def test_a_reflection_keeps_the_outcome_as_an_episode_and_names_what_is_open(rec
 
 
 def test_every_declared_field_is_in_a_real_answer(recorded: Recording) -> None:
-    parts = {part for declared in ANSWERS.values() for part in typed_dicts(declared)}
-    declared = {f"{part.__name__}.{name}" for part in parts for name in get_type_hints(part)}
+    parts = {part for declared in ANSWERS.values() for part in dataclasses_in(declared)}
+    declared = {f"{part.__name__}.{name}" for part in parts for name in sent(part)}
     answered = {
         field
         for method, answers in recorded.answers.items()

@@ -8,9 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.daemon.cli import admin, dreams, formatting, main, query, review, write
+from dreamd.daemon.cli import admin_commands as admin
+from dreamd.daemon.cli import dream_commands as dreams
+from dreamd.daemon.cli import formatting, main
+from dreamd.daemon.cli import query_commands as query
+from dreamd.daemon.cli import repair_commands as repair
+from dreamd.daemon.cli import review_commands as review
+from dreamd.daemon.cli import write_commands as write
 from dreamd.daemon.cli.formatting import Look
-from dreamd.ipc.answers import StatusAnswer
+from dreamd.ipc.protocol import Json
 
 from tests.stand_in_daemon import StandIn
 from tests.system.recording import SAID, Recording
@@ -59,7 +65,7 @@ def test_status_of_an_empty_memory_says_how_to_fill_it(recorded: Recording, look
 
 
 def test_status_tells_of_the_dream_that_runs_and_why_it_is_held_back(recorded: Recording, look: Look) -> None:
-    status: StatusAnswer = recorded.named["status of a dream"]
+    status: Json = recorded.named["status of a dream"]
     said = in_one_line(text_of(admin.status_in_words(status, look)))
     assert "one is running: " in said
     assert "; held back: " in said
@@ -253,10 +259,10 @@ def test_a_decision_shows_both_sides_and_what_they_rest_on(recorded: Recording, 
 
 
 def test_a_check_names_every_problem(recorded: Recording, look: Look) -> None:
-    said = text_of(admin.check_in_words(recorded.named["a check"], look))
+    said = text_of(repair.check_in_words(recorded.named["a check"], look))
     assert re.search(r"^warning: broken\.md: ", said, re.MULTILINE)
     assert "settings: The language model cannot be used" in in_one_line(said)
-    assert admin.check_in_words({"problems": [], "settings_problems": []}, look) == ["No problems."]
+    assert repair.check_in_words({"problems": [], "settings_problems": []}, look) == ["No problems."]
 
 
 # ---- each command, from its arguments to what it prints

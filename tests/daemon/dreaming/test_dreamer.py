@@ -19,7 +19,7 @@ import pytest
 from dreamd.daemon.clock import Stopwatch
 from dreamd.daemon.dreaming.child import write_run_marker
 from dreamd.daemon.dreaming.dreamer import DreamBusy, Dreamer, DreamError, DreamResult
-from dreamd.daemon.dreaming.idle import Activity
+from dreamd.daemon.dreaming.idle import LastActivity
 from dreamd.daemon.settings import Settings
 from dreamd.ipc.errors import wire_error
 from dreamd.ipc.protocol import REFUSED
@@ -143,7 +143,7 @@ class Bed:
         )
         settings = cast(Settings, SimpleNamespace(pipelines=pipelines, store=Settings().store, llm=Settings().llm))
         command = (sys.executable, "-P", "-c", PRELUDE + program)
-        self.activity = Activity()
+        self.activity = LastActivity()
         self.dreamer = Dreamer(cast(MemoryStore, self.store), self.paths, settings, lambda: NOW, self.activity, command)
 
     def dream(self, **options: Any) -> DreamResult:
@@ -176,7 +176,7 @@ def the_child_need_not_wait_for_an_idle_processor(
 @pytest.fixture(autouse=True)
 def nothing_is_said_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long a loaded machine takes to start a child."""
-    monkeypatch.setattr("dreamd.daemon.dreaming.bounds.SAID_AFTER_S", 1e9)
+    monkeypatch.setattr("dreamd.daemon.dreaming.bounds.SILENCE_REPORTED_S", 1e9)
 
 
 def test_a_dream_is_planned_by_the_child_and_applied_by_us(bed: Callable[..., Bed]) -> None:
@@ -314,7 +314,7 @@ def test_standing_still_is_bounded(bed: Callable[..., Bed]) -> None:
 def test_silence_of_the_child_is_explained_to_the_client(
     bed: Callable[..., Bed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dreamd.daemon.dreaming.bounds.SAID_AFTER_S", 1.0)
+    monkeypatch.setattr("dreamd.daemon.dreaming.bounds.SILENCE_REPORTED_S", 1.0)
     it = bed("say(Progress(stage='x', done=1, total=9)); time.sleep(2.5); say(Done())")
     seen: list[Progress] = []
     it.dream(progress=seen.append)
@@ -429,17 +429,17 @@ def test_seconds_in_which_it_is_held_back_are_not_its_own(monkeypatch: pytest.Mo
     monkeypatch.setattr(time, "monotonic", lambda: now)
     watch = Stopwatch()
     now += 3
-    watch.hold()
+    watch.pause()
     now += 50
-    watch.hold()
-    assert (watch.run_s, watch.held_s) == (3, 50)
-    watch.go_on()
+    watch.pause()
+    assert (watch.run_s, watch.paused_s) == (3, 50)
+    watch.resume()
     now += 2
-    watch.go_on()
-    assert (watch.run_s, watch.held_s) == (5, 50)
-    watch.hold()
+    watch.resume()
+    assert (watch.run_s, watch.paused_s) == (5, 50)
+    watch.pause()
     now += 1
-    assert (watch.run_s, watch.held_s) == (5, 51)
+    assert (watch.run_s, watch.paused_s) == (5, 51)
 
 
 # ---- who goes first

@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 from dreamd.daemon.dreaming.dreamer import Dreamer, DreamResult
-from dreamd.daemon.dreaming.idle import Activity
+from dreamd.daemon.dreaming.idle import LastActivity
 from dreamd.daemon.settings import Settings
 from dreamd.pipelines.gate.post_apply import Recheck
 from dreamd.pipelines.gate.probes import Score
@@ -30,8 +30,7 @@ CHILD = """
 import hashlib, sys
 from pathlib import Path
 from dreamd.pipelines.protocol import *
-from dreamd.pipelines.protocol import *
-from dreamd.store.keep import okf
+from dreamd.store import okf
 from dreamd.store.model import *
 request = RunRequest.model_validate_json(sys.stdin.buffer.readline())
 (path,) = [p for p in (request.vault / "facts").glob("*.md") if "Marek" in p.read_text()]
@@ -79,7 +78,7 @@ def memories(paths: StorePaths) -> dict[str, bytes]:
 def dreamt(store: MemoryStore, paths: StorePaths, change: str) -> DreamResult:
     settings = cast(Settings, SimpleNamespace(pipelines=PipelineSettings(), store=Settings().store, llm=Settings().llm))
     command = (sys.executable, "-P", "-c", CHILD % change)
-    return asyncio.run(Dreamer(store, paths, settings, lambda: NOW, Activity(), command).dream())
+    return asyncio.run(Dreamer(store, paths, settings, lambda: NOW, LastActivity(), command).dream())
 
 
 def test_a_dream_that_makes_recall_worse_is_undone_with_a_note(store: MemoryStore, paths: StorePaths) -> None:

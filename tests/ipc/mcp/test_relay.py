@@ -8,14 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from dreamd.ipc.mcp.agent_lines import Outline
-from dreamd.ipc.mcp.relay import main, parties
+from dreamd.ipc.mcp.relay import Outline, main, parties
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ipc.mcp.messages import asked, initialize
 
-ENTRY = (sys.executable, "-P", "-m", "dreamd.daemon.cli.agents.entry", "mcp")
+ENTRY = (sys.executable, "-P", "-m", "dreamd.daemon.cli.entry", "mcp")
 
 
 def environ(folder: Path) -> dict[str, str]:
@@ -24,7 +23,7 @@ def environ(folder: Path) -> dict[str, str]:
 
 def test_it_loads_the_standard_librarys_lightest_parts(socket_folder: Path) -> None:
     code = (
-        "import sys; sys.argv[1:] = ['mcp']; from dreamd.daemon.cli.agents.entry import main; code = main();"
+        "import sys; sys.argv[1:] = ['mcp']; from dreamd.daemon.cli.entry import main; code = main();"
         "print(*sys.modules, file=sys.stderr); sys.exit(code)"
     )
     done = subprocess.run(

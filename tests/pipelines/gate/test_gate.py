@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from dreamd.daemon.importing.detect import read
-from dreamd.daemon.importing.reading.items import SessionRead
+from dreamd.daemon.importing.items import SessionRead
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.gate import gate, probes
 from dreamd.pipelines.gate.probes import ProbeCase, Score

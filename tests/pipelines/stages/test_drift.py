@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from dreamd.llm.budget import Asker
-from dreamd.llm.model import LlmUnavailable
+from dreamd.llm.language_model import LlmUnavailable
 from dreamd.llm.settings import LlmSettings
 from dreamd.pipelines.limits import SUPERSEDED_AT_LEAST
 from dreamd.pipelines.stages import consolidate, drift

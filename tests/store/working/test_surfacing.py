@@ -11,6 +11,7 @@ import pytest
 from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.results import HeardTurn
 from dreamd.store.working import surfacing
 from dreamd.store.working.sessions import (
     MOST_CHARS,
@@ -18,7 +19,6 @@ from dreamd.store.working.sessions import (
     MOST_THOUGHTS,
     MOST_TURN_CHARS,
     TTL_S,
-    HeardTurn,
     Sessions,
     WorkingSession,
 )
@@ -101,7 +101,7 @@ def test_under_load_nothing_is_searched_and_the_turns_are_held(
     monkeypatch.setattr(worker, "_is_busy", lambda: True)
     say(known, "When is the oven of the bakery heated?")
     assert (worker.dropped, known.take_pending("s1").text) == (1, "")
-    assert [text for _, text in known.working("s1").turns] == ["When is the oven of the bakery heated?"]
+    assert [turn.text for turn in known.working("s1").turns] == ["When is the oven of the bakery heated?"]
 
 
 def test_a_word_of_thanks_begins_no_topic(known: MemoryStore) -> None:
