@@ -22,8 +22,8 @@ from ..redaction import REDACTED, find, redact
 from ..roles import Role
 from ..vault.vault import is_derived
 from .erased_words import ErasedWords, words_of
-from .reverting import LISTS
-from .standing import SAME_AS, released
+from .links import SAME_AS, released
+from .undo import LISTS
 
 PAGES: Final = frozenset({Level.SCENARIO.value, Level.PROFILE.value})
 _LISTS: Final = (*sorted(LISTS), SAME_AS)

@@ -25,35 +25,32 @@ from typing import Any, Final
 
 import apsw
 
-from ..background.relevance_feedback import RelevanceFeedback
 from ..changes.deletions import Deletions
 from ..changes.erasure import Erasure
 from ..changes.purge_plan import Planner, PurgePlan, Selection
-from ..changes.runs import PURGE, new_run_id
-from ..embedding.cache import EmbeddingCache
+from ..changes.run_kinds import PURGE, new_run_id
+from ..core import Core
 from ..engine.database import tried_again
 from ..engine.unwritable import may_pass
-from ..index.opening import OpenIndex
+from ..index.repairs import refuse_without_history
+from ..index.tombstones import TURN
 from ..ledger import records
 from ..ledger.journal import FileChange, sha256
-from ..ledger.ledger import START_WAITS_S, Ledger
+from ..ledger.ledger import START_WAITS_S
 from ..ledger.records import Run
 from ..ledger.salvage import kept_copies
 from ..model import Kind, Level, StoreBusy
-from ..paths import StorePaths
 from ..redaction import redact
-from ..regular_files import opened
 from ..results import Purged, PurgePreview
+from ..upkeep.feedback import RelevanceFeedback
 from ..vault import traces
 from ..vault.intent import Intent
 from ..vault.leftovers import Leftovers
-from ..vault.vault import Vault, is_derived, is_kept, largest
+from ..vault.regular_files import opened
+from ..vault.vault import is_derived, is_kept, largest
 from ..writer.derived import DerivedFiles
 from ..writer.pending import PendingFiles
-from ..writer.writer import Planned, Writer
-from .damage import refuse_without_history
-from .tombstones import TURN, Tombstones
-from .visibility import Visibility
+from ..writer.writer import Planned
 
 logger = logging.getLogger(__name__)
 
@@ -85,51 +82,41 @@ class Purge:
 
     def __init__(
         self,
-        paths: StorePaths,
-        vault: Vault,
-        ledger: Ledger,
-        writer: Writer,
-        opened: OpenIndex,
-        cache: EmbeddingCache,
+        core: Core,
         derived: DerivedFiles,
         deletions: Deletions,
         leftovers: Leftovers,
         relevance: RelevanceFeedback,
-        tombstones: Tombstones,
-        visibility: Visibility,
-        intent: Intent,
-        is_busy: Callable[[], bool],
-        now: Callable[[], datetime],
-        closing: threading.Event,
         work_gate: threading.Lock,
         forget_working: Callable[[], None],
     ) -> None:
-        self._forget_working = forget_working
-        self._work_gate = work_gate
-        self._paths = paths
-        self._vault = vault
-        self._ledger = ledger
-        self._writer = writer
-        self._opened = opened
-        self._cache = cache
+        self._core = core
+        self._paths = core.paths
+        self._vault = core.vault
+        self._ledger = core.ledger
+        self._writer = core.writer
+        self._opened = core.opened
+        self._cache = core.embeddings
+        self._tombstones = core.tombstones
+        self._now = core.now
+        self._closing = core.closing
         self._derived = derived
         self._deletions = deletions
         self._leftovers = leftovers
         self._relevance = relevance
-        self._tombstones = tombstones
-        self._visibility = visibility
-        self._intent = intent
-        self._is_busy = is_busy
-        self._now = now
-        self._closing = closing
+        self._work_gate = work_gate
+        self._forget_working = forget_working
+        self._intent = Intent(core.paths.purge, core.vault.disk)
         self._planner = Planner(
-            opened.catalog,
-            vault.read_if_any,
-            ledger.images,
-            vault.contents,
-            lambda: ((path, data) for path in self._beside_index() if (data := vault.read_if_any(path)) is not None),
-            ledger.names_of_document,
-            ledger.work,
+            core.catalog,
+            core.vault.read_if_any,
+            core.ledger.images,
+            core.vault.contents,
+            lambda: (
+                (path, data) for path in self._beside_index() if (data := core.vault.read_if_any(path)) is not None
+            ),
+            core.ledger.names_of_document,
+            core.ledger.work,
             self._rest,
         )
         self._rested_at = 0.0
@@ -242,7 +229,7 @@ class Purge:
         refuse_without_history(self._paths.ledger)
         if self._ledger.is_copy:
             raise StoreBusy("the disk cannot be written", hint="Make room; dreamd goes on by itself.")
-        self._visibility.settle(SETTLED_WITHIN_S)
+        self._core.settle(SETTLED_WITHIN_S)
         if note := self._opened.note:
             raise StoreBusy(note, hint="Try again in a moment.")
         plan = self._planner.plan(selection, secrets.token_bytes(SALT_BYTES))
@@ -343,7 +330,7 @@ class Purge:
         return data is not None and (erasure.scrubbed(path, data) != data or erasure.renamed(path) != path)
 
     def _settle(self) -> None:
-        if not self._visibility.settle(SETTLED_WITHIN_S):
+        if not self._core.settle(SETTLED_WITHIN_S):
             raise self._writer.trouble or StoreBusy("the vault is still being written", hint=GOES_ON)
 
     def _wait_for_journal(self) -> None:
@@ -482,7 +469,7 @@ class Purge:
         if self._closing.is_set():
             raise StoreBusy("the store is closing", hint="The next start goes on.")
         worked_s = time.monotonic() - self._rested_at
-        if self._is_busy():
+        if self._core.is_busy():
             time.sleep(min(worked_s, LONGEST_REST_S))
         self._rested_at = time.monotonic()
 

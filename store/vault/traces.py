@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from ..regular_files import opened
+from .regular_files import opened
 
 READ_BYTES: Final = 2**17
 OVERLAP_BYTES: Final = 2**10
