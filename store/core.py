@@ -16,7 +16,7 @@ import apsw
 from .door import Door
 from .embedding.cache import EmbeddingCache
 from .embedding.embedding import Embedder
-from .engine.unwritable import copy_to_memory
+from .engine.database import copy_to_memory
 from .flags import Followed, Switches
 from .index.index import Reconciled
 from .index.indexer import Indexer

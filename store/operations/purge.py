@@ -30,8 +30,7 @@ from ..changes.erasure import Erasure
 from ..changes.purge_plan import Planner, PurgePlan, Selection
 from ..changes.run_kinds import PURGE, new_run_id
 from ..core import Core
-from ..engine.database import tried_again
-from ..engine.unwritable import may_pass
+from ..engine.database import may_pass, tried_again
 from ..index.repairs import refuse_without_history
 from ..index.tombstones import TURN
 from ..ledger import records
