@@ -37,10 +37,10 @@ class Operations:
     """The operations of an open store, one object for each kind, and their background work."""
 
     def __init__(self, core: Core) -> None:
-        """Build and start all of them. Where that fails, those that run are stopped, and the error is raised."""
+        """Build and start all of them. On a failure those that run are stopped, and the error is raised."""
         self.core = core
         with ExitStack() as running:
-            running.callback(core.close)
+            running.callback(core.close)  # first, so that it runs last
             self._build_search(running)
             self._build_index_upkeep(running)
             self._build_questions(running)
@@ -51,13 +51,13 @@ class Operations:
             self._running = running.pop_all()
 
     def close(self) -> None:
-        """Stop all background work, then close the core: what was acknowledged is finished."""
+        """Stop all background work, then close the core, which writes the acknowledged changes."""
         self._running.close()
 
     # ---- building
 
     def _build_search(self, running: ExitStack) -> None:
-        """Build search with what it holds of earlier questions, and the embedding of what is to be found."""
+        """Build search with its caches, and the embedding queue."""
         core = self.core
         self.vectors = QueryVectors(core.embedder, core.settings.search.cache)
         self.search = Search(core.catalog, core.index.backend, self.vectors, core.settings.search, core.now)
@@ -72,7 +72,7 @@ class Operations:
         core.on_indexed = self.queue.wake
 
     def _state_of_ranking(self) -> tuple[object, ...]:
-        """Return what an order of candidates depends on beside the question."""
+        """Return the state, apart from the question, on which an order of candidates depends."""
         core = self.core
         weights = tuple(self.search.weights.values())
         told = core.withdrawn.version, core.tombstones.version
@@ -86,7 +86,7 @@ class Operations:
         return min(self.core.settings.embedding.workers_when_quiet, os.cpu_count() or 1)
 
     def _build_index_upkeep(self, running: ExitStack) -> None:
-        """Build what keeps the index true to the vault."""
+        """Build the operations that keep the index true to the vault."""
         core = self.core
         self.deletions = Deletions(core)
         running.callback(self.deletions.stop)
@@ -103,7 +103,7 @@ class Operations:
         core.fill_index = self.reconciliation.fill
 
     def _build_questions(self, running: ExitStack) -> None:
-        """Build what answers questions and learns from the answers."""
+        """Build recall, and the feedback on its answers."""
         core = self.core
         self.relevance = RelevanceFeedback(
             core.writer.later, core.is_busy, core.ledger.asked, core.door, self.judgements.on_used
@@ -113,7 +113,7 @@ class Operations:
         self.recall = Recall(core, self.search, self.questions, self.feedback)
 
     def _build_changes(self, running: ExitStack) -> None:
-        """Build what changes memories."""
+        """Build the operations that change memories."""
         core = self.core
         self.runs = Runs(core, self.ranking.read)
         self.corrections = Corrections(core, self.runs.changes, self.deletions)
@@ -123,23 +123,25 @@ class Operations:
         self.document_search = DocumentSearch(core, self.documents)
 
     def _build_working(self, running: ExitStack) -> None:
-        """Build what is known of the sessions at work, and the intake, which takes in what is said in them."""
+        """Build the state of sessions at work, and the intake of their turns and statements."""
         core = self.core
         self.working = WorkingSessions()
         self.surfacing = Surfacing(core, self.working, self.recall)
         running.callback(self.surfacing.stop)
+        # Recall is built before surfacing, which searches with it, and reports to it what agents were handed.
         self.recall.on_given = self.surfacing.on_given
         self.foreign_words = ForeignWords(core.now)
         self.intake = Intake(
             core, self.sessions, self.feedback, self.linker, self.corrections, self.surfacing, self.foreign_words
         )
+        # Held while an anchor or a goal is changed, and by a purge of these rows.
         self.work_gate = threading.Lock()
         self.anchors = Anchors(core, self.work_gate)
         self.goals = Goals(core, self.work_gate, self.working, self.intake.keep_thread, self.corrections.close_thread)
         self.handed = HandedSessions(core.ledger, core.writer, core.now)
 
     def _build_upkeep(self, running: ExitStack) -> None:
-        """Build what looks after the store, and what erases."""
+        """Build pages, status, cleanup and purge."""
         core = self.core
         self.pages = Pages(core)
         self.cleanup = Cleanup(core, self.runs.changes, self.documents)
@@ -151,10 +153,10 @@ class Operations:
         )
         running.callback(self.purge.stop)
         running.callback(self.cleanup.stop)
-        running.callback(core.closing.set)
+        running.callback(core.closing.set)  # runs first, and ends a sweep or a purge under way
 
     def _forget_working(self) -> None:
-        """Drop what is held of sessions in memory, before a purge erases the rows."""
+        """Drop the sessions and questions held in memory, before a purge erases their rows."""
         self._forget_questions()
         self.working.forget()
         self.handed.forget()
@@ -167,7 +169,7 @@ class Operations:
     # ---- starting
 
     def _start(self) -> None:
-        """Start the core, then the threads of the background work; files that changed meanwhile are compared beside it.
+        """Start the core, then the background threads; vault and index are compared meanwhile.
 
         The purge that a crash interrupted comes first: files that it removed are no deletions by hand.
         """

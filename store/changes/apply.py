@@ -33,14 +33,14 @@ from .run_kinds import (
 )
 from .tombstone_keys import edit_key
 
+# Images beyond this go, oldest first.
 HISTORY_BYTES: Final = 2**30
-"""Images beyond this go, oldest first."""
 
+# Runs between two removals of old history: it is bounded although no dream is ever applied.
 PRUNED_EVERY: Final = 100
-"""Runs between two removals of old history: it is bounded although no dream is ever applied."""
 
+# The longest wait for files that were acknowledged before, and for those of the run.
 WRITTEN_WITHIN_S: Final = 120.0
-"""The longest wait for files that were acknowledged before, and for those of the run."""
 
 
 @dataclass(slots=True)
@@ -96,6 +96,7 @@ class Changes:
         try:
             self._ledger.run(changeset.run_id)
         except NotFound:
+            # Files in the journal are placed first, so that the hashes below are of the newest content.
             wait = self._wait_for_files if kind == FORGET else self._settle
             wait()
             run = Run(changeset.run_id, kind, "applied", started_at or now, now, summary=summary or {})
@@ -135,6 +136,7 @@ class Changes:
         said_again = self._ledger.reinforced_since(run.started_at)
         for step in steps:
             action = step.action
+            # `before` was read outside the writer's thread: an acknowledged write may have come in between.
             if step.refusal is None and action.path not in touched and moved_on(files, action.path, step.before):
                 step.refusal = CHANGED
             if step.refusal is None and action.node_id in said_again and _ends_memory(step):
@@ -166,6 +168,7 @@ class Changes:
 
         A person's edit is no run: the action is refused when the file is written.
         """
+        # Only the first action on a path was planned against the file itself; later ones follow from it.
         first_of_each = {action.path: action for action in reversed(actions)}
         for path, action in first_of_each.items():
             there = hash_of(files.read(path)) if files.exists(path) else None
@@ -190,6 +193,7 @@ class Changes:
         """Remove images older than 90 days or beyond 1 GiB, oldest first; return how many runs that expires."""
         cutoff = now - timedelta(days=HISTORY_DAYS)
         expired, held_bytes = [], 0
+        # Newest first: a run expires once the images of it and all newer runs exceed the bound.
         for run_id, started_at, size_bytes in self._ledger.image_sizes():
             held_bytes += size_bytes
             if started_at < cutoff or held_bytes > HISTORY_BYTES:

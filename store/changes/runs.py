@@ -47,7 +47,7 @@ class Runs:
         return self.changes.apply(changeset, kind=kind, now=self._now(), started_at=started_at, summary=summary)
 
     def undo(self, run_id: str) -> Undone:
-        """Bring back what was there before a run.
+        """Restore the files as they were before a run.
 
         Raises NotFound, Expired when its history is gone, and StoreError while that waits to be salvaged.
         """

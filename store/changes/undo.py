@@ -28,11 +28,11 @@ from .links import released
 from .run_kinds import CHANGED, HISTORY_DAYS, PERSONAL, UNDO, Expired, SkippedAction, Undone, new_run_id
 from .tombstone_keys import edit_key
 
+# Keys whose entries are reverted one by one.
 LISTS: Final = frozenset({"supersedes", "contradicts", "later", "reinforced"})
-"""Keys whose entries are reverted one by one."""
 
+# The keys by which memories are linked, or one is revived.
 LINKS: Final = LISTS | {"superseded_by", "valid_from", "valid_to"}
-"""The keys by which memories are linked, or one is revived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Reverting:
         self._on_ranking = on_ranking
 
     def undo(self, run_id: str, *, now: datetime) -> Undone:
-        """Bring back what was there before a run, and leave tombstones so that no dream proposes it again.
+        """Restore the files as they were before a run; tombstones keep dreams from proposing it again.
 
         A file that was only linked since keeps those links. A file that changed otherwise is skipped and named, and so
         is a node of the run that a live file outside the run cites. The predecessors of a removed node are live again.
@@ -109,6 +109,8 @@ class Reverting:
         if run.expired:
             raise Expired(f"the history of run {run_id} has expired", hint=f"It is kept for {HISTORY_DAYS} days.")
         self._settle()
+        # A run may have changed a path several times. The actions on a path, in order, are its chain: the first one's
+        # pre-image is the file before the run, the last one's post-image the file as the run left it.
         chains: dict[str, list[RecordedAction]] = {}
         for action in self._ledger.actions(run_id):
             if action.state == "applied":
@@ -123,6 +125,7 @@ class Reverting:
         ranking = run.state == "applied" and self._fitted_ranking(run_id)
         if ranking and not chains:
             self._writer.write(records.run_undone(run_id, "undone", now)).result()
+        # A person may have saved a file between the plan and its placing: the writer then marked the action.
         undone = {action.ordinal for chain in chains.values() for action in chain}
         for action in self._ledger.actions(run_id):
             if action.ordinal in undone and action.state == "conflict":
@@ -140,6 +143,7 @@ class Reverting:
     def _reversal(self, path: str, chain: Sequence[RecordedAction]) -> _Reversal:
         """Plan the reversal of one path that a run changed; its links to other files are looked at later."""
         seen, before = self._vault.read_if_any(path), chain[0].pre_image
+        # A session is only ever appended to, so it gets its lost turns back although it went on since.
         lost_turns = is_session(path) and chain[-1].post_sha256 is not None
         if lost_turns and seen is not None and before is not None:
             return _Reversal(path, chain[0].node_id, seen, with_lost_turns(before, seen))
@@ -163,6 +167,7 @@ class Reverting:
         refusals = {path: reversal.refusal for path, reversal in reversals.items() if reversal.refusal}
         created = {path: chain[0].node_id for path, chain in chains.items() if chain[0].pre_sha256 is None}
         citing = {path: set(self._citing(node_id)) - {path} for path, node_id in created.items()}
+        # Example: the run created fact F and page P, P cites F, and a person edited P. P stays, so F stays too.
         while True:
             living = {path: sorted(citing[path] - (chains.keys() - refusals.keys())) for path in created}
             more = {path: f"{files[0]} rests on it" for path, files in living.items() if files and path not in refusals}
@@ -196,6 +201,7 @@ class Reverting:
     ) -> Planned[None]:
         changes: list[FileChange] = []
         writes: list[Write] = []
+        # In reverse: a run creates pages after the facts that they cite.
         for path, chain in reversed(list(chains.items())):
             if path not in refusals and moved_on(files, path, reversals[path].seen):
                 refusals[path] = CHANGED
@@ -204,6 +210,7 @@ class Reverting:
             changes += reversals[path].changes(run.run_id, chain[-1].ordinal)
             for action in chain:
                 writes.append(records.action_undone(run.run_id, action.ordinal))
+                # The undo of a person's own run forbids nothing: it lifts what that run forbade.
                 if run.kind not in PERSONAL and (key := edit_key(path, action.pre_image, action.post_image)):
                     writes.append(records.leave_tombstone(key, run.run_id, now, "undone"))
                 for key in tombstone_keys(action.fingerprint):
@@ -277,6 +284,7 @@ def _reverted_value(key: str, old: Mapping[str, Any], left: Mapping[str, Any], n
         return old.get(key)
     if key not in LISTS:
         raise Conflict(f"its {key} has changed since")
+    # Entries that the run removed come back, those that it added go, and those added since stay.
     was, set_, kept = _items(old.get(key)), _items(left.get(key)), _items(now.get(key))
     back = [item for item in was if item not in set_ and item not in kept]
     return [*back, *(item for item in kept if item in was or item not in set_)] or None

@@ -36,32 +36,32 @@ from ..writer.pending import PendingFiles
 from ..writer.writer import Planned
 from .worker import MOST_WAITING, WorkQueue
 
+# The share of a memory's content words, without the question's, that the assistant's next turn must hold to use it.
 HELD_SHARE: Final = 0.6
-"""The share of a memory's content words, without the question's, that the assistant's next turn must hold to use it."""
 
+# Fewer words to compare are no evidence, and a question with fewer is not recorded.
 FEWEST_WORDS: Final = 3
-"""Fewer words to compare are no evidence, and a question with fewer is not recorded."""
 
+# A question whose nearest shown memory is below this cosine counts as one without an answer.
 NEAR_COSINE: Final = 0.35
-"""A question whose nearest shown memory is below this cosine counts as one without an answer."""
 
+# The time after an answer in which a turn, or a lookup by id, counts as its use.
 SAID_WITHIN: Final = timedelta(minutes=15)
 LOOKED_AT_WITHIN: Final = timedelta(minutes=30)
-"""The time after an answer in which a turn, or a lookup by id, counts as its use."""
 
+# The longest wait of a purge of questions for those that are still queued.
 HANDED_OVER_WITHIN_S: Final = 2.0
-"""The longest wait of a purge of questions for those that are still queued."""
 
+# The last questions whose uses are looked for, held in memory.
 QUESTIONS_IN_MIND: Final = 128
-"""The last questions whose uses are looked for, held in memory."""
 
+# Questions between two removals of old ones from the ledger.
 PRUNED_EVERY: Final = 100
-"""Questions between two removals of old ones from the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownMemory:
-    """A memory as it was shown. `gold` stands for it in a probe: its turns, or its own id where it has none."""
+    """A memory as it was shown. `gold` represents it in a probe: its turns, or its own id if it has none."""
 
     node_id: NodeId
     text: str
@@ -87,7 +87,7 @@ class _RecentQuestion:
 
 
 class RelevanceFeedback:
-    """Records questions, and what was useful for them, in the ledger. Every method may be called from any thread.
+    """Records questions, and the memories useful for them, in the ledger. Every method may be called from any thread.
 
     `write` takes rows for the ledger that may be written later; `is_busy` says that a request is in flight; `asked`
     are the questions of the ledger, newest first.
@@ -172,6 +172,7 @@ class RelevanceFeedback:
             self._write(*prune_questions(question.at))
 
     def _take_turns(self, session_id: NodeId, channel: str, turns: Sequence[NewTurn], at: datetime) -> None:
+        # One answer of the assistant may use the memories of several questions; each waits for its first turn only.
         for question in self._open:
             if not question.waits_for_assistant or not question.may_be_answered_in(session_id, channel):
                 continue
@@ -190,6 +191,7 @@ class RelevanceFeedback:
 
     def _take_feedback(self, node_id: NodeId, gold: Collection[NodeId], useful: bool) -> None:
         change = add_gold if useful else drop_gold
+        # The newest question in memory first; after a restart those in the ledger.
         for question in reversed(self._open):
             if any(node_id == each.node_id for each in question.shown):
                 self._write(change(question.text, question.channel, gold))
@@ -214,7 +216,7 @@ def _is_said_after(turn: NewTurn, asked_at: datetime) -> bool:
 
 
 def _echoed(question: _RecentQuestion, said: frozenset[str]) -> list[ShownMemory]:
-    """Return the shown memories whose content words are in what was said."""
+    """Return the shown memories whose content words occur in the said text."""
     return [each for each in question.shown if _holds(said, term_stems(each.text) - question.words)]
 
 
@@ -268,7 +270,7 @@ class Feedback:
         self._relevance.on_shown(node_id, self._now())
 
     def said(self, session_id: NodeId, channel: str, turns: Sequence[NewTurn]) -> None:
-        """Compare what an assistant says with the answers that were shown before."""
+        """Compare an assistant's turns with the answers shown before."""
         self._relevance.on_turns(session_id, channel, turns, self._now())
 
     def feedback(self, node_id: NodeId, verdict: Verdict, idempotency_key: str | None = None) -> None:

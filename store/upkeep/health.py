@@ -32,12 +32,12 @@ from ..writer.derived import DerivedFiles, notes_on
 from .embed_queue import EmbedQueue
 from .reconciliation import Reconciliation
 
+# The longest wait of `status` for acknowledged writes to be counted.
 STATUS_WAITS_S = 0.5
-"""The longest wait of `status` for what was acknowledged before it to be counted."""
 
+# The turns by which `status` judges the language: their number at most and at least, their length, and the characters
+# read of each.
 TURNS_READ, LEAST_TURNS, LEAST_CHARS, MOST_CHARS = 100, 20, 40, 400
-"""The turns by which `status` judges the language: their number at most and at least, their length, and the characters
-read of each."""
 
 OTHER_MODEL = (
     'Most of what is said here is not English: with store.embedding.model = "multilingual" recall finds more of it '
@@ -58,8 +58,8 @@ LEFTOVER = (
 )
 
 
+# The ledger's flag with the newest run of lost turns that a person accepted.
 ACCEPTED = "accepted"
-"""The ledger's flag with the newest run of lost turns that a person accepted."""
 
 LOST_TURNS = (
     "{} turns of {} are gone from their files, as with an older copy of the vault; `dreamctl undo {}` brings them back,"
@@ -71,8 +71,8 @@ BEHIND = (
     " newer one brings back"
 )
 
+# The folders of the pages that dreams write.
 PAGES = ("profiles/", "scenarios/")
-"""The folders of the pages that dreams write."""
 
 HELD = (
     "you edited it, so dreams leave it as it is; to have it written again, keep what is yours with"
@@ -202,7 +202,7 @@ class Checkup:
         self._reconciliation = reconciliation
 
     def check(self, accept: bool = False) -> Sequence[Problem]:
-        """Check vault and databases; return what is wrong. `accept` takes missing files as deleted on purpose."""
+        """Check vault and databases; return the problems. `accept` takes missing files as deleted on purpose."""
         try:
             return self._check(accept)
         except IndexDamaged as error:
@@ -322,7 +322,7 @@ def _open_to_others(*folders: Path) -> Iterator[Problem]:
 
 
 def check_closed(paths: StorePaths) -> Iterator[Problem]:
-    """Yield what is wrong with a store that no process has open. The vault's files are not looked at."""
+    """Yield the problems of a store that no process has open. The vault's files are not checked."""
     is_marked = Vault(paths.vault, Disk()).has_marker()
     if paths.ledger.exists() and not is_marked:
         yield Problem(

@@ -36,17 +36,17 @@ from ..writer.writer import Planned
 from .embed_queue import EmbedQueue
 from .worker import WorkQueue
 
+# Older facts by cosine: the one that a statement changes is among them for 80 % of the readers' pairs.
 NEAREST: Final = 5
-"""Older facts by cosine: the one that a statement changes is among them for 80 % of the readers' pairs."""
 
+# Older facts by keyword search.
 BY_WORDS: Final = 10
-"""Older facts by keyword search."""
 
+# Terms of the new statement that are searched for.
 TERMS: Final = 16
-"""Terms of the new statement that are searched for."""
 
+# The longest wait until a statement is found that was remembered a moment ago.
 SETTLE_S: Final = 5.0
-"""The longest wait until a statement is found that was remembered a moment ago."""
 
 
 class OlderFacts:
@@ -69,6 +69,7 @@ class OlderFacts:
         chunks = [match.id for match in self._backend.search_keyword(COLLECTION, terms, BY_WORDS, where)]
         vector = self._vector(node, chunks)
         if vector is not None:
+            # One more than wanted: the statement itself is the nearest.
             near = self._backend.search_vector(COLLECTION, vector, NEAREST + 1, where)
             chunks += [match.id for match in near]
         cosines = {} if vector is None else self._backend.cosines(COLLECTION, vector, set(chunks))
@@ -136,7 +137,7 @@ class Linker:
         self._work.put(job)
 
     def settle(self, timeout_s: float) -> bool:
-        """Wait until what was remembered so far is linked; False after the timeout."""
+        """Wait until the statements so far are linked; False after the timeout."""
         return self._work.settle(timeout_s)
 
     def _link(self, node_id: NodeId, known: bool) -> None:
@@ -178,7 +179,7 @@ class Linker:
                 self._say_again(found.node_id)
 
     def _say_again(self, node_id: NodeId) -> None:
-        """Count a memory as said again, if its file is still there; wait until that is acknowledged."""
+        """Count a memory as stated again, if its file is still there; wait until that is acknowledged."""
         now = self._now()
         run_id = new_run_id(now, REMEMBER)
 
@@ -191,6 +192,7 @@ class Linker:
         self._core.writer.submit(plan).result()
 
     def _is_older(self, other: Node, node: Node) -> bool:
+        # A statement that is still queued was remembered after this one, whatever its date.
         if other.node_id in self._not_yet or not other.path.startswith("facts/"):
             return False
         if pair_key(other.node_id, node.node_id) in self._core.tombstones.names:

@@ -24,18 +24,18 @@ from ..ledger.work import HANDED_KEPT, MOST_HANDED, Handed, set_handed
 from ..model import GLOBAL_CHANNEL, Envelope, NodeId
 from ..writer.writer import Writer
 
+# A session that was not touched for so long is over, whether or not its end was noted.
 TTL_S: Final = 3600.0
-"""A session that was not touched for so long is over, whether or not its end was noted."""
 
+# Turns whose mean is the running context.
 MOST_SESSIONS: Final = 64
 MOST_TURNS, MOST_TURN_CHARS, MOST_CHARS = 64, 4000, 64_000
 MOST_THOUGHTS, MOST_THOUGHT_CHARS = 64, 2000
 MOST_GIVEN: Final = 2000
 WINDOW: Final = 8
-"""Turns whose mean is the running context."""
 
+# A turn with a lower cosine to the running context begins another topic.
 OTHER_TOPIC: Final = 0.3
-"""A turn with a lower cosine to the running context begins another topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,7 @@ class WorkingSession:
 
         The nodes given since the turn before stay given: `context` may have been called for this very turn.
         """
+        # The mean of the last turns, not the last alone: one short reply does not change the topic.
         context = np.mean(self.window, axis=0) if self.window else vector
         length = float(np.linalg.norm(context))
         is_other = bool(self.window) and length > 0 and float(vector @ context) / length < OTHER_TOPIC
