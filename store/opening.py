@@ -22,7 +22,7 @@ from .search.query_cache import QueryCache
 from .search.search import Search
 from .upkeep.cleanup import Cleanup
 from .upkeep.embed_queue import EmbedQueue
-from .upkeep.feedback import Feedback, RelevanceFeedback
+from .upkeep.feedback import Feedback
 from .upkeep.health import Checkup, Health
 from .upkeep.linking import Linker
 from .upkeep.pages import Pages
@@ -105,11 +105,8 @@ class Operations:
     def _build_questions(self, running: ExitStack) -> None:
         """Build recall, and the feedback on its answers."""
         core = self.core
-        self.relevance = RelevanceFeedback(
-            core.writer.later, core.is_busy, core.ledger.asked, core.door, self.judgements.on_used
-        )
-        running.callback(self.relevance.stop)
-        self.feedback = Feedback(core, self.relevance, self.judgements, self._forget_questions)
+        self.feedback = Feedback(core, self.judgements, self._forget_questions)
+        running.callback(self.feedback.stop)
         self.recall = Recall(core, self.search, self.questions, self.feedback)
 
     def _build_changes(self, running: ExitStack) -> None:
@@ -149,7 +146,7 @@ class Operations:
         self.health = Health(core, self.queue, self.deletions, self.questions, self.ranking)
         self.checkup = Checkup(core, self.deletions, derived, leftovers, self.reconciliation)
         self.purge = Purge(
-            core, derived, self.deletions, leftovers, self.relevance, self.work_gate, self._forget_working
+            core, derived, self.deletions, leftovers, self.feedback, self.work_gate, self._forget_working
         )
         running.callback(self.purge.stop)
         running.callback(self.cleanup.stop)
@@ -180,9 +177,8 @@ class Operations:
         if self.core.opened.is_copy:
             self.core.mending.noticed()
         self.queue.start()
-        self.relevance.start()
         self.surfacing.start()
         self.linker.start()
         self.cleanup.start()
         self.purge.start()
-        self.feedback.purge_if_off()
+        self.feedback.start()

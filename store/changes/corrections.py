@@ -300,7 +300,7 @@ class Corrections:
 
     def _forgotten_before(self, node_id: NodeId) -> Forgotten | None:
         """Return the answer of an earlier `forget`; None for a node that is there, or was never forgotten."""
-        # A forgotten turn is still in its session's file, and only hidden by its tombstone; a memory has no file any more.
+        # A forgotten turn is still in its session's file, hidden by its tombstone; a memory's file is gone.
         if f"{TURN}{node_id}" not in self._tombstones.names:
             with contextlib.suppress(NotFound):
                 self._core.node(node_id)

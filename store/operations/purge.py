@@ -41,7 +41,7 @@ from ..ledger.salvage import kept_copies
 from ..model import Kind, Level, StoreBusy
 from ..redaction import redact
 from ..results import Purged, PurgePreview
-from ..upkeep.feedback import RelevanceFeedback
+from ..upkeep.feedback import Feedback
 from ..vault import traces
 from ..vault.intent import Intent
 from ..vault.leftovers import Leftovers
@@ -85,7 +85,7 @@ class Purge:
         derived: DerivedFiles,
         deletions: Deletions,
         leftovers: Leftovers,
-        relevance: RelevanceFeedback,
+        feedback: Feedback,
         work_gate: threading.Lock,
         forget_working: Callable[[], None],
     ) -> None:
@@ -102,7 +102,7 @@ class Purge:
         self._derived = derived
         self._deletions = deletions
         self._leftovers = leftovers
-        self._relevance = relevance
+        self._feedback = feedback
         self._work_gate = work_gate
         self._forget_working = forget_working
         self._intent = Intent(core.paths.purge, core.vault.disk)
@@ -344,8 +344,8 @@ class Purge:
     def _erase_from_ledger(self, run: Run, erasure: Erasure) -> None:
         """Remove it from every row, and record that something was purged; repeated while others write."""
         self._forget_working()
-        self._relevance.forget()
-        self._relevance.settle(SETTLED_WITHIN_S)
+        self._feedback.forget()
+        self._feedback.settle(SETTLED_WITHIN_S)
         turns = [records.lift_tombstone(f"{TURN}{turn}") for turn in erasure.turns]
         withheld = self._deletions.withheld
         self._erase_rows([records.record_run(run), *turns])

@@ -211,7 +211,7 @@ class Life:
     def ask(self) -> None:
         if turns := self.turns():
             self.store.recall(self.rng.choice(turns).text[:200], channel=CHANNEL)
-            self.store.operations.relevance.settle(5)
+            self.store.operations.feedback.settle(5)
 
     # ---- and then erased
 

@@ -197,7 +197,7 @@ def test_questions_about_it_go(store: MemoryStore, tmp_path: Path) -> None:
     filled(store)
     store.recall("who chose quasarine postgres for orders?", channel=CHANNEL)
     store.recall("who do the deploys wait for every Friday?", channel=CHANNEL)
-    store.operations.relevance.settle(5)
+    store.operations.feedback.settle(5)
     store.purge(Selection(nodes=("s1#1",)))
     assert [asked.text for asked in store.ledger.asked()] == ["who do the deploys wait for every Friday?"]
     assert places_with(tmp_path, ["quasarine"]) == []

@@ -23,7 +23,7 @@ def talk(store: MemoryStore, *texts: str, role: str = "user", session: str = "s1
 
 
 def asked(store: MemoryStore) -> list[PastQuestion]:
-    assert store.operations.relevance.settle(10)
+    assert store.operations.feedback.settle(10)
     store.core.writer.write(clear_flag("none")).result()  # what may be written later is written with this
     return store.ledger.asked()
 
