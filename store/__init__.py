@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .changes.purge_plan import Selection
     from .changes.runs import AppliedRun, SkippedAction, new_run_id
     from .embedding.embedding import Embedder, embedder_for
     from .engine.deadline import within
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from .okf.session import session_id
     from .operations.decay_inputs import DecayInputs
     from .paths import StorePaths
+    from .purge.plan import Selection
     from .redaction import bounds_of_secret, redact
     from .regular_files import beginning, opened
     from .results import Purged, PurgePreview
@@ -95,7 +95,7 @@ _HOMES = {
     "MemoryStore": "memory",
     "PurgePreview": "results",
     "Purged": "results",
-    "Selection": "changes.purge_plan",
+    "Selection": "purge.plan",
     "SkippedAction": "changes.runs",
     "Run": "ledger.records",
     "StorePaths": "paths",

@@ -44,7 +44,6 @@ from .operations.health import Health
 from .operations.intake import Intake
 from .operations.lookup import Lookup
 from .operations.pages import Pages
-from .operations.purge import Purge
 from .operations.recall import Recall
 from .operations.reconciliation import Reconciliation
 from .operations.runs import Runs
@@ -53,6 +52,7 @@ from .operations.tombstones import Tombstones
 from .operations.upkeep import Upkeep
 from .operations.visibility import Visibility
 from .paths import StorePaths
+from .purge.erase import SETTLED_WITHIN_S, Purge
 from .redaction import FileMask
 from .search.learned import Judgements, RankingWeights
 from .search.query_cache import QueryCache
@@ -60,7 +60,6 @@ from .search.search import Search
 from .settings import StoreSettings
 from .text.words import normal_form
 from .vault.disk import Disk
-from .vault.intent import Intent
 from .vault.leftovers import Leftovers
 from .vault.presence import Presence
 from .vault.vault import Vault
@@ -127,7 +126,6 @@ class Parts:
         self.tombstones = Tombstones(self.ledger)
         self.leftovers = Leftovers(self.vault, self.ledger.holds, self.now())
         self.deletions = Deletions(self.vault, self.ledger, self.now, self.tombstones.read)
-        self.intent = Intent(self.paths.purge, disk)
         self.door = Door(personal=self.settings.redact_personal)
         self.mask = FileMask(personal=self.settings.redact_personal)
 
@@ -155,7 +153,7 @@ class Parts:
         open_parts.callback(self.opened.close)
         self.index, self.catalog = self.opened.index, self.opened.catalog
         self.lookup = Lookup(self.opened, self.vault, lambda: self.reconciliation.is_caught_up)
-        self.cache = EmbeddingCache(self._place_of_vectors(), self.embedder.model_id)
+        self.cache = self.embeddings = EmbeddingCache(self._place_of_vectors(), self.embedder.model_id)
         open_parts.callback(self.cache.close)
         self.vectors = QueryVectors(self.embedder, self.settings.search.cache)
         self.search = Search(self.catalog, self.index.backend, self.vectors, self.settings.search, self.now)
@@ -384,7 +382,7 @@ class Parts:
             self.visibility,
             self.repairs,
             self.now,
-            lambda: self.intent.is_there,
+            lambda: self.purge.is_under_way,
         )
         self.corrections = Corrections(
             self.changes,
@@ -422,7 +420,7 @@ class Parts:
             self.visibility,
             self.switches,
             self.repairs,
-            lambda: self.intent.is_there,
+            lambda: self.purge.is_under_way,
             self.questions,
             self.ranking,
         )
@@ -443,25 +441,14 @@ class Parts:
             self.closing,
         )
         self.purge = Purge(
-            self.paths,
-            self.vault,
-            self.ledger,
-            self.writer,
-            self.opened,
-            self.cache,
-            self.derived,
-            self.deletions,
-            self.leftovers,
-            self.relevance,
-            self.tombstones,
-            self.visibility,
-            self.intent,
-            self.is_busy,
-            self.now,
-            self.closing,
-            self.work_gate,
-            self._forget_working,
+            self, self.deletions, self.derived, self.leftovers, self.visibility, self._forget_rows, self.work_gate
         )
+
+    def _forget_rows(self) -> None:
+        """Let go of all that is held in memory of the ledger's rows, before a purge erases them."""
+        self._forget_working()
+        self.relevance.forget()
+        self.relevance.settle(SETTLED_WITHIN_S)
 
     def _forget_working(self) -> None:
         """Let go of what is held of sessions in memory, before a purge erases the rows."""

@@ -81,6 +81,22 @@ class Disk:
                 self.unlink(temp)
             raise
 
+    def write_durably(self, path: Path, data: bytes) -> None:
+        """Put a whole file in place, on the disk when this returns; a power cut leaves the old content or the new.
+
+        The content is synced before the rename: otherwise a file system may make the name durable first, and the file
+        would be empty.
+        """
+        temp = self.write_temp(path.parent, data)
+        try:
+            self.fsync(temp)
+            self.rename(temp, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self.unlink(temp)
+            raise
+        self.fsync_dir(path.parent)
+
     def write_temp(self, folder: Path, data: bytes) -> Path:
         """Write a new hidden file into the folder and return its path; the caller renames or exchanges it."""
         temp = folder / f"{TEMP_PREFIX}{os.getpid()}-{next(_temp_numbers)}{TEMP_SUFFIX}"

@@ -207,9 +207,7 @@ class Vault:
         if self.marker_id() == vault_id:
             return
         self.root.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        self.disk.write_temp_then_rename(self.marker, MARKER_CONTENT + f"id: {vault_id}\n".encode())
-        self.disk.fsync(self.marker)
-        self.disk.fsync_dir(self.root)
+        self.disk.write_durably(self.marker, MARKER_CONTENT + f"id: {vault_id}\n".encode())
         self.disk.fsync_dir(self.root.parent)
 
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.ledger.answered import KEPT
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.purge.plan import Selection
 from dreamd.store.settings import StoreSettings
 
 from tests.clock import Clock
