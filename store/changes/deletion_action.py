@@ -6,8 +6,7 @@ from datetime import datetime
 
 from .. import okf
 from ..ledger.journal import sha256
-from ..ledger.records import Write, leave_tombstone, packed, record_action
-from ..ledger.withheld import release
+from ..ledger.records import Write, leave_tombstone, packed, record_action, release
 from ..model import Action, ActionKind
 from ..okf import session
 from .runs import DELETED, fingerprint

@@ -21,8 +21,7 @@ from ..index.opening import OpenIndex
 from ..index.projection import is_session
 from ..ledger import records
 from ..ledger.ledger import Ledger
-from ..ledger.records import Run, Write
-from ..ledger.withheld import Deleted, Vanished, release, withhold
+from ..ledger.records import Deleted, Run, Vanished, Write, release, withhold
 from ..model import Action, ActionKind, IndexDamaged, NodeId, StoreError
 from ..okf import session
 from ..vault.vault import Vault

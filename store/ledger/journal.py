@@ -1,4 +1,4 @@
-"""Changes to files that the ledger has promised, and the states of a file on the way to them. No I/O."""
+"""The journal: acknowledged changes to files, and the recovery of a file that a crash left on the way. No I/O."""
 
 from __future__ import annotations
 
@@ -79,6 +79,10 @@ def settle(found: bytes | None, entries: Sequence[Entry]) -> Settled:
     A file in any state that the entries lead through, or torn on the way to one (a prefix, or NULs where bytes should
     be), goes on to the last state. Anything else is a person's edit: it stays, appended content is put at its end
     unless it is there already, and the entries that would have replaced it are kept out.
+
+    Example: the file was "ab", and two entries wait: append "cd" at 2, then replace by "EF" (of the hash of "abcd").
+    "ab" (nothing was written yet), "abc" (torn in the append), "E" and a NUL (torn in the replacement) and "EF" (all
+    was written) become "EF". "xyz" is a person's edit and becomes "xyz", a newline, "cd"; the replacement is kept out.
     """
     states, tail = _fold(entries)
     if states:
@@ -131,7 +135,7 @@ def _keep_edit(found: bytes | None, entries: Sequence[Entry]) -> Settled:
 
 
 def is_torn(found: bytes, wanted: bytes) -> bool:
-    """Tell whether `found` is what a crash leaves of `wanted`: all or part of it, or NULs where its bytes should be."""
+    """Return True if a crash may leave `found` of `wanted`: all or part of it, or NULs where its bytes should be."""
     if wanted.startswith(found):
         return True
     if len(found) > len(wanted) or b"\0" not in found:

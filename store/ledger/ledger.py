@@ -32,14 +32,29 @@ from ..engine.database import (
 from ..engine.unwritable import can_be_written, copy_to_memory, may_pass
 from ..model import Corrupt, NodeId, NotFound, StoreBusy
 from ..results import Anchor, Goal
-from .answered import ANSWER
 from .journal import BLIND, Entry, sha256
 from .questions import Gap, PastQuestion, Probe, past_question_of_row
 from .ranking import RANKINGS, RecordedRanking, recorded_ranking_of_row
-from .records import RENAMED, RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run_of_row, stored, unpacked
+from .records import (
+    ANSWER,
+    IS_CHANGED,
+    IS_RECORDED,
+    LAST_DELETION,
+    RENAMED,
+    RUN_COLUMNS,
+    WITHHELD,
+    WITHHELD_IMAGE,
+    Deleted,
+    RecordedAction,
+    Run,
+    Write,
+    action_of_row,
+    run_of_row,
+    stored,
+    unpacked,
+)
 from .salvage import bring_back, carry_over, set_aside
 from .schema import MIGRATIONS
-from .withheld import IS_CHANGED, IS_RECORDED, LAST_DELETION, WITHHELD, WITHHELD_IMAGE, Deleted
 from .work import ANCHORS, GOALS, HANDED, Handed, Work, anchor_of_row, goal_of_row, handed_of_row, work_text
 
 WAL_PAGES: Final = 1000

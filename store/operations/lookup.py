@@ -9,8 +9,7 @@ from ..index.index import is_as_read
 from ..index.opening import OpenIndex
 from ..index.projection import SUCCESSOR, Node
 from ..model import IndexDamaged, NodeId, NotFound
-from ..vault.file_names import FileNames
-from ..vault.vault import Vault
+from ..vault.vault import FileNames, Vault
 
 
 class Lookup:

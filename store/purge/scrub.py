@@ -18,9 +18,8 @@ from .. import okf
 from ..changes.reverting import LISTS
 from ..changes.standing import SAME_AS, released
 from ..index.projection import is_session
-from ..ledger.answered import forget_answers
 from ..ledger.journal import sha256
-from ..ledger.records import Write, clear_flag, lift_tombstone, packed, unpacked
+from ..ledger.records import Write, clear_flag, forget_answers, lift_tombstone, packed, unpacked
 from ..ledger.work import (
     ANCHORS,
     GOALS,

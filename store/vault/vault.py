@@ -1,4 +1,4 @@
-"""The folder of markdown files that is the memory: safe paths, what is in it, and what of it is derived."""
+"""The folder of markdown files that is the memory: safe paths, its files, and which of them are derived."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from ..model import InvalidInput, NotFound, StoreBusy
+from ..model import InvalidInput, NodeId, NotFound, StoreBusy
 from .disk import FOLDER_MODE, Disk
 
 MARKER = ".dreamd"
@@ -254,3 +254,32 @@ def _walk(folder: Path | str, prefix: str, wanted: Callable[[str], bool]) -> Ite
                 yield FileStamp.of(path, entry.stat(follow_symlinks=False))
         except (FileNotFoundError, UnicodeEncodeError):
             continue
+
+
+class FileNames:
+    """The paths of a vault's files by the ids in their names, for questions while the index is not available.
+
+    For one thread; the vault is walked at the first question. A file that a person renamed is not found, nor one that
+    was added later.
+    """
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._paths: dict[NodeId, str] | None = None
+
+    def path_of(self, node_id: NodeId) -> str | None:
+        """Return the path of the memory or session with this id."""
+        if self._paths is None and self._vault.look() is None:
+            self._paths = {}
+            for stamp in self._vault.walk():
+                self._paths.setdefault(_id_in(stamp.path), stamp.path)
+        return (self._paths or {}).get(node_id)
+
+    def forget(self) -> None:
+        """Drop the names: the next question walks the vault again."""
+        self._paths = None
+
+
+def _id_in(path: str) -> NodeId:
+    stem = path.rpartition("/")[2].removesuffix(".md")
+    return stem if path.startswith(SESSIONS_FOLDER) else stem.rpartition("--")[2]

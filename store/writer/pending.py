@@ -1,4 +1,4 @@
-"""The vault as it will be once everything acknowledged is written: what a plan decides by."""
+"""The vault as it will be once everything acknowledged is written, which plans read; and the fit of blind entries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 
 from ..ledger.journal import Entry, FileChange, sha256
 from ..model import Conflict, NotFound
-from ..vault.vault import Vault
+from ..okf import session
+from ..vault.vault import SESSIONS_FOLDER, Vault
 
 
 class _Ahead:
@@ -32,11 +33,11 @@ class PendingFiles:
         self._absent: set[str] = set()
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is a file."""
+        """Return True if there is a file."""
         return self.size(path) is not None
 
     def is_ahead(self, path: str) -> bool:
-        """Tell whether a file is ahead of the disk."""
+        """Return True if a file is ahead of the disk."""
         return path in self._ahead
 
     def size(self, path: str) -> int | None:
@@ -106,7 +107,7 @@ class PendingFiles:
         ahead.waiting += 1
 
     def placed(self, entries: Iterable[Entry]) -> None:
-        """Let go of changes that are visible on the disk now."""
+        """Drop changes that are visible on the disk now."""
         for entry in entries:
             ahead = self._ahead.get(entry.path)
             if ahead is not None:
@@ -120,3 +121,38 @@ class PendingFiles:
         self._absent.clear()
         for entry in entries:
             self._take(entry.kind, entry.path, entry.content, entry.from_offset)
+
+
+def fit(entry: Entry, files: PendingFiles) -> FileChange | None:
+    """Return the change that brings an entry's content into the files that are there; None when they have it already.
+
+    The entry was planned while the vault was away, so a file that it creates may exist: a session's turns then are
+    appended to it (each once by its external id), and a memory with the same path is the same memory.
+    """
+    size = files.size(entry.path)
+    fits = size is None if entry.kind == "create" else size == entry.from_offset
+    if entry.kind not in {"create", "append"} or fits:
+        return _as_planned(entry)
+    if not entry.path.startswith(SESSIONS_FOLDER):
+        return None
+    return _append_turns(entry, files.read(entry.path) if size is not None else None)
+
+
+def _as_planned(entry: Entry) -> FileChange:
+    return FileChange(
+        entry.kind, entry.path, entry.content, entry.from_offset, entry.pre_sha256, entry.run_id, entry.ordinal
+    )
+
+
+def _append_turns(entry: Entry, found: bytes | None) -> FileChange | None:
+    there = session.parse(found or b"")
+    known = {turn.external_id for turn in there.turns if turn.external_id is not None}
+    fresh = [
+        turn for turn in session.parse(entry.content).turns if turn.external_id is None or turn.external_id not in known
+    ]
+    if not fresh:
+        return None
+    content = session.continuation(there, fresh)
+    if found is None:
+        return FileChange("create", entry.path, content)
+    return FileChange("append", entry.path, content, from_offset=len(found))

@@ -1,15 +1,24 @@
-"""Placement of the journal's entries in the vault's files, and the syncs that make them durable there."""
+"""Place the journal's entries in the vault's files, and make them durable there by a checkpoint.
+
+An entry is first in the journal, durable; then in its file, visible (`Placer.place`); then its file is synced
+(`Checkpoint.begin`), and only after that the journal forgets the entry (`Checkpoint.end`). A crash at any point leaves
+the entry in the journal or the file on the disk.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import stat
-from collections.abc import Collection, Sequence
+import threading
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from ..ledger.journal import Appended, AppliedFile, ChangeKind, Entry, by_path, settle
+from ..ledger.ledger import Ledger
 from ..model import InvalidInput
 from ..vault.disk import Disk
 from ..vault.vault import FileStamp, Vault, is_blank
@@ -17,14 +26,23 @@ from ..vault.vault import FileStamp, Vault, is_blank
 SYNC_ALL_FROM: Final = 8
 """From so many files on, one sync of the whole file system is quicker than one for each (measured on ext4)."""
 
-_TRIES: Final = 5
+DUE_ROWS: Final = 5_000
+DUE_BYTES: Final = 64 * 2**20
+DUE_AFTER_S: Final = 1.0
+"""A checkpoint is due after so many rows or bytes, and, while no request comes in, after so long."""
 
+MAX_ROWS: Final = 20_000
+"""With so many rows written while a sync is still under way, everything waits for it."""
+
+_TRIES: Final = 5
 
 WHOLE_DISK: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.ESTALE}
     | {errno.ENOENT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 )
 """Errors that the next file would meet as well; any other is of one file alone (a folder without permission)."""
+
+logger = logging.getLogger(__name__)
 
 
 class Placed(NamedTuple):
@@ -241,3 +259,115 @@ class Placer:
             return self._disk.read(full)
         except (FileNotFoundError, NotADirectoryError):
             return None
+
+
+class Checkpoint:
+    """The entries that were placed since the last sync, and the sync that is under way, if any.
+
+    Belongs to the writer's thread; only the sync itself runs in one of its own, since the system may take seconds for
+    it when others have written much.
+    """
+
+    def __init__(self, placer: Placer, ledger: Ledger, monotonic: Callable[[], float]) -> None:
+        self._placer = placer
+        self._ledger = ledger
+        self._monotonic = monotonic
+        self._rows = self._bytes = 0
+        self._ended_at = monotonic()
+        self._syncing: Future[None] | None = None
+        self._unfinished = False  # the sync has ended, and `end` has not gone through
+        self._distrusted = False  # a sync failed, and the files are not written anew yet
+        self._up_to_seq = 0
+
+    def note(self, entries: Sequence[Entry]) -> None:
+        """Count entries that are in their files now."""
+        self._rows += len(entries)
+        self._bytes += sum(len(entry.content) for entry in entries)
+
+    @property
+    def is_running(self) -> bool:
+        """Return True while a sync runs, or until `end` has been called after it."""
+        return self._syncing is not None or self._unfinished
+
+    @property
+    def must_end(self) -> bool:
+        """Return True once the sync has ended, or must be waited for."""
+        return self._unfinished or (self._syncing is not None and (self._syncing.done() or self._rows >= MAX_ROWS))
+
+    def is_due(self, *, idle: bool) -> bool:
+        """Return True when a checkpoint should begin; `idle` says that no request comes in."""
+        if self.is_running:
+            return False
+        if self._rows >= DUE_ROWS or self._bytes >= DUE_BYTES:
+            return True
+        return idle and self.due_in_s() == 0.0
+
+    def due_in_s(self) -> float | None:
+        """Return the seconds until one is due if nothing happens; None while one runs, or if there is nothing to do."""
+        if self.is_running or not (self._rows or self._ledger.has_later):
+            return None
+        return max(0.0, self._ended_at + DUE_AFTER_S - self._monotonic())
+
+    def hurry(self) -> None:
+        """Make a checkpoint due at the next moment in which no request comes in."""
+        self._ended_at = float("-inf")
+
+    def begin(self, visible_seq: int, ended: Callable[[], None]) -> None:
+        """Sync what has been written up to `visible_seq`; `ended` is called, in any thread, when `end` may be."""
+        self._rows = self._bytes = 0
+        self._up_to_seq = visible_seq
+        self._syncing = self._sync(self._placer.take_unsynced())
+        self._syncing.add_done_callback(lambda _: ended())
+
+    def abandon(self) -> None:
+        """Drop the sync that is under way: the folder that it syncs is no longer the vault."""
+        if self._syncing is not None:
+            self._syncing.exception()
+        self._syncing = None
+        self._unfinished = self._distrusted = False
+        self._rows = self._bytes = 0
+
+    def _sync(self, paths: set[str]) -> Future[None]:
+        syncing: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                self._placer.sync(paths)
+            except BaseException as error:
+                syncing.set_exception(error)
+            else:
+                syncing.set_result(None)
+
+        threading.Thread(target=run, name="dreamd-sync", daemon=True).start()
+        return syncing
+
+    def end(self, visible_seq: int, unplaced: Collection[int] = (), *, closing: bool = False) -> list[Entry]:
+        """Wait for the sync, then remove its entries from the journal; return those that a person's file kept out.
+
+        After a sync that failed, every visible file is written anew, since the system takes the old pages for clean.
+        Raises OSError, apsw.Error or StoreError when that, or forgetting, fails: then `end` is to be called again.
+        Entries that are `unplaced`, not in their files yet or held back, stay in the journal.
+        """
+        if not self.is_running:
+            return []
+        self._unfinished = True
+        if self._syncing is not None:
+            syncing, self._syncing = self._syncing, None
+            if (error := syncing.exception()) is not None:
+                logger.warning("a sync failed (%s); writing the files anew", type(error).__name__)
+                self._distrusted = True
+        kept_out = self._write_anew(visible_seq, unplaced) if self._distrusted else []
+        self._distrusted = False
+        self._ledger.forget_done(self._up_to_seq, [seq for seq in unplaced if seq <= self._up_to_seq])
+        self._ledger.checkpoint(anyway=closing)
+        self._ended_at = self._monotonic()
+        self._unfinished = False
+        return kept_out
+
+    def _write_anew(self, visible_seq: int, unplaced: Collection[int]) -> list[Entry]:
+        """Write every placed file again, each with all of its entries that the journal still holds."""
+        entries = [entry for entry in self._ledger.pending() if entry.seq not in unplaced]
+        kept_out = self._placer.rescue(entries)
+        self._ledger.keep_out(kept_out)
+        self._up_to_seq = visible_seq
+        return kept_out

@@ -31,10 +31,8 @@ from ..model import Corrupt, StoreBusy, StoreError
 from ..vault.disk import Disk
 from ..vault.presence import Presence, RootIdentity
 from ..vault.vault import SESSIONS_FOLDER, Vault
-from .checkpoint import Checkpoint
-from .fitting import fit
-from .pending import PendingFiles
-from .placer import Placer
+from .pending import PendingFiles, fit
+from .placer import Checkpoint, Placer
 
 T = TypeVar("T")
 

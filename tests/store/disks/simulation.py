@@ -18,8 +18,8 @@ from dreamd.store.model import Action, ActionKind, Changeset, NewTurn, SessionHe
 from dreamd.store.okf import session
 from dreamd.store.vault.disk import Disk
 from dreamd.store.vault.vault import Vault
-from dreamd.store.writer.checkpoint import Checkpoint
 from dreamd.store.writer.pending import PendingFiles
+from dreamd.store.writer.placer import Checkpoint
 from dreamd.store.writer.writer import Plan, Planned, Writer
 
 from tests.store.disks.forgetful_disk import ForgetfulDisk

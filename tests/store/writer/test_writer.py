@@ -16,7 +16,7 @@ from dreamd.store.ledger.ledger import Ledger
 from dreamd.store.model import Conflict, NotFound, StoreBusy, StoreError
 from dreamd.store.vault.disk import Disk
 from dreamd.store.vault.vault import Vault
-from dreamd.store.writer import checkpoint, writer
+from dreamd.store.writer import placer, writer
 from dreamd.store.writer.pending import PendingFiles
 from dreamd.store.writer.writer import Plan, Planned, Writer
 
@@ -307,7 +307,7 @@ def test_close_finishes_what_was_submitted(tmp_path: Path) -> None:
 
 
 def test_rows_that_may_be_lost_are_written_soon(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "DUE_AFTER_S", 0.01)
+    monkeypatch.setattr(placer, "DUE_AFTER_S", 0.01)
     flushed = threading.Event()
     forget_done = store.ledger.forget_done
 
@@ -338,7 +338,7 @@ class Slow(Disk):
 
 
 def test_acknowledgements_do_not_wait_for_a_slow_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "DUE_AFTER_S", 0.0)
+    monkeypatch.setattr(placer, "DUE_AFTER_S", 0.0)
     disk = Slow()
     store = Store(tmp_path, disk)
     store.writer.start()
@@ -565,7 +565,7 @@ def test_after_a_failed_sync_the_file_is_written_anew(tmp_path: Path) -> None:
 def test_a_disk_that_fails_for_a_while_is_written_again_by_itself(
     tmp_path: Path, operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "DUE_AFTER_S", 0.0)
+    monkeypatch.setattr(placer, "DUE_AFTER_S", 0.0)
     monkeypatch.setattr(writer, "FIRST_RETRY_S", 0.01)
     store = Store(tmp_path, disk := Sick(operation, 10_000))
     store.writer.start()
