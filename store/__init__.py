@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .ledger.salvage import salvage as salvage_ledgers
     from .memory import MemoryStore
     from .offline import check_closed
-    from .okf.document import parse as parse_document
+    from .okf.file import parse as parse_document
     from .okf.notes import date_of as note_date
     from .okf.notes import has_unreadable_date, in_calendar
     from .okf.notes import title_of as note_title
@@ -116,7 +116,7 @@ _HOMES = {
     "note_date": "okf.notes:date_of",
     "note_title": "okf.notes:title_of",
     "opened": "regular_files",
-    "parse_document": "okf.document:parse",
+    "parse_document": "okf.file:parse",
     "read_reply": "text.quotes",
     "bounds_of_secret": "redaction",
     "redact": "redaction",

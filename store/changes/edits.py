@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from .. import okf
-from ..okf.wording import BY_HAND, EDITED_AT
+from ..okf.memory_file import BY_HAND, EDITED_AT
 from ..text.words import folded_words
 
 _TIMES: Final = frozenset(

@@ -22,7 +22,8 @@ from ..model import GLOBAL_CHANNEL, Kind, Level, NewTurn, NodeId, SessionHead, T
 from ..names import as_channel
 from ..roles import role_of
 from ..vault.vault import SESSIONS_FOLDER
-from .document import PRODUCER, Document, instant, render
+from .file import OkfFile, render
+from .memory_file import PRODUCER, instant
 
 MAX_ID_BYTES = 80
 _ID_TAIL = 12  # hex digits of the hash that a changed id ends in
@@ -102,7 +103,7 @@ def open_file(head: SessionHead) -> bytes:
     return render({key: value for key, value in meta.items() if value is not None}, "\n")
 
 
-def head_of(path: str, document: Document) -> SessionHead:
+def head_of(path: str, document: OkfFile) -> SessionHead:
     """Read a session's head back; what a broken frontmatter does not say comes from the path."""
     meta = document.meta
     own = _text(meta.get("node_id"))

@@ -18,7 +18,7 @@ from ..index.opening import OpenIndex
 from ..ledger import records
 from ..ledger.ledger import Ledger
 from ..model import IndexDamaged, Level, NodeId
-from ..okf.wording import is_edited_page
+from ..okf.memory_file import is_edited_page
 from ..redaction import places_of_secrets, redact
 from ..results import Leak, Problem, StoreStatus
 from ..search.learned import RankingWeights

@@ -10,11 +10,10 @@ from .. import okf
 from ..changes.outgoing import outgoing
 from ..door import Door
 from ..index.catalog import Catalog, Content
-from ..okf.wording import unmarked
 from ..redaction import masked
 from ..results import Digest
 from ..vault.vault import Vault, is_digest
-from ..writer.derived import DerivedFiles
+from ..writer.derived import DerivedFiles, unmarked
 from .visibility import Visibility
 
 

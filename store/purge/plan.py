@@ -20,7 +20,7 @@ from ..ledger.salvage import kept_copies
 from ..ledger.work import Work
 from ..model import InvalidInput, Kind, Level, NodeId, NotFound
 from ..okf import session
-from ..okf.wording import BY_HAND, body_hash
+from ..okf.memory_file import BY_HAND, body_hash
 from ..redaction import redact
 from ..results import PurgePreview
 from ..vault.vault import Vault

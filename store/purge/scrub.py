@@ -33,8 +33,8 @@ from ..ledger.work import (
 )
 from ..model import InvalidInput, Level, NodeId, tombstone_keys
 from ..okf import session
+from ..okf.memory_file import BY_HAND, body_hash, has_known_words
 from ..okf.session import ERASED
-from ..okf.wording import BY_HAND, body_hash, has_known_words
 from ..redaction import REDACTED, find, redact
 from ..roles import Role
 from ..vault.vault import is_derived

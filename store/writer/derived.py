@@ -5,6 +5,7 @@ Each says so itself, in its last line, so that a new ledger and another version 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +15,6 @@ from ..ledger import records
 from ..ledger.journal import FileChange, sha256
 from ..ledger.ledger import Ledger
 from ..model import InvalidInput, NotFound
-from ..okf.wording import is_as_marked, is_marked, marked
 from ..results import Problem
 from ..vault.vault import Vault, is_derived
 from .pending import PendingFiles
@@ -31,8 +31,34 @@ IS_YOURS = (
     " they do"
 )
 
+_MARK = re.compile(rb"<!-- Written by dreamd, and anew while nothing here is changed: ([0-9a-f]{64}) -->\n\Z")
+"""The last line of a derived file (a comment in markdown and in HTML), with the hash of what stands before it."""
+
 _DAY = re.compile(r"^##[ \t]+\d{4}-\d{2}-\d{2}", re.MULTILINE)
 _LISTED = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+.*\[")
+
+
+def marked(page: bytes) -> bytes:
+    """Return a derived file with the mark by which its text is known to be ours, whatever became of the ledger."""
+    text = unmarked(page)
+    text += b"" if text.endswith(b"\n") else b"\n"
+    digest = hashlib.sha256(text).hexdigest()
+    return text + f"<!-- Written by dreamd, and anew while nothing here is changed: {digest} -->\n".encode()
+
+
+def unmarked(page: bytes) -> bytes:
+    """Return a derived file without its mark."""
+    return _MARK.sub(b"", page)
+
+
+def is_marked(page: bytes) -> bool:
+    """Check for a derived file that we wrote once, changed since or not."""
+    return _MARK.search(page) is not None
+
+
+def is_as_marked(page: bytes) -> bool:
+    """Check for a derived file that holds what we wrote there last."""
+    return is_marked(page) and marked(page) == page
 
 
 class DerivedFiles:

@@ -44,7 +44,7 @@ from dreamd.store.ledger.records import unpacked
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Kind, Level, Memory, NewTurn, SessionHead, StoreError
 from dreamd.store.okf import session
-from dreamd.store.okf.wording import BY_HAND, body_hash
+from dreamd.store.okf.memory_file import BY_HAND, body_hash
 from dreamd.store.purge import prove
 from dreamd.store.purge.erase import Intent
 from dreamd.store.purge.plan import Selection

@@ -16,10 +16,10 @@ from dreamd.store.ledger.questions import record_question
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput, Kind, Level, NewTurn, NotFound, SessionHead, StoreBusy
 from dreamd.store.okf import session
-from dreamd.store.okf.wording import unmarked
 from dreamd.store.purge import erase
 from dreamd.store.purge.erase import Intent
 from dreamd.store.purge.plan import Selection
+from dreamd.store.writer.derived import unmarked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from dreamd.store import okf
 from dreamd.store.model import NewTurn, SessionHead
 from dreamd.store.okf import session
-from dreamd.store.okf.wording import BY_HAND, body_hash
+from dreamd.store.okf.memory_file import BY_HAND, body_hash
 from dreamd.store.purge import prove
 from dreamd.store.purge.erase import Intent
 from dreamd.store.purge.prove import ErasedWords, traces_among

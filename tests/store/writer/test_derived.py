@@ -12,11 +12,11 @@ from dreamd.store.ledger.journal import sha256
 from dreamd.store.ledger.ledger import Ledger
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput
-from dreamd.store.okf.wording import body_hash, is_as_marked, unmarked
+from dreamd.store.okf.memory_file import body_hash
 from dreamd.store.settings import StoreSettings
 from dreamd.store.vault.disk import Disk
 from dreamd.store.vault.vault import Vault
-from dreamd.store.writer.derived import FLAG, DerivedFiles, is_catalogue
+from dreamd.store.writer.derived import FLAG, DerivedFiles, is_as_marked, is_catalogue, unmarked
 from dreamd.store.writer.writer import Planned
 
 from tests.pipelines.fakes import NOW
