@@ -82,7 +82,7 @@ def settle(found: bytes | None, entries: Sequence[Entry]) -> Settled:
 
     Example: the file was "ab", and two entries wait: append "cd" at 2, then replace by "EF" (of the hash of "abcd").
     "ab" (nothing was written yet), "abc" (torn in the append), "E" and a NUL (torn in the replacement) and "EF" (all
-    was written) become "EF". "xyz" is a person's edit and becomes "xyz", a newline, "cd"; the replacement is kept out.
+    was written) become "EF". "abx" is a person's edit and becomes "abx", a newline, "cd"; the replacement is kept out.
     """
     states, tail = _fold(entries)
     if states:
@@ -120,6 +120,8 @@ def _leads_through(found: bytes | None, states: Sequence[_State], tail: Entry | 
     if any(state.content is not None and is_torn(found, state.content) for state in states):
         return True
     if tail is not None:
+        if not is_torn(found[tail.from_offset :], tail.content):  # a person wrote behind it
+            return False
         found = found[: tail.from_offset] + tail.content
     return first.pre_sha256 is not None and sha256(found) == first.pre_sha256
 
