@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
     from .text.quotes import read_reply
     from .text.words import MONTH_NUMBERS
+    from .vault.disk import replace_file
     from .vault.vault import is_digest, is_kept
     from .working.handed import HandedSession
 
@@ -74,6 +75,7 @@ __all__ = [
     "parse_document",
     "read_reply",
     "redact",
+    "replace_file",
     "salvage_ledgers",
     "session_id",
     "unmarked",
@@ -119,6 +121,7 @@ _HOMES = {
     "parse_document": "okf.file:parse",
     "read_reply": "text.quotes",
     "bounds_of_secret": "redaction",
+    "replace_file": "vault.disk",
     "redact": "redaction",
     "salvage_ledgers": "ledger.salvage:salvage",
     "session_id": "okf.session",

@@ -1,7 +1,8 @@
-"""The only way to the disk for what must survive: writes that are whole or absent, and syncs that are meant.
+"""Files that must survive a crash: atomic writes, and syncs at the moments that the caller chooses.
 
-Nothing here is synced unless it is asked for. A write is visible at once and durable only after `fsync` of the file and
-`fsync_dir` of its folder, or after `sync_filesystem`. Tests put a disk in its place that forgets what was not synced.
+A write is visible at once, and durable only after `fsync` of the file and `fsync_dir` of its folder, or after
+`sync_filesystem`; only `replace` and `write_durably` sync by themselves. Tests use a disk in its place that forgets
+what was not synced.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FOLDER_MODE = 0o700
 TEMP_PREFIX = ".dreamd-"
 TEMP_SUFFIX = ".tmp"
 ASIDE_SUFFIX = ".aside.tmp"
-"""Of a file that is, or may be, exchanged with one that was there: then it holds what that one held."""
+"""The ending of a temporary file that is exchanged with an existing one, and has its content afterwards."""
 
 _TEMP_NAME = re.compile(r"\.dreamd-(\d+)-\d+(\.aside)?\.tmp")
 
@@ -55,7 +56,7 @@ class Disk:
             return file.read(most_bytes)
 
     def stat(self, path: Path) -> os.stat_result:
-        """Return what the system says of the path itself; a symbolic link is not followed."""
+        """Return the status of the path itself; a symbolic link is not followed."""
         return os.lstat(path)
 
     def make_folder(self, path: Path) -> None:
@@ -81,20 +82,24 @@ class Disk:
                 self.unlink(temp)
             raise
 
-    def write_durably(self, path: Path, data: bytes) -> None:
-        """Put a whole file in place, on the disk when this returns; a power cut leaves the old content or the new.
+    def replace(self, path: Path, data: bytes, mode: int = FILE_MODE) -> None:
+        """Put a whole file in place; a power cut leaves the old content or the new one, never a part.
 
-        The content is synced before the rename: otherwise a file system may make the name durable first, and the file
-        would be empty.
+        The content is synced before the rename: else the name may be durable first, and the file empty after a cut.
         """
         temp = self.write_temp(path.parent, data)
         try:
+            temp.chmod(mode)
             self.fsync(temp)
             self.rename(temp, path)
         except BaseException:
             with contextlib.suppress(OSError):
                 self.unlink(temp)
             raise
+
+    def write_durably(self, path: Path, data: bytes) -> None:
+        """Replace a file, with its name on the disk when this returns."""
+        self.replace(path, data)
         self.fsync_dir(path.parent)
 
     def write_temp(self, folder: Path, data: bytes) -> Path:
@@ -195,6 +200,11 @@ class Disk:
             os.close(fd)
 
 
+def replace_file(path: Path, data: bytes, mode: int = FILE_MODE) -> None:
+    """Replace a file atomically, with these permissions. Its content is synced, its name is not."""
+    Disk().replace(path, data, mode)
+
+
 def sync_descriptor(fd: int) -> None:
     """Push a file through to the medium; on macOS plain fsync stops at the drive's cache (`man 2 fsync`)."""
     if sys.platform == "darwin":
@@ -207,12 +217,12 @@ def sync_descriptor(fd: int) -> None:
 
 
 def is_temp(name: str) -> bool:
-    """Tell whether a file name is one that an interrupted write left behind."""
+    """Return True for the name of a file that an interrupted write left behind."""
     return _TEMP_NAME.fullmatch(name) is not None
 
 
 def is_aside(name: str) -> bool:
-    """Tell whether such a file may hold what another one held before."""
+    """Return True if such a file may have the earlier content of another one."""
     return name.endswith(ASIDE_SUFFIX)
 
 
