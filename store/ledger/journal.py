@@ -19,7 +19,7 @@ BLIND: Final = "blind"
 class FileChange:
     """One change to one vault file, as a plan asks for it.
 
-    `content` is the whole file, for "append" what is added at `from_offset`, for "delete" nothing. `pre_sha256` guards
+    `content` is the whole file, for "append" the bytes added at `from_offset`, for "delete" empty. `pre_sha256` guards
     "replace" and "delete": a file with another hash is a person's and stays. `run_id` and `ordinal` name the recorded
     action that this carries out, if any.
     """
@@ -47,7 +47,7 @@ class Entry(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """An append that was alone with its file: what that was before, and as which it was left."""
+    """An append during which nobody else changed the file: the file's stamps before and after it."""
 
     before: FileStamp
     after: FileStamp

@@ -58,7 +58,7 @@ from .schema import MIGRATIONS
 from .work import ANCHORS, GOALS, HANDED, Handed, Work, anchor_of_row, goal_of_row, handed_of_row, work_text
 
 WAL_PAGES: Final = 1000
-"""When the WAL has this many pages they are copied into the database: 4 MiB, which is also what is preallocated."""
+"""When the WAL has this many pages they are copied into the database: 4 MiB, which is also preallocated."""
 
 LOOKED_THROUGH_BYTES: Final = 16 * 2**20
 """A ledger up to this size is looked through at every start: a tenth of a second."""
@@ -99,8 +99,8 @@ class Ledger:
     """The ledger's connections, its one write path and its questions.
 
     `commit`, `forget_done` and `checkpoint` belong to the writer's thread alone; questions may be asked from any.
-    `later` may be called from any thread: what it takes is written beside the writer's next commit, and a crash before
-    that loses it.
+    `later` may be called from any thread: its rows are written with the writer's next commit, and a crash before that
+    loses them.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False, vfs: str | None = None) -> None:
@@ -176,7 +176,7 @@ class Ledger:
         self.reopen()
 
     def _make(self) -> None:
-        """Make the file beside its place and put it there whole: a reader never finds one without its tables.
+        """Make the file under another name and rename it: a reader never finds one without its tables.
 
         The first sync of its new WAL syncs the folder too, before anything is acknowledged.
         """
@@ -187,7 +187,7 @@ class Ledger:
         fresh.rename(self.path)
 
     def _look_inside(self) -> None:
-        """Raise Corrupt for damage in a small file, or in what every start reads; a large one is looked at in use."""
+        """Raise Corrupt for damage in a small file or in the rows that every start reads; a large one is checked in use."""
         if self.path.stat().st_size <= LOOKED_THROUGH_BYTES and (found := self.problems()):
             raise Corrupt(f"{self.path.name} is damaged: {found[0]}")
         self.pending()
@@ -232,7 +232,7 @@ class Ledger:
     # ---- writing: the writer's thread
 
     def begin_anew(self, unplaced: Sequence[Entry] = (), blind: Sequence[Entry] = ()) -> None:
-        """Set a damaged file aside, and go on with another that holds what of it promises rest on.
+        """Set a damaged file aside, and go on with another that holds the rows on which promises rest.
 
         `unplaced` are the entries that are acknowledged and not in their files yet, `blind` those that were planned
         without sight of the vault.
@@ -282,10 +282,10 @@ class Ledger:
         self._prepare()
 
     def reopen(self) -> None:
-        """Open the writing connection anew; after a failed fsync nothing is tried again on the old one.
+        """Reopen the writing connection; after a failed fsync nothing is tried again on the old one.
 
-        The new one is opened first: were the old one the last to close, SQLite would recover what it failed to commit
-        from the WAL, where it lies without having been synced.
+        The new one is opened first: were the old one the last to close, SQLite would recover the failed commit from the
+        WAL, where it lies without having been synced.
         """
         if self.is_copy and not can_be_written(self.path.parent):
             raise StoreBusy(f"the disk of {self.path.name} cannot be written", hint=_GOES_ON)
@@ -321,9 +321,9 @@ class Ledger:
         return self._readers.get() if self.is_copy else self._writer()
 
     def commit(self, entries: Sequence[Entry], writes: Iterable[Write] = (), *, blind: bool = False) -> None:
-        """One transaction on the disk: the journal's new entries, and what goes with them.
+        """Commit the journal's new entries, and the rows that belong to them, in one transaction on the disk.
 
-        Entries that were planned `blind`, without sight of the vault, wait to be fitted to what is there.
+        Entries that were planned `blind`, while the vault was away, wait to be fitted to its files.
         """
         with self._guarded():
             self._keep_in_place()
@@ -335,7 +335,7 @@ class Ledger:
             self._run(connection, self._drain())
 
     def fit(self, fitted: Iterable[Entry], known: Iterable[Entry]) -> None:
-        """Replace blind entries by what fits the vault, and drop those whose content is known there already."""
+        """Replace blind entries by those that fit the vault, and drop those whose content is there already."""
         connection = self._writer()
         with self._guarded(), transaction(connection):
             connection.executemany(
@@ -419,7 +419,7 @@ class Ledger:
         self._wal_pages = 0
 
     def compact(self) -> None:
-        """Write the whole file anew, so that nothing stays in it of rows that are gone. The writer's thread waits."""
+        """Rewrite the whole file, so that it holds no bytes of rows that are gone. The writer's thread waits."""
         connection = self._writer()
         with self._guarded():
             connection.execute("VACUUM")
@@ -537,7 +537,7 @@ class Ledger:
         return unpacked(rows[0][0]) if rows else None
 
     def holds(self, content: bytes) -> bool:
-        """Tell whether a run made, replaced or deleted a file that held this; reads every action."""
+        """Return True if a run made, replaced or deleted a file with this content; reads every action."""
         held = sha256(content)
         return bool(self.ask("SELECT 1 FROM action WHERE pre_sha256 = ? OR post_sha256 = ? LIMIT 1", (held, held)))
 
@@ -547,7 +547,7 @@ class Ledger:
         return bool(self.ask(IS_RECORDED, (path, held, stored(since), held)))
 
     def change_is_recorded(self, path: str, before: bytes) -> bool:
-        """Return True if a run that stands changed or deleted a file with this content."""
+        """Return True if an applied run changed or deleted a file with this content."""
         return bool(self.ask(IS_CHANGED, (path, sha256(before))))
 
     def last_deletion(self, node_id: NodeId, kind: str) -> Deleted | None:
@@ -650,12 +650,12 @@ class Ledger:
         return sorted(gaps, key=lambda gap: -gap.times)
 
     def answered(self, key: str) -> str | None:
-        """Return what the write of a key was answered."""
+        """Return the answer that was kept for the write with this key."""
         rows = self.ask(ANSWER, (key,))
         return rows[0][0] if rows else None
 
     def handed(self, key: str) -> Handed | None:
-        """Return what a session was handed."""
+        """Return the lines that a session was handed."""
         rows = self.ask(HANDED, (key,))
         return handed_of_row(rows[0]) if rows else None
 
@@ -716,7 +716,7 @@ class Ledger:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Return True for an error that lies in the disk, or in who else reads, and not in what the ledger holds."""
+    """Return True for an error of the disk, or because of another reader, and not of the ledger's content."""
     return isinstance(error, _PASSING) or may_pass(error)
 
 

@@ -88,7 +88,7 @@ def set_aside(ledger: Path) -> Path:
 def _renamed(path: Path, ledger: Path, state: str) -> Path:
     taken = [_number(file.name, ledger, state) for file in ledger.parent.iterdir()]
     aside = ledger.with_name(f"{ledger.stem}.{state}-{max(taken, default=0) + 1}{ledger.suffix}")
-    for suffix in reversed(SIDECARS):  # the database last: its name is what says that it is there
+    for suffix in reversed(SIDECARS):  # the database last: its name marks the set as complete
         part = path.with_name(path.name + suffix)
         if part.exists():
             part.replace(aside.with_name(aside.name + suffix))
@@ -128,7 +128,7 @@ def salvage(ledger: Path) -> list[Salvaged]:
 
 
 def bring_back(ledger: Path) -> None:
-    """Salvage what was set aside, at a start, if all of it proves whole: a disk that hiccuped was taken for damage."""
+    """Salvage set-aside files at a start if all are whole: then a passing fault of the disk was taken for damage."""
     aside = damaged_files(ledger)
     if aside and ledger.exists() and all(map(_is_whole, aside)):
         salvage(ledger)
@@ -254,7 +254,7 @@ def _is_text(content: bytes | None) -> bool:
     return False
 
 
-# ---- reading what is damaged
+# ---- reading a damaged database
 
 
 class Wreck:

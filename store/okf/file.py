@@ -30,7 +30,7 @@ from .frontmatter import (
 )
 
 MOST_FRONTMATTER_BYTES = 2**16
-"""YAML is read at about 50 KB a second; no frontmatter of a person's is so long."""
+"""YAML is read at about 50 KB a second; no frontmatter of a person's is longer."""
 
 _OPENING = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*(\r?\n)")
 _CLOSING = re.compile(rb"\n---[ \t]*(?:\r?\n|\Z)")
@@ -39,7 +39,7 @@ _LOG_DATE = re.compile(r"^##[ \t]+(.*?)[ \t]*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class OkfFile:
-    """A file, read. `problem` says what is wrong with its frontmatter; then `meta` is empty and `body` all the text."""
+    """A file as it was read. With a `problem` of its frontmatter `meta` is empty, and `body` all of the text."""
 
     meta: Mapping[str, Any] = field(default_factory=dict)
     body: str = ""
@@ -58,7 +58,7 @@ class _Parts:
 
 
 def parse(data: bytes) -> OkfFile:
-    """Read a file. Never raises: what cannot be read is a OkfFile with a `problem`. Instants stay strings."""
+    """Read a file. Never raises: one that cannot be read has a `problem`. Instants stay strings."""
     parts = _cut(data)
     if parts is None:
         problem = "its frontmatter is never closed" if _OPENING.match(data) else None
@@ -109,7 +109,7 @@ def with_body_of(data: bytes, other: bytes) -> bytes:
 
 
 def has_frontmatter(data: bytes) -> bool:
-    """Tell whether a file begins with frontmatter that is closed, readable or not."""
+    """Return True if a file begins with frontmatter that is closed, readable or not."""
     return _cut(data) is not None
 
 
@@ -200,7 +200,7 @@ def _splice(text: str, changed: Mapping[str, Any], newline: str, *, keep_style: 
 def _entries(text: str, root: yaml.MappingNode) -> Iterator[_KeyPlace]:
     for key, value in root.value:
         start = text.rfind("\n", 0, key.start_mark.index) + 1 if key.start_mark.column else key.start_mark.index
-        if value.start_mark.index < key.end_mark.index:  # an alias: the node stands elsewhere
+        if value.start_mark.index < key.end_mark.index:  # an alias: the node is elsewhere
             end = value_start = text.index("\n", key.end_mark.index)
         else:
             end, value_start = max(_end_of(text, value), key.end_mark.index), value.start_mark.index
@@ -315,7 +315,7 @@ def _same(a: Any, b: Any) -> bool:
 def conformance(path: str, data: bytes, doc: OkfFile | None = None) -> list[str]:
     """List the violations of OKF v0.2 (its sections 3.1, 5, 8, 9, 11) in a file; an empty list means that it conforms.
 
-    `doc` is what `parse` makes of it, for callers that have parsed it already.
+    `doc` is the parsed file, for callers that have it already.
     """
     name = path.rpartition("/")[2]
     doc = doc or parse(data)

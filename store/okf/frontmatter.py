@@ -23,7 +23,7 @@ from ..model import InvalidInput
 # PyYAML's C loader recurses on the C stack: 65,000 open brackets end the process. No metadata is as deep as this.
 MAX_DEPTH = 50
 MAX_BYTES = 1 << 20
-MAX_VALUES = 50_000  # bounds what a few nested aliases can grow into
+MAX_VALUES = 50_000  # a few nested aliases could grow into millions
 
 _MAY_BE_DEEP = re.compile(rf"(?:[-?:][ \t]+){{{MAX_DEPTH}}}|^[ \t]{{{MAX_DEPTH}}}", re.M)
 
@@ -233,7 +233,7 @@ def _decoded(token: str) -> Any:
 
 
 def entry(key: str, value: Any, newline: str = "\n") -> str:
-    """Return the line or lines of one key. Raises InvalidInput for what frontmatter cannot hold."""
+    """Return the line or lines of one key. Raises InvalidInput for a value that frontmatter cannot hold."""
     if isinstance(value, str) and len(value) <= _SHORT:
         return _short_entry(key, str(value), newline)
     if isinstance(value, datetime):
@@ -262,7 +262,7 @@ def encode(text: str) -> bytes:
 
 
 def written(value: Any) -> Any:
-    """Return a value as it will be read back. Raises InvalidInput for what frontmatter cannot hold."""
+    """Return a value as it will be read back. Raises InvalidInput for one that frontmatter cannot hold."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, str):
@@ -277,7 +277,7 @@ def written(value: Any) -> Any:
 
 
 def after_colon(value: Any, newline: str) -> str:
-    """Return what follows a key's colon: one line, or a list of flat mappings on lines of their own."""
+    """Return the text behind a key's colon: one line, or a list of flat mappings on lines of their own."""
     if isinstance(value, list) and value and all(_is_flat(item) for item in value):
         return "".join(f"{newline}  - {_block_item(item, newline)}" for item in value)
     return f" {_flow(value)}"

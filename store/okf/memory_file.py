@@ -46,7 +46,7 @@ EDITED_AT: Final = "edited_at"
 """The frontmatter key of a fact whose words its person changed: since when these hold."""
 
 _MOST_ALIKE = 9
-"""The number of ids of the same words tried: all but the first are of facts told again beside reworded ones."""
+"""The ids tried for the same words: all but the first are of facts that were repeated after a person reworded one."""
 
 _E = TypeVar("_E", bound=StrEnum)
 

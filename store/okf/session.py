@@ -85,7 +85,7 @@ def path_of(head: SessionHead) -> str:
 
 
 def open_file(head: SessionHead) -> bytes:
-    """Return what a session's file begins with."""
+    """Return the first bytes of a session's file: its frontmatter."""
     at = None if head.started_at is None else _utc(head.started_at)
     meta: dict[str, object] = {"type": "Session", "title": head.title or head.session_id}
     if at is not None:
@@ -104,7 +104,7 @@ def open_file(head: SessionHead) -> bytes:
 
 
 def head_of(path: str, document: OkfFile) -> SessionHead:
-    """Read a session's head back; what a broken frontmatter does not say comes from the path."""
+    """Read a session's head; fields that a broken frontmatter lacks come from the path."""
     meta = document.meta
     own = _text(meta.get("node_id"))
     channel = as_channel(_text(meta.get("channel")) or "")
@@ -133,12 +133,12 @@ def encode_turn(turn: NewTurn, ordinal: int) -> bytes:
 
 
 def identity(turn: Turn) -> object:
-    """Return what makes a turn of a session the same in two files: its words, and its external id or time."""
+    """Return the identity of a turn, equal in two files of its session: its words, and its external id or time."""
     return turn.external_id or turn.at, turn.role, turn.text
 
 
 def continuation(there: Parsed, turns: Iterable[Turn]) -> bytes:
-    """Return what goes behind the turns that a session's file holds, to keep those of another file as well."""
+    """Return the bytes to append to a session's file for the turns of another file."""
     fresh = (NewTurn(turn.role, turn.text, turn.at, turn.external_id) for turn in turns)
     return there.closing + encode_turns(fresh, there.next_ordinal)
 
@@ -149,7 +149,7 @@ def encode_turns(turns: Iterable[NewTurn], first_ordinal: int) -> bytes:
 
 
 def parts(data: bytes, at_least: int) -> Iterator[bytes]:
-    """Yield a session's bytes in parts of whole turns, each of so many bytes at least, but for the last."""
+    """Yield a session's bytes in parts of whole turns, each of `at_least` bytes but for the last."""
     start = 0
     while (mark := _MARK_LINE.search(data, start + at_least)) is not None:
         yield data[start : mark.start()]
@@ -160,9 +160,9 @@ def parts(data: bytes, at_least: int) -> Iterator[bytes]:
 def with_texts(
     data: bytes, changed: Callable[[Turn], str], role_of: Callable[[Turn], str] = lambda turn: turn.role
 ) -> bytes:
-    """Return a session's file in which turns have other texts, or roles; every byte beside those turns stays.
+    """Return a session's file in which turns have other texts, or roles; every byte outside of those turns stays.
 
-    The header of a turn that changes is written anew: number, time and external id are as they were.
+    The header of a turn that changes is rewritten: number, time and external id are as they were.
     """
     pieces, position = [], 0
     for turn in parse(data).turns:

@@ -8,7 +8,7 @@ may be done again. Their order:
 2. history: images, questions, anchors and every other row of the ledger; then the run that records the purge.
 3. index, pages, caches: what is derived from the files. No other index may be built meanwhile: it may have read the
    files before the first step.
-4. compact: the databases are written anew, since the pages that the other steps freed still hold the bytes.
+4. compact: the databases are rewritten, since the pages that the other steps freed still hold the bytes.
 5. search: the proof. An index in which a trace is found is rebuilt, and all is searched once more.
 
 Example: the process is killed in step 2. The next start reads the intent before it compares files, so that those which
@@ -158,8 +158,8 @@ class PurgeOrder:
 class Purge:
     """Plans, carries out and finishes purges, one at a time. Every method may be called from any thread.
 
-    `forget` removes from memory what rows of the ledger say, and is called before they are erased; `work_gate` is held
-    by those who change anchors and goals.
+    `forget` drops the rows of the ledger that are held in memory, and is called before they are erased. `work_gate` is
+    held while an anchor or a goal is changed.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class Purge:
         return self._planner.preview(self._plan(selection))
 
     def purge(self, selection: Selection, on_progress: Progress = lambda step, done, total: None) -> Purged:
-        """Erase what is selected, for good. No dream may be running.
+        """Erase a selection for good. No dream may be running.
 
         Raises NotFound and InvalidInput for the selection, StoreBusy while another purge is under way, or when this
         one cannot be finished now: then it goes on by itself.
@@ -271,7 +271,7 @@ class Purge:
                 self._core.closing.wait(AGAIN_S)
 
     def _finish(self) -> None:
-        """Carry out what is left. Raises StoreError or OSError where that cannot be done now."""
+        """Carry out the steps that are left. Raises StoreError or OSError where that cannot be done now."""
         self._settle()
         if note := self._core.opened.note:
             raise StoreBusy(note)
@@ -400,7 +400,7 @@ class Purge:
         self._leftovers.remove(lambda data: order.erasure.words.mentions(data.decode("utf-8", "replace")))
 
     def _erase_caches(self, order: PurgeOrder) -> None:
-        """Remove the vectors of texts that are gone, what dreams keep for the next, and set-aside ledgers."""
+        """Remove the vectors of texts that are gone, the memo and the folders of dreams, and set-aside ledgers."""
         paths = self._core.paths
         self._core.embeddings.prune(self._core.opened.index.text_hashes())
         paths.checkpoint.unlink(missing_ok=True)
@@ -410,7 +410,7 @@ class Purge:
             path.unlink(missing_ok=True)
 
     def _compact(self, order: PurgeOrder) -> None:
-        """Write the databases anew, so that no page holds purged content, and cut their write-ahead logs."""
+        """Rewrite the databases, so that no page holds purged content, and truncate their write-ahead logs."""
         core = self._core
         _patiently(core.opened.index.compact)
         _patiently(core.embeddings.compact)
@@ -428,7 +428,7 @@ class Purge:
             raise self._core.writer.trouble or StoreBusy("the vault is still being written", hint=GOES_ON)
 
     def _wait_for_journal(self) -> None:
-        """Wait until the journal has let go of every change that was acknowledged before."""
+        """Wait until the journal no longer holds any change that was acknowledged before."""
         ledger, writer = self._core.ledger, self._core.writer
         until, seq = time.monotonic() + JOURNAL_EMPTY_WITHIN_S, writer.acknowledged()
         while (first := ledger.first_pending()) is not None and first <= seq:

@@ -1,4 +1,4 @@
-"""Plan a purge: what a person names, everything that quotes it, and the words that nothing else contains.
+"""Plan a purge: the nodes that a person names, the nodes that quote them, and the words that nothing else contains.
 
 The history is planned as the vault is: a memory that was forgotten or deleted is still in its images.
 """
@@ -30,7 +30,7 @@ from .scrub import Erasure, cited_in, row_erasures
 SALT_BYTES: Final = 16
 
 REPEATED_WORDS: Final = 12
-"""The length, in words, of a passage by which what stays repeats what goes."""
+"""The length, in words, of a common passage by which a node that stays repeats one that goes."""
 
 MOST_TITLES: Final = 10
 RESTED_EVERY: Final = 200
@@ -41,7 +41,7 @@ _PAGE_LEVELS: Final = frozenset({Level.SCENARIO, Level.PROFILE})
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A choice of what is purged: nodes, or all of a channel, that says a text, that is older, or every secret."""
+    """A choice for a purge: nodes, a channel, all that contains a text or is older than a moment, or all secrets."""
 
     nodes: tuple[NodeId, ...] = ()
     channel: str | None = None
@@ -54,8 +54,8 @@ class Selection:
 class PurgePlan:
     """The erasure of a selection, and its amount.
 
-    `titles` are a few of what goes, `repeated_in` the nodes that stay and say the same. `secrets` counts the secrets
-    that were found, `work` the anchors and goals that go.
+    `titles` are a few titles of nodes that go, `repeated_in` the nodes that stay and say the same. `secrets` counts the
+    secrets that were found, `work` the anchors and goals that go.
     """
 
     erasure: Erasure
@@ -212,7 +212,7 @@ class Planner:
         known = self._catalog.nodes(paths)
         return frozenset(name for name, node in known.items() if node.path != paths[name])
 
-    # ---- what is selected
+    # ---- the selection
 
     def _named(self, selection: Selection, history: list[Version], work: Sequence[Work]) -> _Selected:
         """Select nodes by id; with a session its turns and the facts learned in it, with a fact the turns it quotes."""
@@ -266,10 +266,10 @@ class Planner:
                 chosen.add(node)
         return chosen
 
-    # ---- what goes with it
+    # ---- the nodes that go with it
 
     def _add_quoting(self, chosen: _Selected, passages: ErasedWords, history: list[Version]) -> None:
-        """Add the facts that quote what goes, or rest on nothing else."""
+        """Add the facts that quote a node that goes, or rest on such nodes alone."""
         citing = {other for turn in chosen.turns for other in self._catalog.cited_by(turn)} - chosen.memories
         live = (version for node_id in sorted(citing) if (version := self._live(node_id)) is not None)
         for version in (*live, *history):
@@ -290,10 +290,10 @@ class Planner:
         held = any(turn.partition("#")[0] == session_id for turn in chosen.turns)
         return bool(turns) and not held and all(turn.text == session.ERASED for turn in turns)
 
-    # ---- what it is recognised by
+    # ---- the words that identify it
 
     def _traces(self, chosen: _Selected, unindexed: Sequence[Node]) -> tuple[set[str], list[NodeId]]:
-        """Return the words that only what goes contains, and the nodes that stay and repeat it."""
+        """Return the words that only nodes that go contain, and the nodes that stay and repeat one of those."""
         words = {word for node in chosen.versions for word in words_of(f"{_all_words(node)}\n{node.role}")}
         kept: set[str] = set()
         repeated_in = []
@@ -311,7 +311,7 @@ class Planner:
         for node in self._catalog.listing():
             for line in self._own_lines(node, chosen):
                 said = words_of(line)
-                # A line that is mostly a quote of what goes keeps none of its words; of a short one all but two.
+                # A line that is mostly a quote of a node that goes does not keep its words out of the traces.
                 if longest_common(said, spoken.__contains__) < min(REPEATED_WORDS, max(GRAM, len(said) - 2)):
                     kept.update(said)
         return traces_among(words, kept), repeated_in
@@ -330,7 +330,7 @@ class Planner:
     # ---- secrets
 
     def _plan_secrets(self, versions: list[Version], salt: bytes) -> PurgePlan:
-        """Plan to remove what today's rules take for secrets, wherever it is."""
+        """Plan to remove the secrets that today's rules find, in any file or row."""
         words: set[str] = set()
         kept: set[str] = set()
         titles: dict[str, None] = {}
@@ -350,13 +350,13 @@ class Planner:
                 titles[redact(node.path).text] = None  # its own title may hold it
                 times += found
         erasure = Erasure(ErasedWords.of(salt, traces_among(words, kept), ()), secrets=True)
-        if not times:  # perhaps only in what was asked
+        if not times:  # perhaps only in questions
             times = sum(1 for _ in row_erasures(self._ledger.ask, erasure))
         return PurgePlan(erasure, tuple(titles)[:MOST_TITLES], secrets=times)
 
 
 def versions_of(path: str, data: bytes) -> list[Version]:
-    """Return what a file held: a memory, or a session and its turns."""
+    """Return the nodes of a file: a memory, or a session and its turns."""
     if is_session(path):
         head, _ = read_head(path, data)
         return [Version(node) for node in project_session(path, data, head).nodes]

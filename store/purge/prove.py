@@ -57,7 +57,7 @@ _WORD = re.compile(r"[^\W_]+")
 _ROOMS: Final = ("daemon", "ipc", "llm", "pipelines", "store")
 _TEXT_ENDINGS: Final = frozenset({".md", ".html", ".json", ".log", ".txt"})
 _ZLIB: Final = b"\x78\x01"
-"""The beginning of what zlib compressed at level 1, as all images are."""
+"""The first bytes of a stream that zlib compressed at level 1, as all images are."""
 
 _FED_BYTES: Final = 512
 
@@ -288,7 +288,7 @@ def regular_files(folder: Path) -> Iterator[Path]:
 
 
 def _words_in(data: bytes, *, is_text: bool) -> set[str]:
-    """Return the words of a piece; of a database also those in what zlib compressed, as images are."""
+    """Return the words of a piece; of a database also those in compressed images."""
     words = _plain_words(data)
     return words if is_text else _after_a_byte(words) | _plain_words(b" ".join(_decompressed(data)))
 
@@ -314,7 +314,7 @@ def _decompressed(data: bytes) -> Iterator[bytes]:
 
 
 def unpacked_from(data: bytes, start: int) -> bytes:
-    """Return what zlib compressed from here on, as far as it goes: a page of a database may end in its midst."""
+    """Return the content of a zlib stream that begins here, as far as it goes: a database page may end within it."""
     unpacking = zlib.decompressobj()
     parts = []
     with contextlib.suppress(zlib.error):

@@ -68,7 +68,7 @@ class Erasure:
     `turns` lose their text, `gone` are memories whose files go, of `sessions` also title and folder. Of the sessions
     in `work` the anchor and the goals go. Of an id in `doubled`, which several files have, only the files with purged
     content go: another file of this id may say something else. `ids` are the nodes that no other may link to any more.
-    With `secrets` nothing of these is removed, but what looks like a secret, in any file or row.
+    With `secrets` none of these is removed; the secrets are, in any file or row.
     """
 
     words: ErasedWords
@@ -216,7 +216,7 @@ class Erasure:
                 kept.append(self._masked(line))
         return "\n".join(kept)
 
-    # ---- files with secrets: the usual mark replaces them in what a person said, not in ids and paths
+    # ---- files with secrets: the usual mark replaces them in a person's text, not in ids and paths
 
     def _redacted_page(self, text: str) -> str:
         return self.renamed("".join(part if n % 2 else redact(part).text for n, part in enumerate(_LINK.split(text))))

@@ -50,7 +50,7 @@ class Disk:
     anchor: Path | None = None
 
     def read(self, path: Path, from_offset: int = 0, most_bytes: int = -1) -> bytes:
-        """Return the regular file from an offset on, at most so many bytes of it."""
+        """Return the content of a regular file from an offset on, at most `most_bytes` of it."""
         with opened(path) as file:
             file.seek(from_offset)
             return file.read(most_bytes)
@@ -140,7 +140,7 @@ class Disk:
             os.close(fd)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give a file another name, replacing what had it."""
+        """Rename a file, replacing the one at the target."""
         source.replace(target)
 
     def exchange(self, a: Path, b: Path) -> bool:
@@ -167,7 +167,7 @@ class Disk:
     def fsync(self, path: Path) -> None:
         """Make a file's content durable; its name is the folder's matter.
 
-        After an error the content in memory counts as clean, and a second fsync would lie: write the file anew.
+        After an error the content in memory counts as clean, and a second fsync would lie: rewrite the file.
         """
         self._sync(path, os.O_RDONLY)
 

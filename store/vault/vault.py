@@ -99,7 +99,7 @@ class Vault:
         return text[len(self._root) :] if text.startswith(self._root) else None
 
     def read(self, path: str, from_offset: int = 0, most_bytes: int = -1) -> bytes:
-        """Return a file's content from an offset on, at most so many bytes of it.
+        """Return a file's content from an offset on, at most `most_bytes` of it.
 
         Raises NotFound, StoreBusy while the vault is away, and InvalidInput for all of a file that is too large.
         """
@@ -126,7 +126,7 @@ class Vault:
         return None if is_blank(path, len(data)) else data
 
     def exists(self, path: str) -> bool:
-        """Tell whether a regular file is there."""
+        """Return True if a regular file is there."""
         return self.stamp(path) is not None
 
     def stamp(self, path: str) -> FileStamp | None:
@@ -188,13 +188,13 @@ class Vault:
         return self.root / MARKER
 
     def has_marker(self) -> bool:
-        """Tell whether the marker is in place."""
+        """Return True if the marker is in place."""
         return self.marker.is_file()
 
     def marker_id(self) -> str | None:
         """Return the id in the marker, None where there is no marker or it holds none. Raises OSError as the disk does.
 
-        One that cannot be read may be another vault's: it is not to be written anew.
+        One that cannot be read may be another vault's: it must not be overwritten.
         """
         try:
             found = _MARKER_ID.search(self.disk.read(self.marker))
@@ -219,12 +219,12 @@ def largest(path: str) -> int:
 
 
 def is_derived(path: str) -> bool:
-    """Tell whether a path is of a file that is regenerated: a catalogue, a history, a digest."""
+    """Return True for the path of a file that is regenerated: a catalogue, a history, a digest."""
     return path.rpartition("/")[2] in RESERVED_NAMES or is_digest(path)
 
 
 def is_digest(path: str) -> bool:
-    """Tell whether a path is of a day's digest; another file in their folder is a memory like any."""
+    """Return True for the path of a day's digest; any other file in their folder is a memory."""
     return _DIGEST.fullmatch(path) is not None
 
 
@@ -237,7 +237,7 @@ def is_blank(path: str, size: int) -> bool:
 
 
 def is_kept(path: str) -> bool:
-    """Tell whether a path is of a memory or a session."""
+    """Return True for the path of a memory or a session."""
     return path.endswith(".md") and not is_derived(path) and not any(part.startswith(".") for part in path.split("/"))
 
 

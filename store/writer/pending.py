@@ -11,7 +11,7 @@ from ..vault.vault import SESSIONS_FOLDER, Vault
 
 
 class _Ahead:
-    """A file that is ahead of the disk: `base` bytes of what lies there (0: none of it), then `parts`."""
+    """A file that is ahead of the disk: the first `base` bytes of the file there (0: none), then `parts`."""
 
     __slots__ = ("base", "gone", "parts", "size", "waiting")
 
@@ -68,18 +68,18 @@ class PendingFiles:
         return next((path for path in ahead if path.endswith(f"/{name}")), None)
 
     def under(self, prefix: str) -> dict[str, bytes | None]:
-        """Return what is ahead of the disk below a folder: each file's content, None for one that goes."""
+        """Return the files that are ahead of the disk below a folder: each with its content, None for one that goes."""
         ahead = ((path, state) for path, state in self._ahead.items() if path.startswith(prefix))
         return {path: None if state.gone else self.read(path) for path, state in ahead}
 
     # ---- the writer's side
 
     def new_batch(self) -> None:
-        """Forget what was seen to be absent on the disk."""
+        """Forget which files were absent on the disk."""
         self._absent.clear()
 
     def admit(self, change: FileChange) -> None:
-        """Take a change as made. Raises Conflict when it does not fit what is there."""
+        """Take a change as made. Raises Conflict when it does not fit the file that is there."""
         path = change.path
         if change.kind == "append":
             size = self.size(path) or 0

@@ -24,15 +24,15 @@ from ..vault.disk import Disk
 from ..vault.vault import FileStamp, Vault, is_blank
 
 SYNC_ALL_FROM: Final = 8
-"""From so many files on, one sync of the whole file system is quicker than one for each (measured on ext4)."""
+"""From this number of files on, one sync of the whole file system is quicker than one for each (measured on ext4)."""
 
 DUE_ROWS: Final = 5_000
 DUE_BYTES: Final = 64 * 2**20
 DUE_AFTER_S: Final = 1.0
-"""A checkpoint is due after so many rows or bytes, and, while no request comes in, after so long."""
+"""A checkpoint is due after these rows or bytes, and, while no request comes in, after this time."""
 
 MAX_ROWS: Final = 20_000
-"""With so many rows written while a sync is still under way, everything waits for it."""
+"""With this many rows written while a sync is still under way, everything waits for it."""
 
 _TRIES: Final = 5
 
@@ -54,7 +54,7 @@ class Placed(NamedTuple):
 
 
 class Placer:
-    """Writes entries into files, whole or by appending, and knows which of them are not durable yet.
+    """Writes entries into files, whole or by appending, and keeps the set of files that are not durable yet.
 
     Raises OSError as the disk does. A person may save any of the files at any moment: their version is never lost.
     """
@@ -68,7 +68,7 @@ class Placer:
     def place(self, entries: Sequence[Entry]) -> Placed:
         """Make entries visible in the vault; entries that have been placed before are found to be there.
 
-        Raises OSError for what concerns the whole disk; of one file, its entries are held.
+        Raises OSError for a fault of the whole disk; where one file cannot be written, its entries are held.
         """
         placed = Placed([], [], [])
         for path, group in by_path(entries).items():
@@ -117,7 +117,7 @@ class Placer:
         return tuple(group)  # a program saves this file faster than we can read it
 
     def _turn_into(self, full: Path, found: bytes | None, wanted: bytes | None, first: ChangeKind) -> bool:
-        """Make what was found into what is wanted; False, with everything as it was, when it is no longer there.
+        """Turn a file from `found` into `wanted`; False, with all as it was, when it no longer is as found.
 
         `first` is the kind of the first entry: after an append, the journal holds the end of the file alone.
         """
@@ -132,9 +132,9 @@ class Placer:
         return self._replace(full, found, wanted, sync_first=first == "append")
 
     def _replace(self, full: Path, found: bytes, wanted: bytes, *, sync_first: bool) -> bool:
-        """Put a new file in the place of an old one; False when a person was there first.
+        """Put a new file in the place of an old one; False when a person has saved it meanwhile.
 
-        It must be synced first when it holds what only the old one has held durably so far.
+        It must be synced first when it has bytes that only the old one has held durably so far.
         """
         temp = self._disk.write_aside(full.parent, wanted)
         try:
@@ -148,9 +148,13 @@ class Placer:
                 self._disk.unlink(temp)
 
     def _exchange(self, temp: Path, full: Path, expected: bytes, placing: bytes) -> bool:
-        """Swap two files. If what comes out is not as expected, an editor has saved it in between: put that back.
+        """Swap two files. If the old one is not as expected, an editor has saved it in between: swap it back.
 
-        What comes out then must be what was placed before, or it is a still newer save, and so on.
+        The file that the swap back takes out must be the one placed before, or it is a still newer save, and so on.
+        Example: "a" was read, "b" is to be placed, and an editor saves "x" and then "y" meanwhile.
+          swap 1  places "b" and takes out "x": not "a", so it must go back.
+          swap 2  places "x" and takes out "y": not "b", so that is a newer save, and must go back.
+          swap 3  places "y" and takes out "x", which is what swap 2 placed: "y" stays, and nothing was lost.
         """
         self._disk.exchange(temp, full)
         came_out = self._disk.read(temp)
@@ -199,7 +203,7 @@ class Placer:
         self._disk.stat(self._vault.root)
 
     def rescue(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Write every file of these entries anew and sync it: after a failed fsync the old ones cannot be trusted."""
+        """Rewrite every file of these entries and sync it: after a failed fsync the old ones cannot be trusted."""
         kept_out: list[Entry] = []
         self._folders.clear()
         for path, group in by_path(entries).items():
@@ -276,7 +280,7 @@ class Checkpoint:
         self._ended_at = monotonic()
         self._syncing: Future[None] | None = None
         self._unfinished = False  # the sync has ended, and `end` has not gone through
-        self._distrusted = False  # a sync failed, and the files are not written anew yet
+        self._distrusted = False  # a sync failed, and the files are not rewritten yet
         self._up_to_seq = 0
 
     def note(self, entries: Sequence[Entry]) -> None:
@@ -313,7 +317,7 @@ class Checkpoint:
         self._ended_at = float("-inf")
 
     def begin(self, visible_seq: int, ended: Callable[[], None]) -> None:
-        """Sync what has been written up to `visible_seq`; `ended` is called, in any thread, when `end` may be."""
+        """Sync the files of entries up to `visible_seq`; then `ended` is called, in any thread, and `end` may be."""
         self._rows = self._bytes = 0
         self._up_to_seq = visible_seq
         self._syncing = self._sync(self._placer.take_unsynced())
@@ -344,7 +348,7 @@ class Checkpoint:
     def end(self, visible_seq: int, unplaced: Collection[int] = (), *, closing: bool = False) -> list[Entry]:
         """Wait for the sync, then remove its entries from the journal; return those that a person's file kept out.
 
-        After a sync that failed, every visible file is written anew, since the system takes the old pages for clean.
+        After a sync that failed, every visible file is rewritten, since the system takes the old pages for clean.
         Raises OSError, apsw.Error or StoreError when that, or forgetting, fails: then `end` is to be called again.
         Entries that are `unplaced`, not in their files yet or held back, stay in the journal.
         """

@@ -60,7 +60,7 @@ HELD_RETRY_S: Final = 30.0
 """The wait before a single file that cannot be written (its folder is read-only) is tried again."""
 
 REFUSED_S: Final = 15.0
-"""For so long a refused write, with none after it, counts as today's: nothing says when its reason ended."""
+"""A refused write with none after it is reported for this time: nothing says when its reason ended."""
 
 GRACE_S: Final = 0.002
 """The wait of files after an acknowledgement for the next plan: a client that writes again at once does not wait for
@@ -135,7 +135,7 @@ class Writer:
         self._on_back = on_back
         self._placer = Placer(vault, disk)
         self._files = PendingFiles(vault, self._placer.size)
-        self._unseen = PendingFiles(vault, lambda _: None)  # while the vault is away: what was planned since then
+        self._unseen = PendingFiles(vault, lambda _: None)  # the files as planned while the vault is away
         self._queue: SimpleQueue[_Item | _Barrier | None] = SimpleQueue()
         self._gate = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -144,7 +144,7 @@ class Writer:
         self._in_hand: Sequence[_Item] = ()
         self._waiting: deque[Entry] = deque()  # acknowledged, not in their files yet
         self._blind: list[Entry] = []  # acknowledged while the vault was away
-        self._held: list[Entry] = []  # of files that the system lets nobody write
+        self._held: list[Entry] = []  # of files that the system does not let us write
         self._waiting_bytes = 0
         self._tried_to = 0
         self._trouble: StoreBusy | None = None
@@ -207,7 +207,7 @@ class Writer:
             self._queue.put(_WAKE)
 
     def checkpoint_soon(self) -> None:
-        """Have the journal let go of what is in its files at the next moment in which no request comes in."""
+        """Remove placed entries from the journal at the next moment in which no request comes in."""
         self._hurried = True
         self._queue.put(_WAKE)
 
@@ -603,7 +603,7 @@ class Writer:
         except OSError as error:
             self._begin_fault(_busy(error))
             return
-        if self._is_away():  # it went away during the writes: what was seen there does not count
+        if self._is_away():  # it went away during the writes: nothing found there counts
             self._may_place()
             return
         self._record_kept_out(placed.kept_out)
@@ -621,10 +621,10 @@ class Writer:
             _warn_of(out)
 
     def _oldest(self, count: int) -> list[Entry]:
-        """Return the next entries to place, about so many.
+        """Return the next entries to place, about `count`.
 
         An entry that was tried before (by a killed process or in a failed turn) is placed with all that waited for the
-        same file then: only together do they tell a torn write from a person's edit.
+        same file then: only together do they distinguish a torn write from a person's edit.
         """
         entries = list(islice(self._waiting, count))
         if entries[0].seq > self._tried_to:
