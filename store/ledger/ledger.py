@@ -187,7 +187,7 @@ class Ledger:
         fresh.rename(self.path)
 
     def _look_inside(self) -> None:
-        """Raise Corrupt for damage in a small file or in the rows that every start reads; a large one is checked in use."""
+        """Raise Corrupt for damage in a small file or in rows that every start reads; a large one is checked in use."""
         if self.path.stat().st_size <= LOOKED_THROUGH_BYTES and (found := self.problems()):
             raise Corrupt(f"{self.path.name} is damaged: {found[0]}")
         self.pending()
