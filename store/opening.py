@@ -70,7 +70,7 @@ from .working.handed import HandedSessions
 from .working.sessions import Sessions
 from .working.surfacing import Surfacing
 from .writer.derived import DerivedFiles
-from .writer.writer import Writer
+from .writer.writer import Writer, WriterEvents
 
 VAULT_ID = "vault_id"
 """The ledger's flag with the id of the vault that belongs to it."""
@@ -103,7 +103,7 @@ class Parts:
         with ExitStack() as open_parts:
             self._build_keeping(disk, open_parts)
             self._build_finding(open_parts)
-            self._build_writing(disk, claim, open_parts)
+            self._build_writing(claim, open_parts)
             self._build_changing()
             self._build_operations(open_parts)
             self._start()
@@ -193,7 +193,7 @@ class Parts:
         is_known = bool(self.catalog.known_files([path]))
         return not is_known or self.vault.exists(path) or self.deletions.is_withheld(path)
 
-    def _build_writing(self, disk: Disk, claim: Callable[[], bool], open_parts: ExitStack) -> None:
+    def _build_writing(self, claim: Callable[[], bool], open_parts: ExitStack) -> None:
         """Build what writes: the one writer, and the look if its vault is there."""
         known_id = self.ledger.flags().get(VAULT_ID)
         self.presence = Presence(self.vault, known_id, self._keep_vault_id, is_new=self._is_new(), claim=claim)
@@ -201,12 +201,9 @@ class Parts:
         self.writer = Writer(
             self.vault,
             self.ledger,
-            self.indexer.placed,
-            disk,
-            is_asked=self.activity.was_called,
-            presence=self.presence,
-            on_back=lambda: self.reconciliation.catch_up(),
-            on_deleted=self.withdrawn.deleted,
+            WriterEvents(self.indexer.placed, self.withdrawn.deleted, lambda: self.reconciliation.catch_up()),
+            self.presence,
+            self.activity.was_called,
         )
         open_parts.callback(self.writer.close)
         open_parts.callback(self.deletions.stop)

@@ -20,7 +20,6 @@ from typing import Final, NamedTuple
 from ..ledger.journal import Appended, AppliedFile, ChangeKind, Entry, by_path, settle
 from ..ledger.ledger import Ledger
 from ..model import InvalidInput
-from ..vault.disk import Disk
 from ..vault.vault import FileStamp, Vault, is_blank
 
 SYNC_ALL_FROM: Final = 8
@@ -59,9 +58,9 @@ class Placer:
     Raises OSError as the disk does. A person may save any of the files at any moment: their version is never lost.
     """
 
-    def __init__(self, vault: Vault, disk: Disk) -> None:
+    def __init__(self, vault: Vault) -> None:
         self._vault = vault
-        self._disk = disk
+        self._disk = vault.disk
         self._folders: dict[str, Path] = {}
         self._unsynced: set[str] = set()
 

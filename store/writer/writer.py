@@ -28,7 +28,6 @@ from ..ledger.journal import BLIND, AppliedFile, Entry, FileChange
 from ..ledger.ledger import Ledger
 from ..ledger.records import Write
 from ..model import Corrupt, StoreBusy, StoreError
-from ..vault.disk import Disk
 from ..vault.presence import Presence, RootIdentity
 from ..vault.vault import SESSIONS_FOLDER, Vault
 from .pending import PendingFiles, fit
@@ -92,6 +91,20 @@ class Planned(Generic[T]):
 Plan = Callable[[PendingFiles], Planned[T]]
 
 
+@dataclass(frozen=True, slots=True)
+class WriterEvents:
+    """The functions that the writer calls in its thread.
+
+    `placed` gets the files that changed, and the number up to which entries are in their files. `deleted` gets the
+    files that go, and their number, before that is acknowledged. `vault_back` is called when the vault was away and is
+    there again.
+    """
+
+    placed: Callable[[Sequence[AppliedFile], int], None] = lambda files, seq: None
+    deleted: Callable[[Sequence[str], int], None] = lambda paths, seq: None
+    vault_back: Callable[[], None] = lambda: None
+
+
 class _Barrier:
     __slots__ = ("reached", "seq")
 
@@ -108,32 +121,25 @@ class Writer:
     """The only thread that writes the vault and the ledger.
 
     `submit` a plan: it is run in the writer's thread, in order, and its future resolves when its changes are in the
-    ledger on the disk. Files are written shortly after, and `on_placed` is called with them and the number up to which
-    entries are in their files; `barrier` waits for that. `presence` says if the vault is there; `on_back` is called
-    when one that was away is. `on_deleted` is called with the files that go, and their number, before that is
-    acknowledged.
+    ledger on the disk. Files are written shortly after; `barrier` waits for that. `presence` looks for the vault;
+    `is_asked` returns True if a client called a moment ago.
     """
 
     def __init__(
         self,
         vault: Vault,
         ledger: Ledger,
-        on_placed: Callable[[Sequence[AppliedFile], int], None],
-        disk: Disk,
-        monotonic: Callable[[], float] = time.monotonic,
-        is_asked: Callable[[], bool] = lambda: False,
+        events: WriterEvents = WriterEvents(),
         presence: Presence | None = None,
-        on_back: Callable[[], None] = lambda: None,
-        on_deleted: Callable[[Sequence[str], int], None] = lambda paths, seq: None,
+        is_asked: Callable[[], bool] = lambda: False,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._on_deleted = on_deleted
         self._ledger = ledger
-        self._on_placed = on_placed
+        self._events = events
         self._monotonic = monotonic
         self._is_asked = is_asked
         self._presence = presence
-        self._on_back = on_back
-        self._placer = Placer(vault, disk)
+        self._placer = Placer(vault)
         self._files = PendingFiles(vault, self._placer.size)
         self._unseen = PendingFiles(vault, lambda _: None)  # the files as planned while the vault is away
         self._queue: SimpleQueue[_Item | _Barrier | None] = SimpleQueue()
@@ -338,7 +344,7 @@ class Writer:
         Example: clients A and B call `remember` at once, and C does so while these are committed.
           turn 1  takes A and B: one commit, both futures resolve. It found plans: no files.
           turn 2  takes C: one commit. It found a plan: no files.
-          turn 3  waits 2 ms for a plan and finds none: writes the files of A, B and C, and calls `on_placed`.
+          turn 3  waits 2 ms for a plan and finds none: writes the files of A, B and C, and calls `events.placed`.
           turn 4  waits until a checkpoint is due: that syncs the files, and A, B and C leave the journal.
         If C recalls right after its write, its barrier ends the wait of turn 3, which also releases it.
         """
@@ -489,7 +495,7 @@ class Writer:
 
     def _note_deleted(self, entries: Sequence[Entry]) -> None:
         if gone := [entry.path for entry in entries if entry.kind == "delete"]:
-            self._on_deleted(gone, entries[-1].seq)
+            self._events.deleted(gone, entries[-1].seq)
 
     def _commit_or_reopen(self, entries: Sequence[Entry], writes: Sequence[Write], *, blind: bool) -> None:
         """Commit, to a new ledger if this one is damaged. Raises StoreBusy: the next commit may succeed."""
@@ -542,7 +548,7 @@ class Writer:
             self._enter_vault()
         if self._was_away:
             self._was_away = False
-            self._on_back()
+            self._events.vault_back()
         return True
 
     def _has_another_ledger(self) -> bool:
@@ -609,7 +615,7 @@ class Writer:
         self._record_kept_out(placed.kept_out)
         self._done_placing(entries, {entry.path for entry in placed.held} | held)
         self._end_fault()
-        self._on_placed(placed.applied, self._visible)
+        self._events.placed(placed.applied, self._visible)
         self._cost_s = max(1e-5, (self._monotonic() - began) / len(entries))
 
     def _record_kept_out(self, kept_out: Sequence[Entry]) -> None:
@@ -678,7 +684,7 @@ class Writer:
         self._reset_pending()
         self._visible = fitted[0].seq - 1 if fitted else self._acknowledged
         if not fitted:
-            self._on_placed((), self._visible)
+            self._events.placed((), self._visible)
 
     def _begin_checkpoint(self) -> None:
         self._nudged = False

@@ -64,8 +64,8 @@ class PumpedWriter(Writer):
     asked: Callable[[Future[Any]], None] = staticmethod(lambda _: None)
     """Called with each request's future when it is queued, before anything is done for it."""
 
-    def __init__(self, vault: Vault, ledger: Ledger, disk: Disk) -> None:
-        super().__init__(vault, ledger, lambda _files, _seq: None, disk, lambda: self.clock)
+    def __init__(self, vault: Vault, ledger: Ledger) -> None:
+        super().__init__(vault, ledger, monotonic=lambda: self.clock)
         self._checkpoint = InlineCheckpoint(self._placer, ledger, lambda: self.clock)
 
     def pump_until(self, done: Callable[[], bool]) -> None:
@@ -112,7 +112,7 @@ class Machine:
         self.disk = ForgetfulDisk(vault_root, self.power)
         self.vault = Vault(vault_root, self.disk)
         self.ledger = Ledger(root / "ledger.db", vfs=self.vfs.name)
-        self.writer = self.writer_type(self.vault, self.ledger, self.disk)
+        self.writer = self.writer_type(self.vault, self.ledger)
         self.changes = Changes(self.vault, self.ledger, self.writer, lambda _: (), lambda _: ())
 
     def fail_after(self, operations: int) -> None:
@@ -289,7 +289,7 @@ class Simulation(Machine):
         vault = Vault(left / "vault", disk)
         ledger = Ledger(left / "ledger.db")
         try:
-            Writer(vault, ledger, lambda _files, _seq: None, disk).replay()
+            Writer(vault, ledger).replay()
             found = World(
                 {stamp.path: vault.read(stamp.path) for stamp in vault.walk()},
                 ledger.cursors("consolidate"),
