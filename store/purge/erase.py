@@ -60,7 +60,7 @@ from ..writer.derived import DerivedFiles
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned, Writer
 from .plan import Planner, PurgePlan, Selection
-from .prove import Trace, TraceSearch, holds_any, regular_files
+from .prove import holds_any, regular_files, search
 from .scrub import Erasure, row_erasures
 
 logger = logging.getLogger(__name__)
@@ -182,7 +182,7 @@ class Purge:
         self.intent = Intent(core.paths.purge, core.vault.disk)
         self._planner = Planner(core.vault, core.ledger, core.opened.catalog, self._rest)
         self._rested_at = 0.0
-        self._missed: Sequence[Path] = ()
+        self._missed: Sequence[Path] = ()  # by the last search
         self._one_at_a_time = threading.Lock()
         self._finishing: threading.Thread | None = None
 
@@ -215,7 +215,7 @@ class Purge:
             except BaseException:
                 self.start()
                 raise
-            traces = tuple(f"{trace.path} ({trace.times})" for trace in found)
+            traces = tuple(f"{path} ({times})" for path, times in found.items())
             beyond = [*self._left_alone(plan.erasure), *self._out_of_reach(plan.erasure)]
             return Purged(order.run.run_id, preview, traces, tuple(dict.fromkeys(beyond)))
         finally:
@@ -297,8 +297,8 @@ class Purge:
 
     # ---- the steps
 
-    def _carry_out(self, order: PurgeOrder, on_progress: Progress) -> list[Trace]:
-        """Do all steps, each of which may have been done before; return where traces are left."""
+    def _carry_out(self, order: PurgeOrder, on_progress: Progress) -> Mapping[Path, int]:
+        """Do all steps, each of which may have been done before; return the traces that are left, by file."""
         core, erasure = self._core, order.erasure
         steps: Sequence[tuple[str, Callable[[PurgeOrder], None]]] = (
             ("files", self._erase_files),
@@ -319,11 +319,11 @@ class Purge:
                 step(order)
             on_progress("search", len(steps), len(steps) + 1)
             found = self._search(erasure)
-            if any(trace.path.name.startswith(core.paths.index.stem) for trace in found):
+            if any(path.name.startswith(core.paths.index.stem) for path in found):
                 core.opened.rebuild()
                 self._deletions.relearn()
                 found = self._search(erasure)
-        summary = {**order.run.summary, "traces": sum(trace.times for trace in found)}
+        summary = {**order.run.summary, "traces": sum(found.values())}
         core.writer.write(records.record_run(replace(order.run, ended_at=core.now(), summary=summary))).result()
         self.intent.remove()
         self._deletions.is_purged = lambda path, image: False
@@ -451,14 +451,13 @@ class Purge:
 
     # ---- the proof
 
-    def _search(self, erasure: Erasure) -> list[Trace]:
-        """Search every byte of ours, and the images as they are kept, for purged content."""
-        search = TraceSearch(erasure.words.is_trace, self._rest)
-        found = search.through(self._own_files())
-        self._missed = search.missed
-        if any(row_erasures(self._core.ledger.ask, erasure)):
-            found.append(Trace(self._core.paths.ledger, 1))
-        return found
+    def _search(self, erasure: Erasure) -> Mapping[Path, int]:
+        """Search every byte of ours, and the rows with their images, for purged content."""
+        proof = search(self._own_files(), erasure.words.is_trace, self._rest)
+        self._missed = proof.missed
+        ledger = self._core.paths.ledger
+        left_in_rows = any(row_erasures(self._core.ledger.ask, erasure))
+        return {**proof.traces, ledger: proof.traces.get(ledger, 0) + 1} if left_in_rows else proof.traces
 
     def _own_files(self) -> Iterator[Path]:
         paths = self._core.paths

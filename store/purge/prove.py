@@ -216,46 +216,36 @@ def _unpacked(packed: str) -> Iterator[bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
-    """A file in which traces were found; `times` counts them in each of its pieces."""
+class Proof:
+    """The outcome of a search: how many traces each file holds, and the files that were not read to their end."""
 
-    path: Path
-    times: int
+    traces: Mapping[Path, int]
+    missed: Sequence[Path]
 
 
-class TraceSearch:
-    """Search of files for traces. `rest` is called between two pieces of a file, and may raise to end the search.
+def search(files: Iterable[Path], is_trace: Callable[[str], bool], rest: Callable[[], None]) -> Proof:
+    """Count the traces in files; `rest` is called between two pieces of a file, and may raise to end the search.
 
-    `missed` lists the files that could not be read, or not to their end.
+    A word is counted once in a piece.
     """
-
-    def __init__(self, is_trace: Callable[[str], bool], rest: Callable[[], None]) -> None:
-        self._is_trace = is_trace
-        self._rest = rest
-        self.missed: list[Path] = []
-
-    def through(self, files: Iterable[Path]) -> list[Trace]:
-        """Return the files that hold traces."""
-        found = []
-        for path in files:
-            times = 0
-            for data in self._pieces(path):
-                times += sum(map(self._is_trace, _words_in(data, is_text=path.suffix in _TEXT_ENDINGS)))
-                self._rest()
-            if times:
-                found.append(Trace(path, times))
-        return found
-
-    def _pieces(self, path: Path) -> Iterator[bytes]:
+    traces: dict[Path, int] = {}
+    missed: list[Path] = []
+    for path in files:
+        times = 0
         try:
             with opened(path) as file:
-                yield from pieces_of(file)
+                for data in pieces_of(file):
+                    times += sum(map(is_trace, _words_in(data, is_text=path.suffix in _TEXT_ENDINGS)))
+                    rest()
                 if file.read(1):
-                    self.missed.append(path)
+                    missed.append(path)
         except FileNotFoundError:
-            return
+            pass
         except OSError:  # it cannot be read, or a pipe or a link took its place
-            self.missed.append(path)
+            missed.append(path)
+        if times:
+            traces[path] = times
+    return Proof(traces, missed)
 
 
 def holds_any(path: Path, is_purged: Callable[[str], bool], rest: Callable[[], None]) -> bool:

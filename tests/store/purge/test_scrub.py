@@ -124,14 +124,14 @@ def test_traces_are_found_in_plain_and_in_compressed_bytes(tmp_path: Path) -> No
         "clean.db": zlib.compress(b"nothing here", 1),
     }.items():
         (tmp_path / name).write_bytes(data)
-    found = prove.TraceSearch(words.is_trace, lambda: None).through(sorted(tmp_path.iterdir()))
-    assert [trace.path.name for trace in found] == ["note.md", "packed.db", "plain.db"]
+    found = prove.search(sorted(tmp_path.iterdir()), words.is_trace, lambda: None).traces
+    assert [path.name for path in found] == ["note.md", "packed.db", "plain.db"]
 
 
 def test_a_word_that_lies_across_two_pieces_is_found(tmp_path: Path) -> None:
     path = tmp_path / "large.log"
     path.write_bytes(b"." * (prove.READ_BYTES - 4) + b"quasarine" + b"." * 100)
-    assert prove.TraceSearch(ErasedWords.of(SALT, ["quasarine"], []).is_trace, lambda: None).through([path])
+    assert prove.search([path], ErasedWords.of(SALT, ["quasarine"], []).is_trace, lambda: None).traces
 
 
 def test_an_intent_is_there_until_it_is_removed(tmp_path: Path) -> None:
