@@ -85,9 +85,11 @@ def settle(found: bytes | None, entries: Sequence[Entry]) -> Settled:
     was written) become "EF". "abx" is a person's edit and becomes "abx", a newline, "cd"; the replacement is kept out.
     """
     states, tail = _fold(entries)
+    # With a whole file among the entries, all that matters is whether `found` lies on the way to the last of them.
     if states:
         if found == states[-1].content or _leads_through(found, states, tail):
             return Settled(states[-1].content)
+    # With appends alone, the bytes before the first of them are a person's business; those behind must be ours.
     elif tail is not None and found is not None:
         base, rest = found[: tail.from_offset], found[tail.from_offset :]
         if len(base) == tail.from_offset and is_torn(rest, tail.content):
@@ -117,6 +119,7 @@ def _leads_through(found: bytes | None, states: Sequence[_State], tail: Entry | 
     if found is None:
         # Gone because it was never made, or because one of these deleted it; not if a person deleted it.
         return (tail is None and first.pre_sha256 is None) or any(state.content is None for state in states)
+    # An empty file counts as torn: that is what a power cut leaves of a rename that was not synced.
     if any(state.content is not None and is_torn(found, state.content) for state in states):
         return True
     if tail is not None:

@@ -223,6 +223,7 @@ class Ledger:
                 raise
             raise Corrupt(f"{self.path.name} was damaged, and another is being begun") from error
         except Corrupt as error:
+            # Only the first sign is reported: the writer begins another ledger once.
             if self.damage is None and self._writing is not None:
                 self._refuse_if_whole(error)
                 self.damage = error
@@ -243,6 +244,7 @@ class Ledger:
         if self._aside is None:  # else it is tried again: there was no room
             self._aside = set_aside(self.path)
             logger.error("the ledger is damaged; it is kept as %s, and another one is begun", self._aside.name)
+        # The rows that promises depend on are copied before anything is committed to the new file.
         self._readers = self._new_readers()  # one that is being asked is closed when its answer is out
         self._prepare()
         carry_over(self._aside, self._writer())
@@ -264,6 +266,7 @@ class Ledger:
             return
         if not found.st_size:
             self._refuse_emptied()
+        # Another inode: the file was deleted or replaced in use, and ours has no name any more.
         if found.st_ino != self._inode:
             self._write_again()
 
@@ -272,6 +275,7 @@ class Ledger:
         copy = self.path.with_name(f"{self.path.name}.again")
         copy.unlink(missing_ok=True)
         writing = self._writer()
+        # Our connection still reads the nameless file, so a copy of it loses nothing.
         writing.execute("VACUUM INTO ?", (str(copy),))
         writing.close(True)
         self._writing = None
@@ -390,6 +394,7 @@ class Ledger:
     @contextlib.contextmanager
     def _unsynced(self) -> Iterator[apsw.Connection]:
         connection = self._writer()
+        # In WAL mode NORMAL skips the fsync of a commit: a power cut may lose it, never break the file.
         connection.execute("PRAGMA synchronous = NORMAL")
         try:
             with self._guarded(), transaction(connection):
@@ -414,6 +419,7 @@ class Ledger:
         with self._guarded(), transaction(connection):
             self._run(connection, self._drain())
             self._run(connection, writes)
+        # The transaction cleared the rows' bytes in the new pages (secure_delete); the old pages are still in the WAL.
         with self._guarded():
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         self._wal_pages = 0
@@ -422,6 +428,7 @@ class Ledger:
         """Rewrite the whole file, so that it holds no bytes of rows that are gone. The writer's thread waits."""
         connection = self._writer()
         with self._guarded():
+            # VACUUM writes the new file into the WAL, so the old pages leave the database only with the checkpoint.
             connection.execute("VACUUM")
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         self._wal_pages = 0
@@ -568,6 +575,7 @@ class Ledger:
             " AND gone.reason = ? AND gone.reason = made.reason",
             (RENAMED,),
         )
+        # A document may be renamed several times: follow the pairs until no new name is found.
         names, known = {node_id}, 0
         while known < len(names):
             known = len(names)
@@ -641,6 +649,7 @@ class Ledger:
         One that was answered where else it was asked is none.
         """
         every = self.asked()
+        # One that was answered under another channel, or spelled otherwise in case and spacing, is no gap.
         answered = {" ".join(asked.text.casefold().split()) for asked in every if not asked.is_gap}
         gaps = [
             Gap(asked.text, asked.channel, asked.times, asked.last_at)

@@ -89,6 +89,7 @@ def _instant(text: str | None) -> datetime | None:
 
 def packed(image: bytes | None) -> bytes | None:
     """Return an image as the ledger keeps it: without a secret that a person wrote into it, which `undo` then lacks."""
+    # Level 1: images are written while a client waits, and higher levels save little on short texts.
     return None if image is None else zlib.compress(masked(image), 1)
 
 
@@ -203,6 +204,7 @@ def keep_in_mind(tombstones: Iterable[str], flags: Iterable[str], at: datetime) 
     forbid = "INSERT OR IGNORE INTO tombstone VALUES (?, '', ?, 'known when the ledger was damaged')"
     switch = "INSERT OR IGNORE INTO flag VALUES (?, '1')"
     return [
+        # IGNORE: a row that could be copied from the damaged ledger knows more (its run, its reason).
         *(Write(forbid, (fingerprint, stored(at))) for fingerprint in tombstones),
         *(Write(switch, (name,)) for name in flags),
     ]

@@ -147,6 +147,7 @@ def _edit_yaml(text: str, changes: Mapping[str, Any], newline: str) -> str:
     if not changed:
         return text
     after = {key: value for key, value in (before | wanted).items() if key not in wanted or value is not None}
+    # Edit in the style of the old value, then in ours; whatever does not read back as wanted is not written.
     for keep_style in (True, False):
         edited = _splice(text, changed, newline, keep_style=keep_style)
         try:
@@ -182,6 +183,7 @@ def _splice(text: str, changed: Mapping[str, Any], newline: str, *, keep_style: 
             continue
         value = changed[found.key]
         pieces.append(text[position : found.start])
+        # YAML takes the last of two equal keys: all but the first that is edited are dropped.
         if value is None or found.key in done:
             position = found.line_end
             continue
@@ -222,6 +224,7 @@ def _end_of(text: str, node: yaml.Node) -> int:
         last = node.value[-1]
         return max(_end_of(text, part) for part in (last if isinstance(last, tuple) else (last,)))
     end: int = node.end_mark.index
+    # The mark of a block scalar lies behind the empty lines and comments that follow it, which are not its own.
     if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
         kept = text[node.start_mark.index : end].split("\n")
         while len(kept) > 1 and not kept[-1].strip():

@@ -151,6 +151,7 @@ def key_text(key: object) -> str:
 
 # One line at a time, and only lines that mean the same to every YAML reader; for any other the reader declines. A
 # rebuild of the index reads every file of the vault, and nearly all of them are ours.
+# Not \ud800 to \udfff: half of a surrogate pair in an escape reads differently in JSON and YAML.
 _QUOTED = r'"(?:[^"\\]|\\(?:["\\bfnrt]|u(?![dD])[0-9A-Fa-f]{4}))*"'
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?"
 _ITEM = rf"(?:{_QUOTED}|{_NUMBER}|{PLAIN_IN_FLOW.pattern})"
@@ -172,6 +173,7 @@ class _Unknown(Exception):
 
 def load_ours(text: str) -> dict[str, Any] | None:
     """Read frontmatter as `frontmatter.load` would, or return None when it is not plainly of our own writing."""
+    # YAML forbids some characters unquoted and folds others (NEL, LS): leave any such text to the real reader.
     if not text.isascii() and not text.replace("\n", "").isprintable():
         return None
     meta: dict[str, Any] = {}

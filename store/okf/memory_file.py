@@ -65,10 +65,12 @@ def to_memory(path: str, doc: OkfFile, created_at: datetime | None = None) -> Me
     generated = meta.get("generated")
     generated = generated if isinstance(generated, Mapping) else {}
     written_at = instant(generated.get("at")) or instant(meta.get("timestamp"))
+    # A note of another program has its day where such programs write it; ours has it in known keys.
     if not ours:
         written_at = notes.date_of(path, meta) or written_at
     kind = _member(Kind, meta.get("kind"), Kind.NOTE)
     extra = {key: value for key, value in meta.items() if key not in _OURS}
+    # Keys that `from_memory` derives by itself are no extra: else they would stay when the memory changes.
     if extra.get("type") == type_of(kind):
         del extra["type"]
     if extra.get("generated") == _generated(PRODUCER, written_at):

@@ -68,6 +68,7 @@ def instant(value: object) -> datetime | None:
             if slashed := _SLASHED_DAY.fullmatch(text):
                 text = f"{slashed[1]}-{int(slashed[2]):02}-{int(slashed[3]):02}{slashed[4]}"
             return in_calendar(_aware(datetime.fromisoformat(text)))
+        # Checked before seconds are: as those such a number would be a day of August 1970.
         if isinstance(value, int) and value in _DAYS_AS_NUMBERS:
             return _aware(datetime.fromisoformat(str(value)))
         if isinstance(value, (int, float)) and not isinstance(value, bool):

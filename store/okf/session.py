@@ -207,10 +207,12 @@ def parse(data: bytes, from_offset: int = 0, session_id: NodeId = "", next_ordin
                     return _torn(data, mark.start(), turns, next_ordinal, next_ordinal)
                 position = mark.end()
                 continue
+        # A header that repeats a number (a copied turn) must not give two turns one id.
         ordinal = max(next_ordinal, int(found[1]))
         start = found.end()
         end = start + int(found[5])
         raw = data[start:end]
+        # The hash fits: the text is as we wrote it, whatever looks like a comment line in it.
         if hashlib.sha256(raw).hexdigest()[:16] == found[6].decode() and end <= size:
             position = end + 2
             if data[end:position] != b"\n\n":
@@ -218,9 +220,11 @@ def parse(data: bytes, from_offset: int = 0, session_id: NodeId = "", next_ordin
                 if end + len(rest) == size and rest in _TERMINATOR_PARTS:
                     turns.append(_turn(session_id, ordinal, found, raw, end))
                     return Parsed(tuple(turns), size, True, ordinal + 1, ordinal + 1, b"\n\n"[len(rest) :])
+                # Text was added behind the turn by hand, so the turn is all up to the next comment line.
                 raw, position = _edited(data, start)
                 end = start + len(raw)
         else:
+            # The hash does not fit: either a crash cut the turn short, or a person edited it.
             mark = _MARK_LINE.search(data, start)
             if mark is None:
                 if end > size or b"\0" in raw or _ends_in_part_of_mark(data):

@@ -201,6 +201,7 @@ class Purge:
         if not self._one_at_a_time.acquire(blocking=False):
             raise StoreBusy("a purge is under way", hint="Try again when it is done.")
         try:
+            # Planned under the lock: a purge that is under way changes what there is to find.
             plan = self._plan(selection)
             preview = self._planner.preview(plan)
             if plan.is_empty and not (preview.files_removed or preview.files_changed):
@@ -212,6 +213,7 @@ class Purge:
             try:
                 self._write_intent(order)
                 found = self._carry_out(order, on_progress)
+            # The intent is (or may be) on the disk: whatever ended this attempt, the purge must be finished.
             except BaseException:
                 self.start()
                 raise
@@ -272,6 +274,7 @@ class Purge:
 
     def _finish(self) -> None:
         """Carry out the steps that are left. Raises StoreError or OSError where that cannot be done now."""
+        # Acknowledged changes must be in their files before these are searched.
         self._settle()
         if note := self._core.opened.note:
             raise StoreBusy(note)
@@ -308,9 +311,11 @@ class Purge:
             ("caches", self._erase_caches),
             ("compact", self._compact),
         )
+        # Before the first file goes: the indexer must not keep the content of a file that vanishes now.
         self._deletions.is_purged = _removed_by(erasure)
         with ExitStack() as held:
             for number, (name, step) in enumerate(steps):
+                # Between steps, not within one: the next start begins them again anyway.
                 if core.closing.is_set():
                     raise StoreBusy("the store is closing", hint="The next start goes on.")
                 on_progress(name, number, len(steps) + 1)
@@ -324,6 +329,7 @@ class Purge:
                 self._deletions.relearn()
                 found = self._search(erasure)
         summary = {**order.run.summary, "traces": sum(found.values())}
+        # The outcome first, the intent last: a crash between them repeats a purge that finds nothing left.
         core.writer.write(records.record_run(replace(order.run, ended_at=core.now(), summary=summary))).result()
         self.intent.remove()
         self._deletions.is_purged = lambda path, image: False
@@ -333,6 +339,7 @@ class Purge:
         """Rewrite or remove files until none holds purged content: others may write such files meanwhile."""
         touched: set[str] = set()
         for _ in range(ROUNDS):
+            # Looked for again in each round: a client may have written the same words meanwhile.
             paths = [path for path in self._planner.affected(order.erasure) if self._has_some(path, order.erasure)]
             touched.update(paths)
             if not paths:
@@ -344,6 +351,7 @@ class Purge:
             self._settle()
         else:
             raise StoreBusy("files are being changed while they are purged", hint=GOES_ON)
+        # An older entry of the journal could hold the content, and would survive in the database's pages.
         self._core.vault.remove_empty_folders(touched)
         self._wait_for_journal()
 
@@ -355,6 +363,7 @@ class Purge:
         """Remove purged content from every row, and record the run; repeated while others write."""
         self._forget()
         turns = [records.lift_tombstone(f"{TURN}{turn}") for turn in order.erasure.turns]
+        # The run first: it must be recorded even if the rest of this step is interrupted.
         withheld = self._deletions.withheld
         self._erase_rows([records.record_run(order.run), *turns])
         for _ in range(ROUNDS):
@@ -402,6 +411,7 @@ class Purge:
     def _erase_caches(self, order: PurgeOrder) -> None:
         """Remove the vectors of texts that are gone, the memo and the folders of dreams, and set-aside ledgers."""
         paths = self._core.paths
+        # Vectors are kept by the hash of their text; whatever hash the index no longer has is of a text that is gone.
         self._core.embeddings.prune(self._core.opened.index.text_hashes())
         paths.checkpoint.unlink(missing_ok=True)
         for folder in paths.runs.glob("*") if paths.runs.is_dir() else ():
@@ -503,6 +513,7 @@ def _scrub(files: PendingFiles, paths: Sequence[str], order: PurgeOrder) -> Plan
         before = files.read(path)
         after, target = order.erasure.scrubbed(path, before), order.erasure.renamed(path)
         change = partial(FileChange, run_id=order.run.run_id, ordinal=0)
+        # A path with a secret in it cannot stay: the file is deleted and created under another name.
         if after is None or target != path:
             changes.append(change("delete", path, pre_sha256=sha256(before)))
             if after is not None and not files.exists(target):
@@ -518,6 +529,7 @@ def _removed_by(erasure: Erasure) -> Callable[[str, bytes], bool]:
 
 def _patiently(step: Callable[[], None]) -> None:
     """Try a step again while readers are in its way. Raises StoreBusy also where the disk has no room for it."""
+    # VACUUM needs a moment without readers; each attempt waits for the busy timeout of the database.
     for _ in range(ROUNDS - 1):
         with contextlib.suppress(StoreBusy, apsw.BusyError, apsw.LockedError):
             step()

@@ -119,6 +119,7 @@ class Planner:
     def plan(self, selection: Selection) -> PurgePlan:
         """Return the plan of a selection. Raises NotFound for an unknown node, InvalidInput for no selection."""
         salt = secrets.token_bytes(SALT_BYTES)
+        # What was forgotten or deleted is in no index, but still in the images by which it can be restored.
         history = list(self._versions(self._ledger.images()))
         if selection.secrets:
             return self._plan_secrets([*history, *self._versions(self._vault.contents())], salt)
@@ -134,6 +135,7 @@ class Planner:
                     chosen.work.add(one.session_id)
                 chosen.versions.append(_work_node(one))
         chosen.sessions -= {name for name in chosen.sessions if self._is_erased(name, chosen)}
+        # A person's phrase is looked for as it is, also where its words are too short or common to be traces.
         phrases = [selection.matching] if selection.matching else []
         passages = ErasedWords.of(salt, (), [node.text for node in chosen.versions], phrases)
         self._add_quoting(chosen, passages, history)
@@ -146,6 +148,7 @@ class Planner:
             frozenset(chosen.work),
             chosen.doubled,
         )
+        # Last, since only the finished erasure knows of which pages nothing stays.
         erasure = replace(erasure, gone=erasure.gone | self._episodes_gone(erasure))
         titles = dict.fromkeys(node.title for node in chosen.versions)
         gone = sum(erasure.removes_work(one.session_id, one.text) for one in work)
@@ -243,6 +246,7 @@ class Planner:
 
     def _add_quoted(self, fact: Version, chosen: _Selected, history: list[Version]) -> None:
         """Add the turns that a fact quotes: its words are theirs."""
+        # Any salt will do: these hashes are compared here and never kept.
         said = ErasedWords.of(bytes(1), (), [fact.node.text])
         cited = [source for source in fact.sources if is_turn(source)]
         held = (version.node for version in history if version.node.node_id in cited)

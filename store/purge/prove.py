@@ -262,6 +262,7 @@ def pieces_of(file: BinaryIO) -> Iterator[bytes]:
     """Yield the content of a file, up to LARGEST_BYTES, in pieces that overlap."""
     before = b""
     while (data := file.read(READ_BYTES)) and file.tell() <= LARGEST_BYTES:
+        # With the end of the piece before it, so that a word across the border is read whole once.
         yield before + data
         before = data[-OVERLAP_BYTES:]
 
@@ -269,6 +270,7 @@ def pieces_of(file: BinaryIO) -> Iterator[bytes]:
 def regular_files(folder: Path) -> Iterator[Path]:
     """Yield the files below a folder that may hold content, in order; links are not followed."""
     for parent, folders, names in os.walk(folder):
+        # In place: `os.walk` goes down only into the folders that are left in this list.
         folders[:] = sorted(name for name in folders if not name.startswith(NOT_OURS))
         for name in sorted(names):
             path = Path(parent, name)
@@ -298,6 +300,7 @@ def _after_a_byte(words: set[str]) -> set[str]:
 
 def _decompressed(data: bytes) -> Iterator[bytes]:
     start = data.find(_ZLIB)
+    # A page holds several images, and the two bytes occur by chance as well: every place is tried.
     while start >= 0:
         yield unpacked_from(data, start)
         start = data.find(_ZLIB, start + 1)

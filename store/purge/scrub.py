@@ -170,6 +170,7 @@ class Erasure:
         if is_page and self.words.mentions(f"{memory.title}\n{memory.description}"):
             return None
         data = _edited(data, self._unlinked(document.meta))
+        # Its successor goes, so it holds again: no list of links may say otherwise.
         if memory.superseded_by in self.ids:
             with contextlib.suppress(InvalidInput):
                 data = released(data, None)
@@ -368,12 +369,15 @@ def _action(row: Sequence[Any], erasure: Erasure) -> Iterator[Write]:
     hashes, images = hashes_and_images[:2], [unpacked(image) for image in hashes_and_images[2:]]
     kept = [None if image is None else erasure.scrubbed(path, image) for image in images]
     loses_a_file = any(new is None and old is not None for old, new in zip(images, kept, strict=True))
+    # An action whose file is gone before or after it can neither be undone nor be shown: only its number stays.
     if node_id in erasure.gone or loses_a_file:
         yield Write(_ERASE_ACTION, (number,))
+        # The tombstone's key is a hash of the words, by which they could be guessed.
         yield from (lift_tombstone(key) for key in tombstone_keys(fingerprint))
         return
     said = [erasure.renamed(path), *(None if text is None else erasure.cleaned(text) for text in (reason, refusal))]
     if kept != images or said != [path, reason, refusal]:
+        # The hashes follow the images, so that an undo of the rest still recognises the files.
         hashes = [held if new is None else sha256(new) for held, new in zip(hashes, kept, strict=True)]
         yield Write(_CHANGE_ACTION, (*said, *hashes, *map(packed, kept), number))
 

@@ -105,8 +105,10 @@ class Disk:
     def write_temp(self, folder: Path, data: bytes) -> Path:
         """Write a new hidden file into the folder and return its path; the caller renames or exchanges it."""
         temp = folder / f"{TEMP_PREFIX}{os.getpid()}-{next(_temp_numbers)}{TEMP_SUFFIX}"
+        # O_EXCL: a name that is taken, or a link that was put there, is an error and is never written through.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
+            # Nearly always the folder is there: make it only when it turns out missing.
             fd = os.open(temp, flags, FILE_MODE)
         except FileNotFoundError:
             self.make_folder(folder)
@@ -133,6 +135,7 @@ class Disk:
         flags = os.O_WRONLY | os.O_CLOEXEC | (os.O_APPEND if offset is None else 0)
         fd = os.open(path, flags)
         try:
+            # Not O_APPEND: what a crash left of the same bytes is overwritten instead of repeated.
             if offset is not None:
                 os.lseek(fd, offset, os.SEEK_SET)
             _write_all(fd, data)
@@ -151,6 +154,7 @@ class Disk:
         if _swap_names(os.fsencode(a), os.fsencode(b)):
             return True
         spare = a.with_name(f"{TEMP_PREFIX}{os.getpid()}-{next(_temp_numbers)}{ASIDE_SUFFIX}")
+        # A second name for b's file first: b keeps a file at every step, and nothing is without a name.
         os.link(b, spare)
         a.replace(b)
         spare.replace(a)

@@ -77,6 +77,7 @@ class Leftovers:
         if not is_aside(path.name):
             return True
         content = self._vault.disk.read(path)
+        # NULs alone: a power cut came before the content reached the disk.
         return not content.strip(b"\0") or self._is_known(content) or self._lies_beside(path, content)
 
     def _lies_beside(self, path: Path, content: bytes) -> bool:

@@ -63,6 +63,7 @@ class Presence:
     def look(self) -> Absence | None:
         """Return why the vault cannot be used, None when it is there."""
         seen = self._stamps()
+        # Called before every write: two stats, without the lock, while nothing has changed.
         if seen is not None and seen == self._seen:
             return None
         with self._lock:

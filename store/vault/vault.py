@@ -85,6 +85,7 @@ class Vault:
         if "\0" in path or any(not part or part.startswith(".") for part in parts):
             raise InvalidInput(f"{path!r} is not a path inside the vault", "Use a relative path without '..'.")
         folder = path.rpartition("/")[0]
+        # realpath asks the system for each part of a path; that a folder is inside is believed for a second.
         if monotonic() > self._inside.get(folder, 0.0):
             if not f"{os.path.realpath(self._root + folder)}/".startswith(self._root):
                 raise InvalidInput(f"{path!r} leads out of the vault", "Replace the symbolic link by a real folder.")
@@ -111,6 +112,7 @@ class Vault:
             if most_bytes < 0 and status.st_size > largest(path):
                 raise InvalidInput(f"{path} is larger than {largest(path) >> 20} MiB", "It stays as it is: split it.")
             return self.disk.read(full, from_offset, most_bytes)
+        # A file of a vault that is away is not deleted, so it must not be reported as not found.
         except (FileNotFoundError, NotADirectoryError) as missing:
             self.raise_if_away()
             raise NotFound(f"there is no {path} in the vault") from missing

@@ -41,6 +41,7 @@ _LISTED = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+.*\[")
 def marked(page: bytes) -> bytes:
     """Return a derived file with the mark by which its text is known to be ours, whatever became of the ledger."""
     text = unmarked(page)
+    # The hash covers the page with its last newline, which editors add by themselves.
     text += b"" if text.endswith(b"\n") else b"\n"
     digest = hashlib.sha256(text).hexdigest()
     return text + f"<!-- Written by dreamd, and anew while nothing here is changed: {digest} -->\n".encode()
@@ -104,6 +105,7 @@ class DerivedFiles:
                 yield path, found
 
     def _plan(self, files: PendingFiles, pages: Mapping[str, bytes | None]) -> Planned[tuple[str, ...]]:
+        # In the writer's thread: no other write can come between this look and the change.
         hashes = self._ledger.flags(FLAG)
         changes: list[FileChange] = []
         foreign: list[str] = []

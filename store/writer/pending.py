@@ -45,6 +45,7 @@ class PendingFiles:
         ahead = self._ahead.get(path)
         if ahead is not None:
             return None if ahead.gone else ahead.size
+        # A batch of new files asks for each name several times; one stat that found nothing is enough for a batch.
         if path in self._absent:
             return None
         size = self._size_on_disk(path)
@@ -88,6 +89,7 @@ class PendingFiles:
         elif change.kind == "create":
             if self.exists(path):
                 raise Conflict(f"{path} exists already")
+        # A file that lies on the disk alone is compared when it is placed: a person may change it until then.
         elif path in self._ahead and (not self.exists(path) or sha256(self.read(path)) != change.pre_sha256):
             raise Conflict(f"{path} is no longer what its change was planned against")
         self._take(change.kind, path, change.content, change.from_offset)
@@ -104,6 +106,7 @@ class PendingFiles:
             ahead.parts = [content]
             ahead.size = len(content)
         ahead.gone = kind == "delete"
+        # Counted, since one file may have several entries, which are placed in several turns.
         ahead.waiting += 1
 
     def placed(self, entries: Iterable[Entry]) -> None:

@@ -93,6 +93,7 @@ class Placer:
         """Create a file or append to one, which is nearly always all there is to do; return None for anything else."""
         first = group[0]
         before = self.stamp(path)
+        # The size is the guard: a file of another size is torn, or was changed by a person, and is settled.
         if first.kind not in {"create", "append"} or (before.size if before else 0) != first.from_offset:
             return None
         if (before and first.kind == "create") or any(entry.kind != "append" for entry in group[1:]):
@@ -102,6 +103,7 @@ class Placer:
             self._disk.write_temp_then_rename(full, content)
             return AppliedFile(path, 0)
         self._disk.append(full, content)
+        # If the file has grown by our bytes alone, the index may read only these; else it reads the whole file.
         after = self.stamp(path)
         alone = after is not None and (after.inode, after.size) == (before.inode, before.size + len(content))
         return AppliedFile(path, first.from_offset, Appended(before, after) if after and alone else None)
@@ -110,6 +112,7 @@ class Placer:
         """Bring a file, in whatever state it is found, to the state its entries lead to; return those kept out."""
         for _ in range(_TRIES):
             found = self._read(full)
+            # Decide by the file as read, then act only if it still is as read; else read again.
             content, kept_out = settle(found, group)
             if content == found or self._turn_into(full, found, content, group[0].kind):
                 return kept_out
@@ -125,6 +128,7 @@ class Placer:
         if found is None:
             self._disk.write_temp_then_rename(full, wanted)
             return True
+        # Appending keeps the file's inode, by which editors and the watcher follow it.
         if first != "replace" and wanted.startswith(found):
             self._disk.append(full, wanted[len(found) :])
             return True
@@ -137,6 +141,7 @@ class Placer:
         """
         temp = self._disk.write_aside(full.parent, wanted)
         try:
+            # Without this a power cut could leave the new name with an empty file, and the old content gone.
             if sync_first:
                 self._disk.fsync(temp)
             return self._exchange(temp, full, found, wanted)
@@ -167,10 +172,12 @@ class Placer:
 
     def _remove(self, full: Path, found: bytes) -> bool:
         aside = self._disk.write_aside(full.parent, b"")
+        # Rename first, compare then: nobody can save into a file that has left its place.
         self._disk.rename(full, aside)
         if self._disk.read(aside) == found:
             self._disk.unlink(aside)
             return True
+        # A person saved before the rename: give the file back, unless yet another one has its place.
         if self._read(full) is None:
             self._disk.rename(aside, full)
         return False
@@ -199,6 +206,7 @@ class Placer:
         for folder in folders:
             with contextlib.suppress(FileNotFoundError):
                 self._disk.fsync_dir(folder)
+        # All files missing is no success but a vault that is gone: stat raises then.
         self._disk.stat(self._vault.root)
 
     def rescue(self, entries: Sequence[Entry]) -> list[Entry]:
@@ -236,6 +244,7 @@ class Placer:
         """
         folder, _, name = path.rpartition("/")
         parent = self._folders.get(folder)
+        # Only the folder is remembered; an odd name takes the long way, which refuses it.
         if parent is None or not name or name[0] == "." or "\0" in name:
             full = self._vault.resolve(path)
             self._folders[folder] = full.parent
@@ -317,6 +326,7 @@ class Checkpoint:
 
     def begin(self, visible_seq: int, ended: Callable[[], None]) -> None:
         """Sync the files of entries up to `visible_seq`; then `ended` is called, in any thread, and `end` may be."""
+        # Count from here: entries that are placed during the sync belong to the next checkpoint.
         self._rows = self._bytes = 0
         self._up_to_seq = visible_seq
         self._syncing = self._sync(self._placer.take_unsynced())
@@ -353,6 +363,7 @@ class Checkpoint:
         """
         if not self.is_running:
             return []
+        # Set until all below has succeeded: if writing or forgetting fails, `end` is called again and goes on here.
         self._unfinished = True
         if self._syncing is not None:
             syncing, self._syncing = self._syncing, None

@@ -187,6 +187,7 @@ class Writer:
                 self._place_some(FORCED_TURN_S)
             if self._trouble is not None:
                 raise self._trouble
+        # First durable in the files, then out of the journal: a crash between the two only places them again.
         self._placer.sync(self._placer.take_unsynced())
         self._ledger.forget_done(self._seq, [entry.seq for entry in self._held])
         self._ledger.checkpoint(anyway=True)
@@ -194,6 +195,7 @@ class Writer:
     def submit(self, plan: Plan[T]) -> Future[T]:
         """Queue a plan. Raises StoreBusy when the queue is full or closed, or too much waits for the vault."""
         future: Future[T] = Future()
+        # `close` takes the same lock: a plan is queued before the thread ends, which still runs it, or is refused.
         with self._gate:
             self._check_open()
             if self._queue.qsize() >= MAX_QUEUE:
@@ -222,6 +224,7 @@ class Writer:
 
         Without `runs` the entries of a dream are not waited for.
         """
+        # Written by one thread and read without a lock: a number that is a moment old only costs a wait.
         until = self.acknowledged(runs=runs)
         if self._visible >= until:
             return True
@@ -293,6 +296,7 @@ class Writer:
         with self._gate:
             self._closing = True
             self._queue.put(_WAKE)
+        # A plan that was queued before `_closing` was set is still run: `_run` ends only with an empty queue.
         if self._thread is not None:
             self._thread.join()
 
@@ -306,6 +310,7 @@ class Writer:
     # ---- the thread
 
     def _run(self) -> None:
+        # An error in one turn must not end the thread: every later write of the store would wait for ever.
         while not (self._closing and self._queue.empty()):
             try:
                 self._turn()
@@ -352,8 +357,10 @@ class Writer:
         if items:
             self._acknowledge(items)
         self._idling = not items
+        # Files wait while plans come in, but not for ever: their entries are also held in memory.
         behind = bool(self._barriers) or len(self._waiting) >= MAX_LAG
         places = self._has_work and (behind or self._idling)
+        # A fault is looked at in every turn, so that it ends soon after its cause, also when nothing is to be placed.
         if (places or self._checkpoint.must_end or self._trouble is not None) and self._may_place():
             if places:
                 self._place_some(FORCED_TURN_S if behind and not self._yields_to_requests() else IDLE_TURN_S)
@@ -377,6 +384,7 @@ class Writer:
         items: list[_Item] = []
         patience_s = self._patience_s()
         try:
+            # Block for the first item only; then take whatever else is there, for one commit.
             item = self._queue.get(timeout=patience_s) if patience_s != 0.0 else self._queue.get_nowait()
             while True:
                 if isinstance(item, tuple):
@@ -411,6 +419,7 @@ class Writer:
 
     def _acknowledge(self, items: Sequence[_Item]) -> None:
         """Run the plans in order and commit their outcomes; each future resolves once its own is on the disk."""
+        # While blind entries wait, new ones are planned blind as well, since they may build on those. Order is kept so.
         blind = bool(self._blind) or self._is_away()
         files = self._unseen if blind else self._files
         files.new_batch()
@@ -430,11 +439,13 @@ class Writer:
                     entries.append(self._entry(change))
                     size_bytes += len(change.content)
             except Exception as error:
+                # A plan is all or nothing: the changes admitted before its error leave the view again.
                 if len(entries) > before:
                     del entries[before:]
                     self._reset_pending(entries, blind=blind)
                 future.set_exception(_passing(error))
                 continue
+            # Questions wait for single writes, not for the thousands of files of a dream: those have a run.
             if planned.awaited or any(change.run_id is None for change in planned.changes):
                 promised = self._seq
             writes.extend(planned.writes)
@@ -477,6 +488,7 @@ class Writer:
             if entries or writes:
                 self._commit_or_reopen(entries, writes, blind=blind)
         except Exception as error:
+            # Nothing of this batch is in the ledger: the view goes back, and each future fails.
             self._refused, self._refused_at = error, self._monotonic()
             self._reset_pending()
             for future, _ in answers:
@@ -489,6 +501,7 @@ class Writer:
             self._waiting_bytes += sum(len(entry.content) for entry in entries)
             self._acknowledged = entries[-1].seq
             self._promised = max(promised, self._promised)
+            # Before the futures resolve: after the answer to a deletion no question may find the file.
             self._note_deleted(entries)
         for future, result in answers:
             future.set_result(result)
@@ -510,6 +523,7 @@ class Writer:
     def _commit_or_reconnect(self, entries: Sequence[Entry], writes: Sequence[Write], *, blind: bool) -> None:
         """Commit, on a new connection if the last commit failed."""
         try:
+            # The last commit failed, so this connection's pages may count as clean though they are not on the disk.
             if self._ledger_distrusted:
                 self._ledger.reopen()
                 self._ledger_distrusted = False
@@ -544,6 +558,7 @@ class Writer:
             return False
         if self._ledger.damage is not None and not self._has_another_ledger():
             return False
+        # Another folder at the same path (a volume mounted late) has none of the files that were written before.
         if self._presence is not None and self._presence.identity() != self._placed_in:
             self._enter_vault()
         if self._was_away:
@@ -588,6 +603,7 @@ class Writer:
         self._reset_pending()
         self._waiting_bytes = sum(len(entry.content) for entry in (*self._waiting, *self._blind))
         self._tried_to = self._waiting[-1].seq if self._waiting else 0
+        # Visible are all entries before the first that is not: with none waiting, all that were acknowledged.
         first = min((entries[0].seq for entries in (self._waiting, self._blind) if entries), default=None)
         self._visible = self._acknowledged if first is None else first - 1
         for entries in (self._waiting, self._blind):
@@ -596,6 +612,7 @@ class Writer:
     def _place_some(self, turn_s: float) -> None:
         """Write the oldest entries into their files, about as many as fit into the turn."""
         began = self._monotonic()
+        # Held entries are older than those that wait, so they go to the front: per file the order stays.
         if self._held and began >= self._held_retry_at:
             self._waiting.extendleft(reversed(self._held))
             self._held = []
@@ -605,6 +622,7 @@ class Writer:
         entries = self._oldest(max(1, min(MAX_TURN_ROWS, int(turn_s / self._cost_s))))
         held = set(self.held_paths)
         try:
+            # Entries of a held file must not overtake those that are held: they join them (`_done_placing`).
             placed = self._placer.place([entry for entry in entries if entry.path not in held])
         except OSError as error:
             self._begin_fault(_busy(error))
@@ -620,6 +638,7 @@ class Writer:
 
     def _record_kept_out(self, kept_out: Sequence[Entry]) -> None:
         """Record entries kept out by a person's edit; turns of a session that exists already are appended to it."""
+        # A session's file may have come back with the vault, or by a sync: its turns are no conflict.
         behind = [entry for entry in kept_out if entry.kind == "create" and entry.path.startswith(SESSIONS_FOLDER)]
         self._blind.extend(behind)
         if out := [entry for entry in kept_out if entry not in behind]:
@@ -642,6 +661,7 @@ class Writer:
         """Drop placed entries from the queue; those of `held` paths are tried again later."""
         done = [entry for entry in entries if entry.path not in held]
         gone = {entry.seq for entry in entries}
+        # Nearly always the placed entries are a prefix of the queue; only after a fault are some taken from its middle.
         while self._waiting and self._waiting[0].seq in gone:
             self._waiting.popleft()
         if self._waiting and self._waiting[0].seq < entries[-1].seq:  # some were taken out of their order
@@ -671,6 +691,7 @@ class Writer:
                     continue
                 self._files.admit(change)
                 fitted.append(entry._replace(**_planned_fields(change)))
+            # Files that seem absent because the vault went away meanwhile must not decide how entries fit.
             if self._is_away():
                 return
             self._ledger.fit(fitted, known)
@@ -692,6 +713,7 @@ class Writer:
 
     def _end_checkpoint(self, *, closing: bool = False) -> None:
         try:
+            # The sync covers files up to its number; entries below it without a file yet must stay in the journal.
             unplaced = {entry.seq for entry in (*self._held, *self._waiting)}
             _warn_of(self._checkpoint.end(self._visible, unplaced, closing=closing))
         except (OSError, apsw.Error, StoreError) as error:
@@ -703,6 +725,7 @@ class Writer:
         """Stop writing files until the next retry; entries acknowledged meanwhile stay in the ledger."""
         if self._trouble is None:
             logger.warning("the vault cannot be written: %s", why)
+        # Doubled for a disk that is full or broken, which each attempt loads.
         if self._trouble is None or away:  # looking for a folder costs nothing
             self._retry_s = FIRST_RETRY_S
         else:
@@ -721,6 +744,7 @@ class Writer:
             return
         waiting = []
         for barrier in self._barriers:
+            # A fault releases all: who waits is answered with what is there, instead of after the fault.
             if barrier.seq <= self._visible or self._trouble is not None:
                 barrier.reached.set_result(None)
             else:
@@ -728,6 +752,7 @@ class Writer:
         self._barriers = waiting
 
     def _finish(self) -> None:
+        # One last attempt without the wait; where it fails, the entries stay in the journal for the next start.
         self._retry_at = 0.0
         while (self._waiting or self._blind) and self._may_place():
             self._place_some(FORCED_TURN_S)
