@@ -39,8 +39,7 @@ import apsw
 from ..changes.deletions import Deletions
 from ..changes.runs import PURGE, new_run_id
 from ..embedding.cache import EmbeddingCache
-from ..engine.database import tried_again
-from ..engine.unwritable import may_pass
+from ..engine.database import may_pass, tried_again
 from ..index.opening import OpenIndex
 from ..ledger import records
 from ..ledger.journal import FileChange, sha256
