@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path, PureWindowsPath
 
 from .redaction import redact
-from .regular_files import beginning
+from .vault.regular_files import beginning
 
 _HASH_DIGITS = 6
 _MAX_NAME = 60  # as long as a slug, so that a channel can be part of a file name

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 from hashlib import sha256
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from .roles import role_of
 
@@ -25,6 +25,11 @@ Relation = Literal["RelatesTo", "Supersedes", "Contradicts"]
 
 AWAITS_REVIEW = "awaits_review"
 """The key of a memory that an agent wrote down and its person has not accepted: what it is to become, and why."""
+
+GAIN: Final = {"used": 0.05, "useful": 0.05, "not_useful": -0.10, "rejected": -0.02}
+"""The change of the trust in a memory by each piece of feedback on it."""
+
+MOST_TRUST: Final = 2.0
 
 GLOBAL_CHANNEL = "_global"
 ALL_CHANNELS = "*"
@@ -410,3 +415,12 @@ class Changeset:
         """The number of changes that each stage proposed; fitted weights are one."""
         fitted = [] if self.ranking is None else ["ranking"]
         return dict(Counter([action.stage for action in self.actions] + fitted))
+
+
+def trust(feedback: Mapping[str, int]) -> float:
+    """Return the trust in a memory with this feedback, counted by kind: 0 to MOST_TRUST, 1 without feedback.
+
+    The same factor decides how soon a memory fades and how high it ranks.
+    """
+    factor = 1.0 + sum(GAIN.get(kind, 0.0) * times for kind, times in feedback.items())
+    return min(MOST_TRUST, max(0.0, factor))

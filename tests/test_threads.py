@@ -26,7 +26,7 @@ from dreamd.pipelines import protocol as messages
 from dreamd.pipelines.extract.facts import drafts_of
 from dreamd.pipelines.language import content
 from dreamd.store import okf, redaction
-from dreamd.store.changes.runs import new_run_id
+from dreamd.store.changes.run_kinds import new_run_id
 from dreamd.store.embedding.embedding import StubEmbedder, embedder_for
 from dreamd.store.engine import bm25
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -227,7 +227,7 @@ SHARED = {
     "dreamd.pipelines.protocol": {"_messages"},
     "dreamd.store.embedding.multilingual": {"BLOCK", "HEAD", "TABLE", "TENSOR", "VOCABULARY"},  # structs, as above
     "dreamd.store.text.token_count": {"_costs", "_pieces"},
-    "dreamd.store.changes.runs": {"_run_numbers"},
+    "dreamd.store.changes.run_kinds": {"_run_numbers"},
     "dreamd.store.vault.disk": {"_libc", "_temp_numbers"},
     "dreamd.store.okf.frontmatter": {"_quote"},
 }

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ...store.changes.agent_statements import STEERING
 from ...store.judges.judge import Judgement
 from ...store.model import Kind
 from ...store.text.controls import plain
 from ...store.text.languages import phrases
-from ...store.working.awaiting import STEERING
 from .own_words import quotes_another, without_marked
 from .places import Place, Speaker
 from .signs import signs_of

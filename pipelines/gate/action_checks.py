@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from ...store import okf
 from ...store.changes.decisions import is_reviewed
-from ...store.changes.standing import SAME_AS
+from ...store.changes.links import SAME_AS
 from ...store.model import Action, Level, Memory, NodeId
 from ...store.text.words import words
 from ...store.vault.vault import is_derived

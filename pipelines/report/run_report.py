@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, timezone
 
-from ...store.changes.decisions import is_reviewed, pair_key
+from ...store.changes.decisions import is_reviewed
+from ...store.changes.tombstone_keys import pair_key
 from ...store.ledger.records import Run
 from ...store.model import Action, Level, Memory, NodeId
 from ..gate.gate import GateResult

@@ -18,8 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...llm.model import LlmUnavailable
-from ...store.changes.decisions import is_reviewed, pair_key
-from ...store.changes.link_edits import LinkEdits
+from ...store.changes.decisions import is_reviewed
+from ...store.changes.links import LinkEdits
+from ...store.changes.tombstone_keys import pair_key
 from ...store.model import Level, Memory, NodeId
 from ...store.roles import MACHINES, Role
 from ...store.text.judging import RELATED_FROM, Candidate, Judgement, Relation, judge

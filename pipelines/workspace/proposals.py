@@ -8,7 +8,7 @@ from datetime import datetime
 from hashlib import sha256
 
 from ...store import okf
-from ...store.changes.runs import fingerprint
+from ...store.changes.tombstone_keys import fingerprint
 from ...store.ledger.questions import Probe
 from ...store.model import Action, ActionKind, FittedRanking, Memory, NodeId, Status
 from ...store.okf.memory_file import BY_HAND, body_hash

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...llm.budget import Asker
 from ...store import okf
-from ...store.changes.edits import edit_key
+from ...store.changes.tombstone_keys import edit_key
 from ...store.ledger.ledger import Reinforced, Usage
 from ...store.ledger.questions import Gap, Probe
 from ...store.model import Action, FittedRanking, Level, Memory, NodeId, Turn

@@ -32,32 +32,29 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import apsw
 
 from ..changes.deletions import Deletions
-from ..changes.runs import PURGE, new_run_id
-from ..embedding.cache import EmbeddingCache
+from ..changes.run_kinds import PURGE, new_run_id
+from ..core import Core
 from ..engine.database import may_pass, tried_again
-from ..index.opening import OpenIndex
+from ..index.repairs import refuse_without_history
+from ..index.tombstones import TURN
 from ..ledger import records
 from ..ledger.journal import FileChange, sha256
-from ..ledger.ledger import START_WAITS_S, Ledger
+from ..ledger.ledger import START_WAITS_S
 from ..ledger.records import Run
 from ..ledger.salvage import kept_copies
 from ..model import StoreBusy
-from ..operations.damage import refuse_without_history
-from ..operations.tombstones import TURN, Tombstones
-from ..operations.visibility import Visibility
-from ..paths import StorePaths
 from ..results import Purged, PurgePreview
 from ..vault.disk import Disk
 from ..vault.leftovers import Leftovers
-from ..vault.vault import Vault, is_derived, is_kept, largest
+from ..vault.vault import is_derived, is_kept, largest
 from ..writer.derived import DerivedFiles
 from ..writer.pending import PendingFiles
-from ..writer.writer import Planned, Writer
+from ..writer.writer import Planned
 from .plan import Planner, PurgePlan, Selection
 from .prove import holds_any, regular_files, search
 from .scrub import Erasure, row_erasures
@@ -78,24 +75,6 @@ AGAIN_S: Final = 5.0
 GOES_ON: Final = "It goes on by itself."
 
 Progress = Callable[[str, int, int], None]
-
-
-class PurgedParts(Protocol):
-    """The parts of an open store in which a purge erases, its clock, and the signs to wait or to stop."""
-
-    paths: StorePaths
-    vault: Vault
-    ledger: Ledger
-    writer: Writer
-    opened: OpenIndex
-    embeddings: EmbeddingCache
-    tombstones: Tombstones
-    now: Callable[[], datetime]
-    closing: threading.Event
-
-    def is_busy(self) -> bool:
-        """Return True if a client called a moment ago."""
-        ...
 
 
 class Intent:
@@ -163,11 +142,10 @@ class Purge:
 
     def __init__(
         self,
-        core: PurgedParts,
+        core: Core,
         deletions: Deletions,
         derived: DerivedFiles,
         leftovers: Leftovers,
-        visibility: Visibility,
         forget: Callable[[], None],
         work_gate: threading.Lock,
     ) -> None:
@@ -175,11 +153,10 @@ class Purge:
         self._deletions = deletions
         self._derived = derived
         self._leftovers = leftovers
-        self._visibility = visibility
         self._forget = forget
         self._work_gate = work_gate
         self.intent = Intent(core.paths.purge, core.vault.disk)
-        self._planner = Planner(core.vault, core.ledger, core.opened.catalog, self._rest)
+        self._planner = Planner(core.vault, core.ledger, core.catalog, self._rest)
         self._rested_at = 0.0
         self._missed: Sequence[Path] = ()  # by the last search
         self._one_at_a_time = threading.Lock()
@@ -228,7 +205,7 @@ class Purge:
         refuse_without_history(core.paths.ledger)
         if core.ledger.is_copy:
             raise StoreBusy("the disk cannot be written", hint="Make room; dreamd goes on by itself.")
-        self._visibility.settle(SETTLED_WITHIN_S)
+        self._core.settle(SETTLED_WITHIN_S)
         if note := core.opened.note:
             raise StoreBusy(note, hint="Try again in a moment.")
         return self._planner.plan(selection)
@@ -433,7 +410,7 @@ class Purge:
         self._core.writer.submit(plan).result()
 
     def _settle(self) -> None:
-        if not self._visibility.settle(SETTLED_WITHIN_S):
+        if not self._core.settle(SETTLED_WITHIN_S):
             raise self._core.writer.trouble or StoreBusy("the vault is still being written", hint=GOES_ON)
 
     def _wait_for_journal(self) -> None:

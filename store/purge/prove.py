@@ -25,7 +25,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from ..regular_files import opened
+from ..vault.regular_files import opened
 
 GRAM: Final = 4
 """The length, in words, of a passage by which a quote is recognised."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from .. import okf
-from ..changes.reverting import LISTS
-from ..changes.standing import SAME_AS, released
+from ..changes.links import SAME_AS, released
+from ..changes.undo import LISTS
 from ..index.projection import is_session
 from ..ledger.journal import sha256
 from ..ledger.records import Write, clear_flag, forget_answers, lift_tombstone, packed, unpacked

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from ..ledger.ledger import Ledger
 from ..ledger.ranking import standing
-from ..model import NodeId
-from ..trust import GAIN, MOST_TRUST, trust
+from ..model import GAIN, MOST_TRUST, NodeId, trust
 from .scorer import SCORER, weights_in_use
 from .search import Search
 

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..regular_files import opened
+from .regular_files import opened
 
 # A memory is private: nothing that we write is readable for others, whatever the umask says.
 FILE_MODE = 0o600

@@ -211,7 +211,7 @@ class Life:
     def ask(self) -> None:
         if turns := self.turns():
             self.store.recall(self.rng.choice(turns).text[:200], channel=CHANNEL)
-            self.store.parts.relevance.settle(5)
+            self.store.operations.relevance.settle(5)
 
     # ---- and then erased
 
@@ -322,9 +322,9 @@ def finish(folder: Path, pipe: int) -> NoReturn:
     try:
         store = store_in(folder)
         until = time.monotonic() + 60
-        while store.parts.purge.intent.is_there and time.monotonic() < until:
+        while store.operations.purge.intent.is_there and time.monotonic() < until:
             time.sleep(0.02)
-        done = not store.parts.purge.intent.is_there
+        done = not store.operations.purge.intent.is_there
         store.settle(30)
         store.close()
         os.write(pipe, b"purged\n" if done else b"failed it was not finished\n")

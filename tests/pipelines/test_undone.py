@@ -13,8 +13,8 @@ from dreamd.daemon.importing.reading.items import SessionRead
 from dreamd.pipelines.changeset_file import read_changeset
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.settings import GateSettings, PipelineSettings
-from dreamd.store.changes.edits import edit_key
-from dreamd.store.changes.runs import AppliedRun
+from dreamd.store.changes.run_kinds import AppliedRun
+from dreamd.store.changes.tombstone_keys import edit_key
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 

@@ -123,12 +123,12 @@ def test_a_dream_that_does_not_make_recall_worse_stays(store: MemoryStore, paths
 def test_what_a_dream_changed_has_its_vectors_before_recall_is_looked_at_again(
     store: MemoryStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store.parts.queue, "wake", lambda: None)  # no background work comes first
+    monkeypatch.setattr(store.operations.queue, "wake", lambda: None)  # no background work comes first
     waiting: list[int] = []
     reasons = Recheck.reasons
 
     def looked_at(recheck: Recheck) -> list[str]:
-        waiting.append(len(store.parts.index.pending()))
+        waiting.append(len(store.core.index.pending()))
         return reasons(recheck)
 
     monkeypatch.setattr(Recheck, "reasons", looked_at)

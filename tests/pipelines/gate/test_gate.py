@@ -55,7 +55,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> StorePaths:
         for item in read(path, None):
             assert isinstance(item, SessionRead)
             store.observe(replace(item.head, channel="spokes"), item.turns).result()
-    store.parts.linker.stop()  # the planted stages do what it would do at once
+    store.operations.linker.stop()  # the planted stages do what it would do at once
     for note in [*NOTES, NEWER]:
         store.remember(note, channel="spokes").result()
     store.settle(60)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from dreamd.pipelines.report.run_report import open_pairs
 from dreamd.pipelines.workspace.view import History
 from dreamd.store import okf
-from dreamd.store.changes.decisions import pair_key
+from dreamd.store.changes.tombstone_keys import pair_key
 from dreamd.store.model import Status
 
 from tests.pipelines.fakes import FakeSource

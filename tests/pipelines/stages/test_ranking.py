@@ -73,7 +73,7 @@ def ask(store: MemoryStore, gold: Sequence[str], count: int = 56, start: datetim
     for number in range(count):
         at = start + timedelta(days=number % DAYS)
         text = question(number)
-        store.parts.writer.write(
+        store.core.writer.write(
             record_question(text, "shop", [gold[number]], True, at), add_gold(text, "shop", [gold[number]])
         ).result()
 
@@ -84,7 +84,7 @@ def tool_turns() -> list[str]:
 
 def place_of(store: MemoryStore, number: int) -> int:
     """Return the place of what the tool put out among the candidates of a question."""
-    ranking = store.parts.search.rank(Question(text=question(number), channel="shop"))
+    ranking = store.operations.search.rank(Question(text=question(number), channel="shop"))
     return [one.unit for one in ranking.candidates].index(f"s{number}#2")
 
 
@@ -134,9 +134,9 @@ def test_fitted_weights_outlive_a_restart_and_a_rebuild_and_the_earlier_ones_com
     again = MemoryStore.open(paths, SETTINGS, StubEmbedder(), lambda: NOW)
     try:
         assert again.status()["ranking_fitted_to"] == 99
-        assert again.parts.search.weights["tool"] == 1.0
+        assert again.operations.search.weights["tool"] == 1.0
         again.undo("r3")
-        assert again.parts.search.weights == changeset.ranking.weights
+        assert again.operations.search.weights == changeset.ranking.weights
     finally:
         again.close()
 
@@ -150,7 +150,7 @@ def test_weights_of_another_scorer_or_that_are_none_are_not_used(
 ) -> None:
     ranking = FittedRanking(scorer=scorer or SCORER, weights=weights, questions=50)
     store.apply(Changeset(run_id="r1", ranking=ranking), kind="weekly")
-    assert store.parts.search.weights == WEIGHTS
+    assert store.operations.search.weights == WEIGHTS
     assert store.status()["ranking_fitted_to"] == 0
 
 

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dreamd.store.changes.runs import Changes
+from dreamd.store.changes.apply import Changes
+from dreamd.store.changes.undo import Reverting
 from dreamd.store.ledger.journal import FileChange, sha256
 from dreamd.store.ledger.ledger import Ledger
 from dreamd.store.model import Action, ActionKind, Changeset, NewTurn, SessionHead, StoreError
@@ -113,7 +114,8 @@ class Machine:
         self.vault = Vault(vault_root, self.disk)
         self.ledger = Ledger(root / "ledger.db", vfs=self.vfs.name)
         self.writer = self.writer_type(self.vault, self.ledger)
-        self.changes = Changes(self.vault, self.ledger, self.writer, lambda _: (), lambda _: ())
+        self.changes = Changes(self.vault, self.ledger, self.writer)
+        self.reverting = Reverting(self.vault, self.ledger, self.writer, lambda _: (), lambda _: ())
 
     def fail_after(self, operations: int) -> None:
         self.power.fails_at = self.power.operations + operations
@@ -249,7 +251,7 @@ class Simulation(Machine):
                 world.files[action.path] = action.pre_image
         if left < len(actions):
             world.runs[run_id] = "partly_undone" if left else "undone"
-        undone = self.changes.undo(run_id, now=NOW)
+        undone = self.reverting.undo(run_id, now=NOW)
         assert len(undone.skipped) == left, undone
 
     def rest(self) -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from dreamd.store import okf
-from dreamd.store.changes.runs import fingerprint
+from dreamd.store.changes.tombstone_keys import fingerprint
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, Kind, Level, Memory, NewTurn, NodeId, SessionHead

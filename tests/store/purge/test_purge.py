@@ -91,7 +91,7 @@ def test_a_purged_episode_is_named_in_no_digest(store: MemoryStore) -> None:
     assert store.purge(Selection(nodes=("s1",))).traces == ()
     left = "“[erased]” among them.\n\n- The vat numbers come from Oktavika\n"
     assert unmarked(text(store, "digests/2026-11-01.md").encode()).decode() == left
-    assert store.derived.is_ours("digests/2026-11-01.md")
+    assert store.operations.pages.derived.is_ours("digests/2026-11-01.md")
     assert gone.title not in text(store, "digests/2026-11-01.html")
 
 
@@ -197,7 +197,7 @@ def test_questions_about_it_go(store: MemoryStore, tmp_path: Path) -> None:
     filled(store)
     store.recall("who chose quasarine postgres for orders?", channel=CHANNEL)
     store.recall("who do the deploys wait for every Friday?", channel=CHANNEL)
-    store.parts.relevance.settle(5)
+    store.operations.relevance.settle(5)
     store.purge(Selection(nodes=("s1#1",)))
     assert [asked.text for asked in store.ledger.asked()] == ["who do the deploys wait for every Friday?"]
     assert places_with(tmp_path, ["quasarine"]) == []
@@ -266,7 +266,7 @@ def test_a_node_that_is_nowhere_is_refused(store: MemoryStore) -> None:
 
 
 def test_no_dream_begins_while_a_purge_waits_to_be_finished(store: MemoryStore) -> None:
-    store.parts.purge.intent.write({})
+    store.operations.purge.intent.write({})
     with pytest.raises(StoreBusy, match="purge"):
         store.refuse_to_dream()
 
@@ -305,7 +305,7 @@ def test_a_purge_that_cannot_be_finished_now_is_finished_by_itself(
     monkeypatch.setattr(Ledger, "compact", compact)
     with pytest.raises(StoreBusy, match="the disk is full"):
         store.purge(Selection(nodes=("s1#1",)))
-    until(lambda: not store.parts.purge.intent.is_there)
+    until(lambda: not store.operations.purge.intent.is_there)
     assert places_with(tmp_path, ["quasarine", "zephyrhall"]) == []
     assert not any("purge" in problem for problem in store.status()["problems"])
 
@@ -552,7 +552,7 @@ def test_a_purge_waits_for_an_index_that_is_being_made_anew(store: MemoryStore, 
     purging = threading.Thread(target=store.purge, args=(Selection(nodes=("s1",)), note))
     purging.start()
     assert reached.wait(60)
-    assert store.parts.purge.is_under_way
+    assert store.operations.purge.is_under_way
     go_on.set()
     purging.join()
     rebuilding.join()
@@ -568,10 +568,10 @@ def test_a_purge_that_cannot_be_written_down_changes_nothing(
     def no_room(intent: object) -> None:
         raise OSError(errno.ENOSPC, "no room")
 
-    monkeypatch.setattr(store.parts.purge.intent, "write", no_room)
+    monkeypatch.setattr(store.operations.purge.intent, "write", no_room)
     with pytest.raises(StoreBusy, match="written down"):
         store.purge(Selection(nodes=("s1#1",)))
-    assert not store.parts.purge.is_under_way
+    assert not store.operations.purge.is_under_way
     assert FIRST in session_of(store)
 
 
@@ -579,7 +579,7 @@ def test_a_purge_that_was_written_down_though_its_disk_failed_goes_on_by_itself(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(store)
-    intent = store.parts.purge.intent
+    intent = store.operations.purge.intent
     write = intent.write
 
     def written_and_not_synced(found: dict[str, object]) -> None:
@@ -600,7 +600,7 @@ def test_a_start_waits_for_a_purge_that_cannot_be_read(open_store: OpenStore, mo
     def interrupted(*_: object) -> None:
         raise StoreBusy("the process ends here")
 
-    monkeypatch.setattr(store.parts.purge, "_carry_out", interrupted)
+    monkeypatch.setattr(store.operations.purge, "_carry_out", interrupted)
     with pytest.raises(StoreBusy):
         store.purge(Selection(nodes=("s1#1",)))
     store.close()
@@ -613,5 +613,5 @@ def test_a_start_waits_for_a_purge_that_cannot_be_read(open_store: OpenStore, mo
 
     monkeypatch.setattr(Intent, "read", read_at_last)
     again = open_store()
-    until(lambda: not again.parts.purge.intent.is_there)
+    until(lambda: not again.operations.purge.intent.is_there)
     assert FIRST not in session_of(again)

@@ -104,9 +104,9 @@ def test_a_session_goes_on_from_its_own_anchor_else_from_one_that_was_lost(store
 
 def test_an_anchor_is_kept_for_a_while(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.set_anchor("s1", "shop", task="move the orders")
-    begun = store.parts.now()
+    begun = store.core.now()
     for days, is_kept in ((KEPT_DAYS - 1, True), (KEPT_DAYS + 1, False)):
-        monkeypatch.setattr(store.parts.anchors, "_now", lambda days=days: begun + timedelta(days=days))
+        monkeypatch.setattr(store.operations.anchors, "_now", lambda days=days: begun + timedelta(days=days))
         store.set_anchor("s2", "shop", task=f"after {days} days")
         assert (store.anchor_of_session("s1").anchor is not None) == is_kept
 
