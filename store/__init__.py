@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .changes.purge_plan import Selection
     from .changes.run_kinds import AppliedRun, SkippedAction, new_run_id
     from .embedding.embedding import Embedder, embedder_for
     from .engine.database import is_full, may_pass
@@ -18,12 +17,13 @@ if TYPE_CHECKING:
     from .ledger.salvage import discard as discard_ledgers
     from .ledger.salvage import salvage as salvage_ledgers
     from .memory import MemoryStore
-    from .okf.document import parse as parse_document
+    from .okf.file import parse as parse_document
     from .okf.notes import date_of as note_date
     from .okf.notes import has_unreadable_date, in_calendar
     from .okf.notes import title_of as note_title
     from .okf.session import session_id
     from .paths import StorePaths
+    from .purge.plan import Selection
     from .redaction import bounds_of_secret, redact
     from .results import Purged, PurgePreview
     from .text.chunking import estimate_tokens
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .text.words import MONTH_NUMBERS
     from .upkeep.decay_inputs import DecayInputs
     from .upkeep.health import check_closed
+    from .vault.disk import replace_file
     from .vault.regular_files import beginning, opened
     from .vault.vault import is_digest, is_kept
     from .working.sessions import HandedSession
@@ -74,6 +75,7 @@ __all__ = [
     "parse_document",
     "read_reply",
     "redact",
+    "replace_file",
     "salvage_ledgers",
     "session_id",
     "unmarked",
@@ -95,7 +97,7 @@ _HOMES = {
     "MemoryStore": "memory",
     "PurgePreview": "results",
     "Purged": "results",
-    "Selection": "changes.purge_plan",
+    "Selection": "purge.plan",
     "SkippedAction": "changes.run_kinds",
     "Run": "ledger.records",
     "StorePaths": "paths",
@@ -116,9 +118,10 @@ _HOMES = {
     "note_date": "okf.notes:date_of",
     "note_title": "okf.notes:title_of",
     "opened": "vault.regular_files",
-    "parse_document": "okf.document:parse",
+    "parse_document": "okf.file:parse",
     "read_reply": "text.quotes",
     "bounds_of_secret": "redaction",
+    "replace_file": "vault.disk",
     "redact": "redaction",
     "salvage_ledgers": "ledger.salvage:salvage",
     "session_id": "okf.session",

@@ -37,7 +37,7 @@ from .settings import StoreSettings
 from .vault.disk import Disk
 from .vault.presence import Presence
 from .vault.vault import Absence, Vault
-from .writer.writer import Writer
+from .writer.writer import Writer, WriterEvents
 
 # The ledger's flag with the id of the vault that belongs to it.
 VAULT_ID: Final = "vault_id"
@@ -239,12 +239,9 @@ class Core:
         self.writer = Writer(
             self.vault,
             self.ledger,
-            self.indexer.placed,
-            disk,
-            is_asked=self.calls.are_recent,
-            presence=self.presence,
-            on_back=lambda: self.on_vault_back(),
-            on_deleted=self.withdrawn.deleted,
+            WriterEvents(self.indexer.placed, self.withdrawn.deleted, lambda: self.on_vault_back()),
+            self.presence,
+            self.calls.are_recent,
         )
         opened.callback(self.writer.close)
         self.switches = Switches(self.ledger, self.writer, self.door)

@@ -13,7 +13,6 @@ from typing import Any
 
 from .changes.agent_statements import Waiting
 from .changes.decisions import Choice, Decision, Marks
-from .changes.purge_plan import Selection
 from .changes.run_kinds import AppliedRun, Undone
 from .changes.sessions import Observed
 from .core import READ_YOUR_WRITES_S, Core
@@ -24,8 +23,9 @@ from .index.projection import Node
 from .ledger.records import Run
 from .model import GLOBAL_CHANNEL, Changeset, Envelope, Kind, Level, NewTurn, NodeId, Relation, SessionHead, Verdict
 from .opening import Operations
-from .operations.purge import Progress
 from .paths import StorePaths
+from .purge.erase import Progress
+from .purge.plan import Selection
 from .results import (
     Decided,
     Document,

@@ -15,7 +15,7 @@ from .core import Core
 from .documents.documents import Documents, DocumentSearch
 from .embedding.query_vectors import QueryVectors
 from .intake import Intake
-from .operations.purge import Purge
+from .purge.erase import SETTLED_WITHIN_S, Purge
 from .recall import Recall
 from .search.learned import Judgements, RankingWeights
 from .search.query_cache import QueryCache
@@ -145,9 +145,7 @@ class Operations:
         derived, leftovers = self.pages.derived, self.cleanup.leftovers
         self.health = Health(core, self.queue, self.deletions, self.questions, self.ranking)
         self.checkup = Checkup(core, self.deletions, derived, leftovers, self.reconciliation)
-        self.purge = Purge(
-            core, derived, self.deletions, leftovers, self.feedback, self.work_gate, self._forget_working
-        )
+        self.purge = Purge(core, self.deletions, derived, leftovers, self._forget_working, self.work_gate)
         running.callback(self.purge.stop)
         running.callback(self.cleanup.stop)
         running.callback(core.closing.set)  # runs first, and ends a sweep or a purge under way
@@ -158,6 +156,8 @@ class Operations:
         self.working.forget()
         self.handed.forget()
         self.foreign_words.forget()
+        self.feedback.forget()
+        self.feedback.settle(SETTLED_WITHIN_S)
 
     def _forget_questions(self) -> None:
         self.questions.held.clear()

@@ -94,7 +94,7 @@ UP_WITHIN_A_ROOM = (
     ("store/text/chunking.py", "from ..engine import database"),
     ("store/model.py", "from .engine import database"),
     ("store/index/index.py", "from ..search import search"),
-    ("store/okf/document.py", "from ..writer import writer"),
+    ("store/okf/file.py", "from ..writer import writer"),
     ("store/vault/vault.py", "from ..ledger import ledger"),
     ("ipc/protocol.py", "from .server import server"),
     ("ipc/server/server.py", "from .. import store_methods"),

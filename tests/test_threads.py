@@ -31,7 +31,7 @@ from dreamd.store.embedding.embedding import StubEmbedder, embedder_for
 from dreamd.store.engine import bm25
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Turn
-from dreamd.store.okf import frontmatter, frontmatter_dump
+from dreamd.store.okf import frontmatter
 from dreamd.store.settings import EmbeddingSettings, StoreSettings
 from dreamd.store.text import chunking, judging, sentences, terms, token_count, words
 from dreamd.store.vault.disk import Disk
@@ -132,7 +132,7 @@ TEXTS: dict[str, Callable[[str], object]] = {
     "store.embedding": lambda text: StubEmbedder().embed_query(text).tobytes(),
     "store.redaction": redaction.redact,
     "store.okf": kept_and_read,
-    "store.okf.frontmatter_dump": lambda text: frontmatter_dump.entry("title", text),
+    "store.okf.frontmatter": lambda text: frontmatter.entry("title", text),
     "ipc.protocol": both_ways,
     "pipelines": of_a_dream,
     "pipelines.messages": lambda text: messages.decode(messages.encode(messages.Failed(reason=text))),
@@ -229,7 +229,7 @@ SHARED = {
     "dreamd.store.text.token_count": {"_costs", "_pieces"},
     "dreamd.store.changes.run_kinds": {"_run_numbers"},
     "dreamd.store.vault.disk": {"_libc", "_temp_numbers"},
-    "dreamd.store.okf.frontmatter_dump": {"_quote"},
+    "dreamd.store.okf.frontmatter": {"_quote"},
 }
 """Objects that live as long as the process and are no plain values; the tests above use each from threads."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...store.ledger.records import Run
 from ...store.model import Changeset
-from ...store.okf.wording import unmarked
+from ...store.writer.derived import unmarked
 from ..changeset_file import write_changeset
 from ..protocol import Done, RunRequest
 from ..workspace.view import View

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import date
 from itertools import pairwise
 
-from ...store.okf.document import PRODUCER
+from ...store.okf import PRODUCER
 from ...store.text.controls import plain
 from .inline import escaped
 from .outcome import counts_in_words

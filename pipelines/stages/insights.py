@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ...store import okf
 from ...store.model import Action, Kind, Level, Memory
-from ...store.okf.wording import BY_HAND, body_hash
+from ...store.okf.memory_file import BY_HAND, body_hash
 from ..pages import recurring
 from ..pages.quotes import with_footnotes
 from ..workspace.proposals import archive, brought_back, create, may_come_back, newest, replace_text

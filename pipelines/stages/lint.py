@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ...store.model import Kind, NodeId
-from ...store.okf.conformance import conformance
+from ...store.okf.file import conformance
 from ...store.redaction import places_of_secrets, redact
 from ..registry import Stage
 from ..workspace.proposals import Planned

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...store import okf
 from ...store.model import Action, InvalidInput, Kind, Level, NodeId
-from ...store.okf.wording import BY_HAND, body_hash, has_known_words, is_edited_page
+from ...store.okf.memory_file import BY_HAND, body_hash, has_known_words, is_edited_page
 from ...store.redaction import redact
 from ..workspace.proposals import is_curated
 from ..workspace.view import View
@@ -30,7 +30,7 @@ class File:
 
     path: str
     data: bytes
-    document: okf.Document
+    document: okf.OkfFile
     is_dreamt: bool
     places: Mapping[NodeId, str]
     known: Set[str]

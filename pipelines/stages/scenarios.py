@@ -17,7 +17,7 @@ import numpy as np
 from ...llm.model import LlmError
 from ...store import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Turn
-from ...store.okf.wording import BY_HAND, body_hash
+from ...store.okf.memory_file import BY_HAND, body_hash
 from ..pages import episode_page, narration, titles
 from ..pages.changes import plainly
 from ..pages.episodes import SMALLEST, Episode, distinction, episodes_of

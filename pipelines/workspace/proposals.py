@@ -11,7 +11,7 @@ from ...store import okf
 from ...store.changes.tombstone_keys import fingerprint
 from ...store.ledger.questions import Probe
 from ...store.model import Action, ActionKind, FittedRanking, Memory, NodeId, Status
-from ...store.okf.wording import BY_HAND, body_hash
+from ...store.okf.memory_file import BY_HAND, body_hash
 from .view import View
 
 PUT_AWAY_BY = "archived_by"

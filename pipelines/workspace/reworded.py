@@ -8,7 +8,7 @@ from typing import Any
 
 from ...store import okf
 from ...store.model import Memory, NodeId
-from ...store.okf.wording import BY_HAND, EDITED_AT, body_hash, is_reworded
+from ...store.okf.memory_file import BY_HAND, EDITED_AT, body_hash, is_reworded
 from ...store.text.quotes import title_of_fact
 from .view import View
 

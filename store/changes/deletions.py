@@ -22,8 +22,7 @@ from ..index.lost import LostFile
 from ..index.projection import is_session
 from ..ledger import records
 from ..ledger.journal import sha256
-from ..ledger.records import Run, Write, leave_tombstone, packed, record_action
-from ..ledger.withheld import Deleted, Vanished, release, withhold
+from ..ledger.records import Deleted, Run, Vanished, Write, leave_tombstone, packed, record_action, release, withhold
 from ..model import Action, ActionKind, IndexDamaged, NodeId, StoreError
 from ..okf import session
 from ..writer.pending import PendingFiles

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from ..ledger.answered import hashed, keep_answer
 from ..ledger.ledger import Ledger
+from ..ledger.records import hashed, keep_answer
 from ..writer.pending import PendingFiles
 from ..writer.writer import Plan, Planned
 

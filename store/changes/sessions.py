@@ -12,8 +12,7 @@ from ..door import Door
 from ..index.catalog import TurnsRead
 from ..ledger import records
 from ..ledger.journal import FileChange, sha256
-from ..ledger.records import Run
-from ..ledger.withheld import Vanished
+from ..ledger.records import Run, Vanished
 from ..model import NewTurn, NodeId, SessionHead
 from ..okf import session
 from ..redaction import REDACTED, places_of_secrets

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from .. import okf
 from ..model import Level, Memory, NodeId
-from ..okf.wording import BY_HAND, EDITED_AT
+from ..okf.memory_file import BY_HAND, EDITED_AT
 from ..text.words import folded_words
 
 _TIMES: Final = frozenset(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..model import IndexDamaged, NodeId, NotFound
-from ..vault.file_names import FileNames
-from ..vault.vault import Vault
+from ..vault.vault import FileNames, Vault
 from .catalog import TurnsRead
 from .index import is_as_read
 from .opening import OpenIndex

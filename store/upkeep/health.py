@@ -18,7 +18,7 @@ from ..ledger import records
 from ..ledger.ledger import Ledger
 from ..ledger.salvage import damaged_files
 from ..model import IndexDamaged, Level, NodeId
-from ..okf.wording import is_edited_page
+from ..okf.memory_file import is_edited_page
 from ..paths import StorePaths
 from ..redaction import places_of_secrets, redact
 from ..results import Leak, Problem, StoreStatus

@@ -9,11 +9,10 @@ from .. import okf
 from ..core import Core
 from ..door import outgoing
 from ..index.catalog import Content
-from ..okf.wording import unmarked
 from ..redaction import masked
 from ..results import Digest
 from ..vault.vault import is_digest
-from ..writer.derived import DerivedFiles
+from ..writer.derived import DerivedFiles, unmarked
 
 
 class Pages:

@@ -23,7 +23,7 @@ from dreamd.store.channel import channel_of_folder, project_root
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Kind, Level, NewTurn, SessionHead
-from dreamd.store.okf.conformance import conformance
+from dreamd.store.okf.file import conformance
 from dreamd.store.settings import EmbeddingSettings
 
 from tests.llm.scripted import ScriptedModel

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 from dreamd.store import MemoryStore, StorePaths, door
-from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.changes.run_kinds import UNSAFE
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.model import Action, Changeset, InvalidInput, NewTurn, SessionHead
 from dreamd.store.okf.session import session_id
+from dreamd.store.purge.plan import Selection
 from dreamd.store.redaction import masked
 from dreamd.store.settings import StoreSettings
 

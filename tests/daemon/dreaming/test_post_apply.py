@@ -20,8 +20,8 @@ from dreamd.pipelines.protocol import Check, Foreseen
 from dreamd.pipelines.settings import PipelineSettings
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.okf.wording import unmarked
 from dreamd.store.settings import StoreSettings
+from dreamd.store.writer.derived import unmarked
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 NOTE = "The blue ladder of the attic studio is kept by Marek"

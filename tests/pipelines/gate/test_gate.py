@@ -29,7 +29,7 @@ from dreamd.store import okf
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
-from dreamd.store.okf.wording import body_hash
+from dreamd.store.okf.memory_file import body_hash
 
 from tests.pipelines.fakes import NOW, SETTINGS, request_of
 

@@ -12,8 +12,8 @@ from dreamd.pipelines.workspace.view import History, View
 from dreamd.store import okf
 from dreamd.store.ledger.questions import Gap
 from dreamd.store.model import Action, Kind, Level, Memory
-from dreamd.store.okf.conformance import conformance
-from dreamd.store.okf.wording import body_hash
+from dreamd.store.okf.file import conformance
+from dreamd.store.okf.memory_file import body_hash
 
 from tests.pipelines.fakes import NOW, FakeSource
 from tests.pipelines.pages.said import said

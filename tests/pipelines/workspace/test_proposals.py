@@ -11,7 +11,7 @@ from dreamd.pipelines.workspace.proposals import cursor_of, is_curated, is_edite
 from dreamd.pipelines.workspace.view import History
 from dreamd.store import okf
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
-from dreamd.store.okf.wording import BY_HAND, body_hash
+from dreamd.store.okf.memory_file import BY_HAND, body_hash
 
 from tests.memories import fact
 from tests.pipelines.fakes import NOW, FakeSource

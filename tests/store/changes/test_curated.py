@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.store.operations.purging import opened
+from tests.store.purge.purging import opened
 
 RULE = "Answer in German, and never in English."
 OVEN = "The oven of the bakery is heated with beech wood at noon."

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from dreamd.store import okf
-from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Action, Changeset, Conflict, InvalidInput, Kind, NotFound
+from dreamd.store.purge.plan import Selection
 
-from tests.store.operations.purging import places_with, talk
+from tests.store.purge.purging import places_with, talk
 
 
 def kept(store: MemoryStore, text: str, channel: str = "shop") -> str:

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.ledger.answered import KEPT
+from dreamd.store.ledger.records import ANSWERS_KEPT
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.purge.plan import Selection
 from dreamd.store.settings import StoreSettings
 
 from tests.clock import Clock
@@ -55,7 +55,7 @@ def test_a_key_says_no_more_than_its_day(paths: StorePaths, clock: Clock) -> Non
     store = opened(paths, clock)
     first = store.remember("We use Postgres.", idempotency_key="k1").result()
     assert store.remember("We use SQLite.", idempotency_key="k1").result() == first
-    clock.now += KEPT + timedelta(seconds=1)
+    clock.now += ANSWERS_KEPT + timedelta(seconds=1)
     store.remember("We use Redis.", idempotency_key="k2").result()
     assert store.remember("We use SQLite.", idempotency_key="k1").result() != first
     store.close()

@@ -36,7 +36,7 @@ class Store:
         self.vault = Vault(folder / "vault", disk)
         self.vault.mark("0" * 16)
         self.ledger = Ledger(folder / "ledger.db")
-        self.writer = Writer(self.vault, self.ledger, lambda _files, _seq: None, disk)
+        self.writer = Writer(self.vault, self.ledger)
         self.citing: dict[str, list[str]] = {}
         self.changes = Changes(self.vault, self.ledger, self.writer)
         self.reverting = Reverting(

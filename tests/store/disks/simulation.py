@@ -19,8 +19,8 @@ from dreamd.store.model import Action, ActionKind, Changeset, NewTurn, SessionHe
 from dreamd.store.okf import session
 from dreamd.store.vault.disk import Disk
 from dreamd.store.vault.vault import Vault
-from dreamd.store.writer.checkpoint import Checkpoint
 from dreamd.store.writer.pending import PendingFiles
+from dreamd.store.writer.placer import Checkpoint
 from dreamd.store.writer.writer import Plan, Planned, Writer
 
 from tests.store.disks.forgetful_disk import ForgetfulDisk
@@ -65,8 +65,8 @@ class PumpedWriter(Writer):
     asked: Callable[[Future[Any]], None] = staticmethod(lambda _: None)
     """Called with each request's future when it is queued, before anything is done for it."""
 
-    def __init__(self, vault: Vault, ledger: Ledger, disk: Disk) -> None:
-        super().__init__(vault, ledger, lambda _files, _seq: None, disk, lambda: self.clock)
+    def __init__(self, vault: Vault, ledger: Ledger) -> None:
+        super().__init__(vault, ledger, monotonic=lambda: self.clock)
         self._checkpoint = InlineCheckpoint(self._placer, ledger, lambda: self.clock)
 
     def pump_until(self, done: Callable[[], bool]) -> None:
@@ -113,7 +113,7 @@ class Machine:
         self.disk = ForgetfulDisk(vault_root, self.power)
         self.vault = Vault(vault_root, self.disk)
         self.ledger = Ledger(root / "ledger.db", vfs=self.vfs.name)
-        self.writer = self.writer_type(self.vault, self.ledger, self.disk)
+        self.writer = self.writer_type(self.vault, self.ledger)
         self.changes = Changes(self.vault, self.ledger, self.writer)
         self.reverting = Reverting(self.vault, self.ledger, self.writer, lambda _: (), lambda _: ())
 
@@ -291,7 +291,7 @@ class Simulation(Machine):
         vault = Vault(left / "vault", disk)
         ledger = Ledger(left / "ledger.db")
         try:
-            Writer(vault, ledger, lambda _files, _seq: None, disk).replay()
+            Writer(vault, ledger).replay()
             found = World(
                 {stamp.path: vault.read(stamp.path) for stamp in vault.walk()},
                 ledger.cursors("consolidate"),

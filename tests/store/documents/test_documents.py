@@ -10,7 +10,6 @@ from itertools import count
 from typing import Any
 
 import pytest
-from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.core import Core
 from dreamd.store.documents import document_file as document
 from dreamd.store.index.index import Index, Reconciled
@@ -18,6 +17,7 @@ from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Conflict, InvalidInput, Kind, NewTurn, NotFound, SessionHead, StoreBusy, StoreReadOnly
 from dreamd.store.names import key_complaint
 from dreamd.store.paths import StorePaths
+from dreamd.store.purge.plan import Selection
 from dreamd.store.search.question import Question
 from hypothesis import given, settings
 from hypothesis import strategies as st

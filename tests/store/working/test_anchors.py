@@ -7,17 +7,17 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.ledger.work import KEPT_DAYS
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput, Kind, StoreReadOnly
+from dreamd.store.purge.plan import Selection
 from dreamd.store.results import Anchor
 from dreamd.store.working.anchors import MOST_CHARS, MOST_DECISIONS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.store.operations.purging import opened, places_with, talk
+from tests.store.purge.purging import opened, places_with, talk
 
 KEY = "gh" + "p_" + "aB3dE5fG7h" * 4
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.purge.plan import Selection
 from dreamd.store.working import surfacing
 from dreamd.store.working.sessions import (
     MOST_CHARS,
@@ -24,7 +24,7 @@ from dreamd.store.working.sessions import (
 )
 from dreamd.store.working.surfacing import summary_of
 
-from tests.store.operations.purging import places_with
+from tests.store.purge.purging import places_with
 
 OVEN = "The oven of the bakery is heated with beech wood at noon."
 ROSES = "Roses in the garden of Ines are cut back in early March."

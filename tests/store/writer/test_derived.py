@@ -12,11 +12,11 @@ from dreamd.store.ledger.journal import sha256
 from dreamd.store.ledger.ledger import Ledger
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput
-from dreamd.store.okf.wording import body_hash, is_as_marked, unmarked
+from dreamd.store.okf.memory_file import body_hash
 from dreamd.store.settings import StoreSettings
 from dreamd.store.vault.disk import Disk
 from dreamd.store.vault.vault import Vault
-from dreamd.store.writer.derived import FLAG, DerivedFiles, is_catalogue
+from dreamd.store.writer.derived import FLAG, DerivedFiles, is_as_marked, is_catalogue, unmarked
 from dreamd.store.writer.writer import Planned
 
 from tests.pipelines.fakes import NOW
@@ -184,14 +184,14 @@ def test_after_a_crash_before_its_file_a_page_is_written_and_is_ours_unless_a_pe
 ) -> None:
     vault, ledger = Vault(tmp_path / "vault", Disk()), Ledger(tmp_path / "l.db")
     vault.mark("0" * 16)
-    before = PumpedWriter(vault, ledger, Disk())
+    before = PumpedWriter(vault, ledger)
     DerivedFiles(vault, ledger, before).write({"index.md": "# One\n"})
     before.barrier(1)
     DerivedFiles(vault, ledger, before).write({"index.md": "# Two\n"})  # acknowledged, and then nothing more
     assert unmarked(vault.read("index.md")) == b"# One\n"
     if theirs:
         (vault.root / "index.md").write_text(theirs)
-    after = PumpedWriter(vault, ledger, Disk())
+    after = PumpedWriter(vault, ledger)
     after.replay()
     assert unmarked(vault.read("index.md")) == (theirs or "# Two\n").encode()
     derived = DerivedFiles(vault, ledger, after)

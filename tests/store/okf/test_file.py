@@ -15,8 +15,8 @@ import yaml
 from dreamd.store import okf
 from dreamd.store.model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, StatementSlot, Status
 from dreamd.store.names import as_name
-from dreamd.store.okf import frontmatter, frontmatter_dump, frontmatter_fast
-from dreamd.store.okf.conformance import conformance
+from dreamd.store.okf import frontmatter
+from dreamd.store.okf.file import conformance
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
@@ -131,7 +131,7 @@ alike = st.lists(st.sampled_from(ALIKE), max_size=5).map(lambda lines: "".join(f
 @given(rendered | alike, st.integers(0, 80), st.sampled_from(["", *"\n :#-[]{},\"'\\ax0.&*!\t\r\u2028\u00e9"]))
 def test_the_quick_reader_reads_as_the_slow_one_or_declines(text: str, at: int, put: str) -> None:
     for changed in (text, text[:at] + put + text[at + 1 :], text[:at] + put + text[at:]):
-        quick = frontmatter_fast.load_ours(changed)
+        quick = frontmatter.load_ours(changed)
         if quick is not None:
             assert same(quick, frontmatter.load_yaml(changed))
 
@@ -141,7 +141,7 @@ def test_the_quick_reader_reads_what_we_write() -> None:
         node_id="abc", level=Level.FACT, kind=Kind.FACT, title="A: b", text="", created_at=AT, sources=("s#1", "s#2")
     )
     data = okf.from_memory(dataclasses.replace(memory, tags=("a", "1"), certainty=0.5, supersedes=("x",)))
-    assert frontmatter_fast.load_ours(data.decode().split("---\n")[1]) == okf.parse(data).meta
+    assert frontmatter.load_ours(data.decode().split("---\n")[1]) == okf.parse(data).meta
 
 
 def test_a_rendered_file_is_pleasant_to_read() -> None:
@@ -227,8 +227,8 @@ def test_a_body_that_is_not_utf8_keeps_its_frontmatter() -> None:
 
 
 def test_no_frontmatter_is_no_problem() -> None:
-    assert okf.parse(b"# Title\n\n---\n\ntext") == okf.Document({}, "# Title\n\n---\n\ntext", None)
-    assert okf.parse(b"") == okf.Document({}, "", None)
+    assert okf.parse(b"# Title\n\n---\n\ntext") == okf.OkfFile({}, "# Title\n\n---\n\ntext", None)
+    assert okf.parse(b"") == okf.OkfFile({}, "", None)
 
 
 # --- edit
@@ -279,7 +279,7 @@ def test_an_edit_changes_the_lines_of_its_key_alone(key: str, newline: bytes) ->
     for value in ("new", "", ["x", "y: z"], {"a": 1}, [{"a": "b"}], 7, True, "two\nlines", AT):
         edited = okf.edit(data, {key: value})
         after = okf.parse(edited)
-        assert same(after.meta, {**before.meta, key: frontmatter_dump.written(value)})
+        assert same(after.meta, {**before.meta, key: frontmatter.written(value)})
         assert after.body == before.body
         assert newline == b"\n" or edited.count(b"\n") == edited.count(b"\r\n")
         kept = [line for line in lines_of(data) if line in lines_of(edited)]

@@ -4,18 +4,18 @@ import zlib
 from pathlib import Path
 
 from dreamd.store import okf
-from dreamd.store.changes.erased_words import ErasedWords, traces_among
-from dreamd.store.changes.erasure import Erasure
 from dreamd.store.model import NewTurn, SessionHead
 from dreamd.store.okf import session
-from dreamd.store.okf.wording import BY_HAND, body_hash
-from dreamd.store.vault import traces
+from dreamd.store.okf.memory_file import BY_HAND, body_hash
+from dreamd.store.purge import prove
+from dreamd.store.purge.erase import Intent
+from dreamd.store.purge.prove import ErasedWords, traces_among
+from dreamd.store.purge.scrub import Erasure
 from dreamd.store.vault.disk import Disk
-from dreamd.store.vault.intent import Intent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.store.operations.purging import fact, page
+from tests.store.purge.purging import fact, page
 
 SALT = bytes(range(16))
 SAID = "Quasarine postgres holds the zephyrhall orders"
@@ -27,11 +27,11 @@ def erasure(turns: frozenset[str] = frozenset(), gone: frozenset[str] = frozense
 
 def test_words_are_recognised_and_not_kept() -> None:
     words = ErasedWords.of(SALT, ["quasarine"], [SAID], ["every friday"])
-    assert words.tells("They said QUASARINE.")
-    assert words.tells("It is due every Friday")
-    assert not words.tells("It is due on every second Friday")
-    assert words.quotes("it holds the zephyrhall orders, too")
-    assert not words.quotes("postgres holds")
+    assert words.mentions("They said QUASARINE.")
+    assert words.mentions("It is due every Friday")
+    assert not words.mentions("It is due on every second Friday")
+    assert words.overlaps("it holds the zephyrhall orders, too")
+    assert not words.overlaps("postgres holds")
     assert "quasarine" not in str(words.to_json())
     assert ErasedWords.from_json(words.to_json()) == words
 
@@ -124,14 +124,14 @@ def test_traces_are_found_in_plain_and_in_compressed_bytes(tmp_path: Path) -> No
         "clean.db": zlib.compress(b"nothing here", 1),
     }.items():
         (tmp_path / name).write_bytes(data)
-    found = traces.Search(words.is_trace, lambda: None).through(sorted(tmp_path.iterdir()))
-    assert [trace.path.name for trace in found] == ["note.md", "packed.db", "plain.db"]
+    found = prove.search(sorted(tmp_path.iterdir()), words.is_trace, lambda: None).traces
+    assert [path.name for path in found] == ["note.md", "packed.db", "plain.db"]
 
 
 def test_a_word_that_lies_across_two_pieces_is_found(tmp_path: Path) -> None:
     path = tmp_path / "large.log"
-    path.write_bytes(b"." * (traces.READ_BYTES - 4) + b"quasarine" + b"." * 100)
-    assert traces.Search(ErasedWords.of(SALT, ["quasarine"], []).is_trace, lambda: None).through([path])
+    path.write_bytes(b"." * (prove.READ_BYTES - 4) + b"quasarine" + b"." * 100)
+    assert prove.search([path], ErasedWords.of(SALT, ["quasarine"], []).is_trace, lambda: None).traces
 
 
 def test_an_intent_is_there_until_it_is_removed(tmp_path: Path) -> None:

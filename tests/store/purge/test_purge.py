@@ -11,20 +11,20 @@ from pathlib import Path
 import apsw
 import pytest
 from dreamd.store import okf
-from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.ledger.ledger import Ledger
 from dreamd.store.ledger.questions import record_question
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput, Kind, Level, NewTurn, NotFound, SessionHead, StoreBusy
 from dreamd.store.okf import session
-from dreamd.store.okf.wording import unmarked
-from dreamd.store.operations import purge
-from dreamd.store.vault.intent import Intent
+from dreamd.store.purge import erase
+from dreamd.store.purge.erase import Intent
+from dreamd.store.purge.plan import Selection
+from dreamd.store.writer.derived import unmarked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.store.operations.purging import CHANNEL, dream, fact, opened, page, places_with, talk
+from tests.store.purge.purging import CHANNEL, dream, fact, opened, page, places_with, talk
 from tests.system.waiting import until
 
 OpenStore = Callable[[], MemoryStore]
@@ -266,7 +266,7 @@ def test_a_node_that_is_nowhere_is_refused(store: MemoryStore) -> None:
 
 
 def test_no_dream_begins_while_a_purge_waits_to_be_finished(store: MemoryStore) -> None:
-    store.operations.purge._intent.write({})
+    store.operations.purge.intent.write({})
     with pytest.raises(StoreBusy, match="purge"):
         store.refuse_to_dream()
 
@@ -294,8 +294,8 @@ def test_a_purge_that_cannot_be_finished_now_is_finished_by_itself(
     store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(store)
-    monkeypatch.setattr(purge, "AGAIN_S", 0.01)
-    fails = [OSError(errno.ENOSPC, "no room")] * purge.ROUNDS
+    monkeypatch.setattr(erase, "AGAIN_S", 0.01)
+    fails = [OSError(errno.ENOSPC, "no room")] * erase.ROUNDS
 
     def compact(ledger: Ledger, original: Callable[[Ledger], None] = Ledger.compact) -> None:
         if fails:
@@ -305,7 +305,7 @@ def test_a_purge_that_cannot_be_finished_now_is_finished_by_itself(
     monkeypatch.setattr(Ledger, "compact", compact)
     with pytest.raises(StoreBusy, match="the disk is full"):
         store.purge(Selection(nodes=("s1#1",)))
-    until(lambda: not store.operations.purge._intent.is_there)
+    until(lambda: not store.operations.purge.intent.is_there)
     assert places_with(tmp_path, ["quasarine", "zephyrhall"]) == []
     assert not any("purge" in problem for problem in store.status()["problems"])
 
@@ -568,7 +568,7 @@ def test_a_purge_that_cannot_be_written_down_changes_nothing(
     def no_room(intent: object) -> None:
         raise OSError(errno.ENOSPC, "no room")
 
-    monkeypatch.setattr(store.operations.purge._intent, "write", no_room)
+    monkeypatch.setattr(store.operations.purge.intent, "write", no_room)
     with pytest.raises(StoreBusy, match="written down"):
         store.purge(Selection(nodes=("s1#1",)))
     assert not store.operations.purge.is_under_way
@@ -579,7 +579,7 @@ def test_a_purge_that_was_written_down_though_its_disk_failed_goes_on_by_itself(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(store)
-    intent = store.operations.purge._intent
+    intent = store.operations.purge.intent
     write = intent.write
 
     def written_and_not_synced(found: dict[str, object]) -> None:
@@ -613,5 +613,5 @@ def test_a_start_waits_for_a_purge_that_cannot_be_read(open_store: OpenStore, mo
 
     monkeypatch.setattr(Intent, "read", read_at_last)
     again = open_store()
-    until(lambda: not again.operations.purge._intent.is_there)
+    until(lambda: not again.operations.purge.intent.is_there)
     assert FIRST not in session_of(again)

@@ -13,7 +13,7 @@ from dreamd.store.changes.tombstone_keys import fingerprint
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, Kind, Level, Memory, NewTurn, NodeId, SessionHead
-from dreamd.store.okf.wording import BY_HAND, body_hash
+from dreamd.store.okf.memory_file import BY_HAND, body_hash
 from dreamd.store.settings import StoreSettings
 
 AT = datetime(2026, 11, 1, 9, 0, tzinfo=UTC)

@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 from dreamd.store import okf
 from dreamd.store.model import Kind, Level, Memory
-from dreamd.store.okf.wording import BY_HAND, body_hash, has_known_words, is_reworded
+from dreamd.store.okf.memory_file import BY_HAND, body_hash, has_known_words, is_reworded
 from hypothesis import given
 from hypothesis import strategies as st
 

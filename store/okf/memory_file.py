@@ -1,8 +1,4 @@
-"""Reading and writing concept files of the Open Knowledge Format (v0.2, readable by v0.1 consumers).
-
-A file is YAML between two lines of `---`, and a body. What is not changed keeps its bytes: `edit` replaces the lines of
-the keys that it is given and no others.
-"""
+"""A memory as a file: its frontmatter and body, its id and path, and whether a person changed its words."""
 
 from __future__ import annotations
 
@@ -11,18 +7,19 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, date, datetime
 from enum import StrEnum
-from itertools import count
-from typing import Any, TypeVar
+from itertools import count, islice
+from typing import Any, Final, TypeVar
 
 from anyascii import anyascii
 
-from ..model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, NodeId, StatementSlot, Status
+from ..model import GLOBAL_CHANNEL, Kind, Level, Memory, NodeId, StatementSlot, Status
 from ..names import as_channel
 from ..vault.vault import RESERVED_NAMES
-from . import frontmatter, frontmatter_dump, frontmatter_edit, notes
+from . import notes
+from .file import OkfFile, parse, render
 
 OKF_VERSION = "0.2"
 PRODUCER = "process:dreamd"
@@ -30,8 +27,6 @@ SLUG_BYTES = 60
 ID_CHARACTERS = 13  # of base32: 65 bits, no collision expected below four billion facts
 
 _BASE32 = frozenset("abcdefghijklmnopqrstuvwxyz234567")
-_OPENING = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*(\r?\n)")
-_CLOSING = re.compile(rb"\n---[ \t]*(?:\r?\n|\Z)")
 _NODE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,119}")
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 
@@ -39,107 +34,24 @@ _FOLDERS = {Level.FACT: "facts", Level.SCENARIO: "scenarios"}
 
 # The keys that `to_memory` takes; all others are `Memory.extra`.
 _OURS = frozenset(
-    [
-        "title",
-        "description",
-        "tags",
-        "timestamp",
-        "status",
-        "node_id",
-        "level",
-        "kind",
-        "channel",
-        "scope",
-        "session_id",
-        "valid_from",
-        "valid_to",
-        "archived_at",
-        "tense",
-        "certainty",
-        "provenance",
-        "supersedes",
-        "superseded_by",
-        "contradicts",
-        "later",
-        "said_by",
-        "said_at",
-        "about",
-        "days",
-        "slot",
-        "run",
-    ]
+    "title description tags timestamp status node_id level kind channel scope session_id valid_from valid_to "
+    "archived_at tense certainty provenance supersedes superseded_by contradicts later said_by said_at about days slot "
+    "run".split()
 )
 
-MOST_FRONTMATTER_BYTES = 2**16
-"""YAML is read at about 50 KB a second; no frontmatter of a person's is so long."""
+BY_HAND: Final = "body_sha256"
+"""The frontmatter key that holds the hash of a body as it was last known: another body was edited by a person since."""
+
+EDITED_AT: Final = "edited_at"
+"""The frontmatter key of a fact whose words its person changed: since when these hold."""
+
+_MOST_ALIKE = 9
+"""The ids tried for the same words: all but the first are of facts that were repeated after a person reworded one."""
 
 _E = TypeVar("_E", bound=StrEnum)
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A file, read. `problem` says what is wrong with its frontmatter; then `meta` is empty and `body` all the text."""
-
-    meta: Mapping[str, Any] = field(default_factory=dict)
-    body: str = ""
-    problem: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """A file's bytes, cut: opening line, YAML, closing line, body; `newline` is the one that the opening line has."""
-
-    opening: bytes
-    yaml: bytes
-    closing: bytes
-    body: bytes
-    newline: bytes
-
-
-def parse(data: bytes) -> Document:
-    """Read a file. Never raises: what cannot be read is a Document with a `problem`. Instants stay strings."""
-    parts = _cut(data)
-    if parts is None:
-        problem = "its frontmatter is never closed" if _OPENING.match(data) else None
-        return Document({}, data.decode("utf-8", "replace"), problem or _utf8_problem(data))
-    if len(parts.yaml) > MOST_FRONTMATTER_BYTES:
-        return Document({}, data.decode("utf-8", "replace"), "its frontmatter is too long (over 64 KiB)")
-    try:
-        meta = frontmatter.load(parts.yaml.decode())
-    except UnicodeDecodeError:
-        return Document({}, data.decode("utf-8", "replace"), "its frontmatter is not UTF-8")
-    except frontmatter.Malformed as malformed:
-        return Document({}, data.decode("utf-8", "replace"), str(malformed))
-    return Document(meta, parts.body.decode("utf-8", "replace"), _utf8_problem(parts.body))
-
-
-def render(meta: Mapping[str, Any], body: str) -> bytes:
-    """Return a file of these keys, in this order, and this body."""
-    lines = [frontmatter_dump.entry(key, value) for key, value in meta.items()]
-    return frontmatter_dump.encode("".join(("---\n", *lines, "---\n", body)))
-
-
-def edit(data: bytes, changes: Mapping[str, Any], *, add_frontmatter: bool = False) -> bytes:
-    """Set top-level keys, or remove those given as None; every byte of the others, the comments and the body stays.
-
-    A key that already has the value is not touched; a changed one keeps its style where it can. Raises InvalidInput
-    for a file without readable frontmatter, unless `add_frontmatter` and it has none.
-    """
-    if not changes:
-        return data
-    parts = _cut(data)
-    if parts is None:
-        if not add_frontmatter or _OPENING.match(data):
-            raise InvalidInput("the file has no frontmatter to edit", "Give it one: '---', a 'type', '---'.")
-        return render({key: value for key, value in changes.items() if value is not None}, "\n") + data
-    try:
-        edited = frontmatter_edit.edit(parts.yaml.decode(), changes, parts.newline.decode())
-    except (UnicodeDecodeError, frontmatter.Malformed) as malformed:
-        raise InvalidInput(f"the frontmatter cannot be edited: {malformed}", "Repair it by hand first.") from malformed
-    return b"".join((parts.opening, edited.encode(), parts.closing, parts.body))
-
-
-def to_memory(path: str, doc: Document, created_at: datetime | None = None) -> Memory:
+def to_memory(path: str, doc: OkfFile, created_at: datetime | None = None) -> Memory:
     """Read a concept as a memory. `created_at` is used where the file has no time of writing or of learning.
 
     A file that is not ours has no `node_id`: it gets one from its path, and counts as a note in `_global`, with the
@@ -153,10 +65,12 @@ def to_memory(path: str, doc: Document, created_at: datetime | None = None) -> M
     generated = meta.get("generated")
     generated = generated if isinstance(generated, Mapping) else {}
     written_at = instant(generated.get("at")) or instant(meta.get("timestamp"))
+    # A note of another program has its day where such programs write it; ours has it in known keys.
     if not ours:
         written_at = notes.date_of(path, meta) or written_at
     kind = _member(Kind, meta.get("kind"), Kind.NOTE)
     extra = {key: value for key, value in meta.items() if key not in _OURS}
+    # Keys that `from_memory` derives by itself are no extra: else they would stay when the memory changes.
     if extra.get("type") == type_of(kind):
         del extra["type"]
     if extra.get("generated") == _generated(PRODUCER, written_at):
@@ -312,38 +226,6 @@ def instant(value: object) -> datetime | None:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-def with_body_of(data: bytes, other: bytes) -> bytes:
-    """Return a file with the body of another one, its frontmatter byte for byte. Raises InvalidInput without one."""
-    parts, others = _cut(data), _cut(other)
-    if parts is None or others is None:
-        raise InvalidInput("the file has no frontmatter", "Give it one: '---', a 'type', '---'.")
-    return b"".join((parts.opening, parts.yaml, parts.closing, others.body))
-
-
-def has_frontmatter(data: bytes) -> bool:
-    """Tell whether a file begins with frontmatter that is closed, readable or not."""
-    return _cut(data) is not None
-
-
-def _cut(data: bytes) -> _Parts | None:
-    opening = _OPENING.match(data)
-    if opening is None:
-        return None
-    closing = _CLOSING.search(data, opening.end() - 1)
-    if closing is None:
-        return None
-    start, end = opening.end(), closing.start() + 1
-    return _Parts(data[:start], data[start:end], data[end : closing.end()], data[closing.end() :], opening[1])
-
-
-def _utf8_problem(data: bytes) -> str | None:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return "it is not UTF-8"
-    return None
-
-
 def _generated(by: str, at: datetime | None) -> dict[str, Any]:
     return {"by": by} if at is None else {"by": by, "at": at.isoformat()}
 
@@ -418,3 +300,42 @@ def _short_hash(data: bytes) -> str:
 
 def _utf8(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+# ---- the words of a file: those that we wrote there last, or a person's
+
+
+def body_hash(text: str) -> str:
+    """Hash a body as it is kept under BY_HAND."""
+    return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def is_edited_page(data: bytes) -> bool:
+    """Check for a page that a dream wrote, and whose body a person has edited since."""
+    document = parse(data)
+    return BY_HAND in document.meta and document.meta[BY_HAND] != body_hash(document.body)
+
+
+def has_known_words(memory: Memory) -> bool:
+    """Check for a memory whose words are those that were last known: hashed under BY_HAND, or those of a fact's id."""
+    if BY_HAND in memory.extra:
+        return bool(memory.extra[BY_HAND] == body_hash(memory.text))
+    return _is_named_by_words(memory) and memory.node_id in islice(fact_ids(memory.channel, memory.text), _MOST_ALIKE)
+
+
+def is_reworded(memory: Memory) -> bool:
+    """Check for a fact whose words a person changed since they were last known."""
+    return _is_named_by_words(memory) and not has_known_words(memory)
+
+
+def reworded_at(memory: Memory, written_at: datetime | None) -> datetime | None:
+    """Return since when a fact holds a person's words in place of those that were said, None for any other memory.
+
+    `written_at`, when its file was written last, dates words that no dream has dated yet.
+    """
+    return written_at if is_reworded(memory) else instant(memory.extra.get(EDITED_AT))
+
+
+def _is_named_by_words(memory: Memory) -> bool:
+    """Check for a fact that got its id of its words: no document, and no file that a person added."""
+    return memory.level is Level.FACT and memory.kind is not Kind.DOCUMENT and is_fact_id(memory.node_id)
