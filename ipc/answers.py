@@ -610,7 +610,7 @@ class RunsAnswer(TypedDict):
 
 
 class UndoAnswer(TypedDict):
-    """The files that are restored, and those that were left as they were; `ranking`: its weights are as before.
+    """The files that are restored, and those that were left as they were.
 
     `turns` are those that are no longer forgotten; `forbidden`: no dream proposes again what was undone.
     """
@@ -619,7 +619,6 @@ class UndoAnswer(TypedDict):
     restored: int
     turns: int
     forbidden: bool
-    ranking: bool
     conflicts: list[ConflictAnswer]
     already: bool
 

@@ -17,7 +17,7 @@ from .embedding.query_vectors import QueryVectors
 from .intake import Intake
 from .purge.erase import SETTLED_WITHIN_S, Purge
 from .recall import Recall
-from .search.learned import Judgements, RankingWeights
+from .search.learned import Judgements
 from .search.query_cache import QueryCache
 from .search.search import Search
 from .upkeep.cleanup import Cleanup
@@ -62,8 +62,6 @@ class Operations:
         self.vectors = QueryVectors(core.embedder, core.settings.search.cache)
         self.search = Search(core.catalog, core.index.backend, self.vectors, core.settings.search, core.now)
         running.callback(self.search.close)
-        self.ranking = RankingWeights(core.ledger, self.search)
-        self.ranking.read()
         self.judgements = Judgements(core.ledger, self.search)
         self.judgements.read()
         self.questions = QueryCache(self.search, core.settings.search.cache, self._state_of_ranking, core.now)
@@ -74,10 +72,9 @@ class Operations:
     def _state_of_ranking(self) -> tuple[object, ...]:
         """Return the state, apart from the question, on which an order of candidates depends."""
         core = self.core
-        weights = tuple(self.search.weights.values())
         told = core.withdrawn.version, core.tombstones.version
         model, judged, cleared = core.embedder.model_id, self.judgements.version, self.questions.held.cleared
-        return core.opened.generation, told, model, weights, judged, cleared
+        return core.opened.generation, told, model, judged, cleared
 
     def _workers(self) -> int:
         """Return the number of embedding threads for now: one while a client may call again."""
@@ -112,7 +109,7 @@ class Operations:
     def _build_changes(self, running: ExitStack) -> None:
         """Build the operations that change memories."""
         core = self.core
-        self.runs = Runs(core, self.ranking.read)
+        self.runs = Runs(core)
         self.corrections = Corrections(core, self.runs.changes, self.deletions)
         self.linker = Linker(core, self.queue, self.runs)
         running.callback(self.linker.stop)
@@ -143,7 +140,7 @@ class Operations:
         self.pages = Pages(core)
         self.cleanup = Cleanup(core, self.runs.changes, self.documents)
         derived, leftovers = self.pages.derived, self.cleanup.leftovers
-        self.health = Health(core, self.queue, self.deletions, self.questions, self.ranking)
+        self.health = Health(core, self.queue, self.deletions, self.questions)
         self.checkup = Checkup(core, self.deletions, derived, leftovers, self.reconciliation)
         self.purge = Purge(core, self.deletions, derived, leftovers, self._forget_working, self.work_gate)
         running.callback(self.purge.stop)

@@ -277,7 +277,6 @@ class StoreStatus(TypedDict):
     `memories`: how many of each level, L0 to L3, L0 being sessions. `channels`: how many memories and turns each holds.
     `pending_embeddings`: chunks that words find and meaning does not yet. `journal`: changes that were acknowledged and
     whose files are not safe on the disk yet. `not_found_yet`: those, and changed files, that the index has not read.
-    `ranking_fitted_to`: the past questions to which a dream fitted the weights of the ranking; 0: they are as shipped.
     `catching_up`: what changed while dreamd or the vault was away is still being read.
     `problems` are sentences; each is gone when its cause is.
     """
@@ -292,7 +291,6 @@ class StoreStatus(TypedDict):
     pending_embeddings: int
     embedding: EmbeddingStatus
     query_cache: QueryCacheStatus
-    ranking_fitted_to: int
     journal: int
     not_found_yet: int
     catching_up: bool

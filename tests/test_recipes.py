@@ -63,12 +63,12 @@ class Workshop:
         (self.folder / path).write_text(text, encoding="utf-8")
 
     def edit(self, path: str, *edits: tuple[str, str]) -> None:
-        """Put each text before the first place that matches; the file is named, or lies in a named folder."""
+        """Put each text before the first context that matches; the file is named, or lies in a named folder."""
         assert {path, f"{Path(path).parent.as_posix()}/"} & self.named(), f"the recipe does not name {path}"
         text = (self.folder / path).read_text(encoding="utf-8")
-        for place, new in edits:
-            found = re.search(place, text, re.MULTILINE)
-            assert found, f"{path} has no {place!r} any more: is the recipe still true?"
+        for context, new in edits:
+            found = re.search(context, text, re.MULTILINE)
+            assert found, f"{path} has no {context!r} any more: is the recipe still true?"
             text = text[: found.start()] + new + text[found.start() :]
         (self.folder / path).write_text(text, encoding="utf-8")
 
@@ -180,15 +180,15 @@ from datetime import datetime
 
 from ...store.keep import okf
 from ...store.model import Action, Kind
-from ..workspace.proposals import Planned
+from ..workspace.proposals import Proposals
 from ..workspace.view import View
 
 STAGE = "labels"
 
 
-def plan(view: View, now: datetime) -> Planned:
+def plan(view: View, now: datetime) -> Proposals:
     """Propose the tag; the cursor counts the notes."""
-    planned = Planned()
+    planned = Proposals()
     assert view.history is not None
     notes = [memory for memory in view.memories() if memory.kind is Kind.NOTE]
     before = view.history.cursors.get((STAGE, "notes"), 0)
@@ -210,7 +210,7 @@ def add_stage(workshop: Workshop) -> None:
     workshop.edit(
         "pipelines/registry.py",
         (r"^    DECAY = ", '    LABELS = "labels"\n'),
-        (r"^    Step\(Stage.LINT,", '    Step(Stage.LABELS, "labels", "labels"),\n'),
+        (r"^    DreamStep\(Stage.LINT,", '    DreamStep(Stage.LABELS, "labels", "labels"),\n'),
     )
 
 

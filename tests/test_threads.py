@@ -223,7 +223,7 @@ SHARED = {
     "dreamd.ipc.adapters.space": {"_TURNS", "_GATE"},  # driven by the adapters' own tests; each is used under the lock
     "dreamd.ipc.mcp.service": {"LISTENING", "SERVER", "jsonrpc_message_adapter"},  # of the event loop's thread alone
     "dreamd.ipc.protocol": {"_dump", "_dump_ascii", "_load"},
-    "dreamd.pipelines.workspace.checkpoint": {"_RECORD"},  # a struct: what it knows is fixed when it is made
+    "dreamd.pipelines.workspace.memo": {"_RECORD"},  # a struct: what it knows is fixed when it is made
     "dreamd.pipelines.protocol": {"_messages"},
     "dreamd.store.embedding.multilingual": {"BLOCK", "HEAD", "TABLE", "TENSOR", "VOCABULARY"},  # structs, as above
     "dreamd.store.text.token_count": {"_costs", "_pieces"},

@@ -157,7 +157,6 @@ def status_in_words(answer: StatusAnswer, look: Look) -> list[str]:
         ("memories", memories_in_words(answer)),
         ("channels", channels_in_words(answer)),
         ("searchable", searchable_in_words(answer)),
-        ("ranking", ranking_in_words(answer)),
         ("learning", learning_in_words(answer)),
         ("watching", progress_in_words(answer["transcripts"])),
         ("dreams", dreams_in_words(answer, look)),
@@ -198,12 +197,6 @@ def searchable_in_words(answer: StatusAnswer) -> str:
     waiting, unread = answer["pending_embeddings"], answer["not_found_yet"]
     by_words = f"; {waiting:,} by words only, until embedded" if waiting else ""
     return count(answer["chunks"], "chunk") + by_words + (f"; {unread:,} changes not found yet" if unread else "")
-
-
-def ranking_in_words(answer: StatusAnswer) -> str:
-    """Say to how many questions the ranking was fitted; "" where it is as shipped."""
-    questions = answer["ranking_fitted_to"]
-    return f"fitted to {count(questions, 'question')} of yours" if questions else ""
 
 
 def learning_in_words(answer: StatusAnswer) -> str:

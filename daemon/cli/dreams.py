@@ -231,15 +231,12 @@ def undo_in_words(answer: UndoAnswer, look: Look) -> list[str]:
     """Count the restored files, and list those that later changes keep as they are."""
     if answer["already"]:
         return [f"Run {answer['run_id']} was undone before; nothing was changed."]
-    if not any(answer[what] for what in ("restored", "turns", "conflicts", "ranking")):
+    if not any(answer[what] for what in ("restored", "turns", "conflicts")):
         return look.wrap(f"Nothing of run {answer['run_id']} can come back: it changed no file, or that was purged.")
     files = [f"{count(answer['restored'], 'file')} as before"] if answer["restored"] else []
     files += [f"{count(answer['turns'], 'turn')} found again"] if answer["turns"] else []
-    is_undone = bool(files or answer["ranking"])
     told = f"Run {answer['run_id']} is undone{': ' if files else ''}{', '.join(files)}."
-    lines = look.wrap(told if is_undone else f"Nothing of run {answer['run_id']} could be undone.")
-    if answer["ranking"]:
-        lines.append("Ranking has the weights of before.")
+    lines = look.wrap(told if files else f"Nothing of run {answer['run_id']} could be undone.")
     if answer["forbidden"]:
         lines += look.wrap(FORBIDDEN)
     if conflicts := answer["conflicts"]:

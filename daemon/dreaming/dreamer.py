@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 from loguru import logger
 
 from ...ipc.protocol import REFUSED
-from ...pipelines.changeset_file import read_changeset
-from ...pipelines.protocol import Done, MessageError, Progress, RunKind, RunRequest
+from ...pipelines.protocol import Done, MessageError, Progress, RunKind, RunRequest, read_changeset
 from ...store import AppliedRun, Run, SkippedAction, is_digest, new_run_id
 from ...store.model import ActionKind, Changeset, NotFound, StoreError
 from ..settings import Settings

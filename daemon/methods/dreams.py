@@ -163,7 +163,6 @@ class DreamMethods:
             "restored": undone.restored,
             "turns": undone.turns,
             "forbidden": undone.forbidden,
-            "ranking": undone.ranking,
             "conflicts": _conflicts(undone.skipped),
             "already": already,
         }

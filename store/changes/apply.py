@@ -11,7 +11,6 @@ from .. import okf
 from ..ledger import records
 from ..ledger.journal import ChangeKind, FileChange, sha256
 from ..ledger.ledger import Ledger
-from ..ledger.ranking import record_ranking
 from ..ledger.records import Run
 from ..model import Action, ActionKind, Changeset, NotFound, StoreBusy, tombstone_keys
 from ..redaction import places_of_secrets
@@ -57,8 +56,7 @@ class _Step:
 class Changes:
     """Applies changesets through the writer, and removes old history. Call from any thread but the writer's.
 
-    `settle` waits until acknowledged writes can be found, by default only until their files are written. `on_ranking`
-    is called when other weights are in use.
+    `settle` waits until acknowledged writes can be found, by default only until their files are written.
     """
 
     def __init__(
@@ -67,14 +65,12 @@ class Changes:
         ledger: Ledger,
         writer: Writer,
         settle: Callable[[float], bool] | None = None,
-        on_ranking: Callable[[], None] = lambda: None,
     ) -> None:
         self._vault = vault
         self._ledger = ledger
         self._writer = writer
         self._runs_to_pruning = PRUNED_EVERY
         self._wait_until_found = settle or writer.barrier
-        self._on_ranking = on_ranking
 
     def apply(
         self,
@@ -104,8 +100,6 @@ class Changes:
             guarded = () if may_be_overtaken else changeset.actions
             self._writer.submit(lambda files: self._plan_apply(files, run, steps, changeset, guarded)).result()
             wait()
-            if changeset.ranking is not None:
-                self._on_ranking()
             self._prune_now_and_then(now)
         return self._applied(changeset)
 
@@ -144,11 +138,9 @@ class Changes:
             if step.refusal is None:
                 touched.add(action.path)
                 changes.append(_change(action, run.run_id, step.ordinal))
-        if not changes and changeset.ranking is None and TURN_FORGOTTEN not in run.summary:
+        if not changes and TURN_FORGOTTEN not in run.summary:
             run = replace(run, state="nothing")
         writes = [records.record_run(run)]
-        if changeset.ranking is not None:
-            writes.append(record_ranking(run.run_id, changeset.ranking))
         writes += [records.record_action(run.run_id, s.ordinal, s.action, s.images, s.refusal) for s in steps]
         if changes or all(
             step.refusal == FORBIDDEN for step in steps
@@ -184,7 +176,7 @@ class Changes:
             for action in actions
             if action.state == "conflict"
         )
-        applied = sum(action.state == "applied" for action in actions) + (changeset.ranking is not None)
+        applied = sum(action.state == "applied" for action in actions)
         return AppliedRun(changeset.run_id, applied, refused)
 
     # ---- history

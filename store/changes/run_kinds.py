@@ -64,7 +64,7 @@ class SkippedAction:
 class AppliedRun:
     """The outcome of a changeset: the number of applied actions, and those that were skipped.
 
-    A fitted ranking counts as one. `undone`: the run was undone at once.
+    `undone`: the run was undone at once.
     """
 
     run_id: str
@@ -77,14 +77,12 @@ class AppliedRun:
 class Undone:
     """The outcome of an undo: the number of restored files, and those that stay as they are.
 
-    `ranking`: the weights of the ranking are those of before. `turns`: the number of turns that are found again.
-    `forbidden`: tombstones keep dreams from proposing it again.
+    `turns`: the number of turns that are found again. `forbidden`: tombstones keep dreams from proposing it again.
     """
 
     run_id: str
     restored: int
     skipped: tuple[SkippedAction, ...] = ()
-    ranking: bool = False
     turns: int = 0
     forbidden: bool = False
 

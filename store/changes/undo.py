@@ -76,8 +76,7 @@ class Reverting:
     """Undoes runs through the writer. Call from any thread but the writer's.
 
     `citing` returns the paths of the live memories that cite a node, `replaced_by` of those that it superseded;
-    `settle` waits until acknowledged writes can be found, by default only until their files are written. `on_ranking`
-    is called when other weights are in use.
+    `settle` waits until acknowledged writes can be found, by default only until their files are written.
     """
 
     def __init__(
@@ -88,7 +87,6 @@ class Reverting:
         citing: Callable[[NodeId], Collection[str]],
         replaced_by: Callable[[NodeId], Collection[str]],
         settle: Callable[[float], bool] | None = None,
-        on_ranking: Callable[[], None] = lambda: None,
     ) -> None:
         self._vault = vault
         self._ledger = ledger
@@ -96,14 +94,13 @@ class Reverting:
         self._citing = citing
         self._replaced_by = replaced_by
         self._wait_until_found = settle or writer.barrier
-        self._on_ranking = on_ranking
 
     def undo(self, run_id: str, *, now: datetime) -> Undone:
         """Restore the files as they were before a run; tombstones keep dreams from proposing it again.
 
         A file that was only linked since keeps those links. A file that changed otherwise is skipped and named, and so
         is a node of the run that a live file outside the run cites. The predecessors of a removed node are live again.
-        A ranking that it fitted is not used any more. Raises NotFound, or Expired when the images are gone.
+        Raises NotFound, or Expired when the images are gone.
         """
         run = self._ledger.run(run_id)
         if run.expired:
@@ -122,9 +119,6 @@ class Reverting:
             lambda files: self._plan_undo(files, run, chains, reversals, released, refusals, now)
         ).result()
         self._settle()
-        ranking = run.state == "applied" and self._fitted_ranking(run_id)
-        if ranking and not chains:
-            self._writer.write(records.run_undone(run_id, "undone", now)).result()
         # A person may have saved a file between the plan and its placing: the writer then marked the action.
         undone = {action.ordinal for chain in chains.values() for action in chain}
         for action in self._ledger.actions(run_id):
@@ -133,12 +127,10 @@ class Reverting:
         restored = [path for path in chains if path not in refusals]
         self._vault.remove_empty_folders(restored)
         refused = tuple(SkippedAction(path, chains[path][-1].node_id, why) for path, why in refusals.items())
-        if refused and (restored or ranking):
+        if refused and restored:
             self._writer.write(records.run_undone(run_id, "partly_undone", now)).result()
-        if ranking:
-            self._on_ranking()
         forbidden = bool(restored) and run.kind not in PERSONAL
-        return Undone(run_id, len(restored), refused, ranking, forbidden=forbidden)
+        return Undone(run_id, len(restored), refused, forbidden=forbidden)
 
     def _reversal(self, path: str, chain: Sequence[RecordedAction]) -> _Reversal:
         """Plan the reversal of one path that a run changed; its links to other files are looked at later."""
@@ -234,9 +226,6 @@ class Reverting:
 
     def _settle(self) -> None:
         raise_unless_written(self._writer, written=self._wait_until_found(WRITTEN_WITHIN_S))
-
-    def _fitted_ranking(self, run_id: str) -> bool:
-        return any(one.run_id == run_id for one in self._ledger.rankings())
 
 
 def reverted(before: bytes | None, after: bytes | None, current: bytes | None) -> bytes | None:

@@ -8,8 +8,8 @@ from typing import Final
 
 from ..index.projection import Node
 from ..model import Envelope, Slot
-from ..text.chunking import estimate_tokens
 from ..text.fence import fenced, speaker_name, unmarked
+from ..text.token_count import estimate_tokens
 from .packing import NOTE, SPECIAL_TOKENS, TOO_SMALL
 
 SHARE: Final = 0.2

@@ -1,13 +1,11 @@
-"""Lessons of search from a person: trust in memories that helped or did not, and weights fitted to past questions."""
+"""Judgements of a person that search ranks by: the trust in memories that helped or did not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from ..ledger.ledger import Ledger
-from ..ledger.ranking import standing
 from ..model import GAIN, MOST_TRUST, NodeId, trust
-from .scorer import SCORER, weights_in_use
 from .search import Search
 
 
@@ -40,19 +38,3 @@ def trusted(feedback: Mapping[NodeId, Mapping[str, int]]) -> dict[NodeId, float]
     """Return by how much the trust in each memory differs from that in one without feedback: -1 to 1, without 0."""
     differences = {node_id: trust(said) - 1.0 for node_id, said in feedback.items()}
     return {node_id: difference for node_id, difference in differences.items() if difference}
-
-
-class RankingWeights:
-    """Gives search the weights that the ledger says are in use."""
-
-    def __init__(self, ledger: Ledger, search: Search) -> None:
-        self._ledger = ledger
-        self._search = search
-        self.questions = 0
-        """The number of questions that the weights were fitted to; 0 for the shipped ones."""
-
-    def read(self) -> None:
-        """Read which weights are in use, after every run that may have changed it."""
-        fitted = standing(self._ledger.rankings(), SCORER)
-        self._search.weights = weights = weights_in_use(fitted)
-        self.questions = fitted.questions if fitted is not None and weights is fitted.weights else 0

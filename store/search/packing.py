@@ -15,12 +15,12 @@ from ..index.projection import Node
 from ..index.scope import Scope
 from ..model import Envelope, Evidence, NodeId, Slot
 from ..roles import MACHINES
-from ..text.chunking import estimate_tokens
 from ..text.dates import format_short_date, with_days
 from ..text.fence import fenced, speaker_name, unmarked
 from ..text.quotes import leading, leans, quote, read_reply
 from ..text.sentences import Sentence as Piece
 from ..text.sentences import joined_sentences
+from ..text.token_count import estimate_tokens
 from ..text.words import folded_words
 from .hits import evidence_of
 from .priors import note_of_time

@@ -43,7 +43,6 @@ from .gathering import (
 from .priors import NOTHING_ASKED, Asked, Priors, asked_by, priors_of
 from .question import BY_DEFAULT, PAGES, QueryText, Question, normalised_filter, read_query
 from .scorer import scores_of
-from .weights import WEIGHTS
 
 QUESTIONS_AT_ONCE = 4
 """Questions embedded at a time: as many as the server answers at once."""
@@ -133,10 +132,8 @@ class Search:
         self._settings = settings
         self._now = now
         self._reranker = self._chosen_reranker() if settings.is_reranked else None
-        self.weights: Mapping[str, float] = WEIGHTS
-        """The weights of the learned scorer; another mapping may take their place at any time."""
         self.trusted: Mapping[NodeId, float] = {}
-        """The trust in judged memories, by how much it differs from the usual; replaced in the same way."""
+        """The trust in judged memories, by how much it differs from the usual; replaced as a whole at any time."""
         self.alone = SoftLock(PATIENCE_S)
         """Held by what ranks a question, and by what makes an answer of a ranking."""
         self._long_ones = threading.Lock()
@@ -289,7 +286,7 @@ class Search:
         of_vectors = self._settings.vector_weight
         fused = (features["keyword"] + of_vectors * features["vector"]) / (1.0 + of_vectors)
         fused *= 1.0 - (1.0 - self._settings.assistant_weight) * features["assistant"]
-        learned = scores_of(features, self.weights) + sum(priors.values())
+        learned = scores_of(features) + sum(priors.values())
         best_first = np.argsort(-learned, kind="stable").tolist()
         ranking.candidates = [ranking.candidates[place] for place in best_first]
         for candidate, score in zip(ranking.candidates, np.sort(fused)[::-1].tolist(), strict=True):

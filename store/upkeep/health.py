@@ -22,7 +22,6 @@ from ..okf.memory_file import is_edited_page
 from ..paths import StorePaths
 from ..redaction import places_of_secrets, redact
 from ..results import Leak, Problem, StoreStatus
-from ..search.learned import RankingWeights
 from ..search.query_cache import QueryCache
 from ..text.languages import is_english
 from ..vault.disk import Disk
@@ -89,7 +88,6 @@ class Health:
         queue: EmbedQueue,
         deletions: Deletions,
         questions: QueryCache,
-        ranking: RankingWeights,
     ) -> None:
         self.repairs = core.repairs
         self._core = core
@@ -100,7 +98,6 @@ class Health:
         self._queue = queue
         self._deletions = deletions
         self._questions = questions
-        self._ranking = ranking
 
     @repeated_after_repair
     def status(self) -> StoreStatus:
@@ -124,7 +121,6 @@ class Health:
                 "advice": OTHER_MODEL if self._is_foreign() else "",
             },
             "query_cache": self._questions.status(),
-            "ranking_fitted_to": self._ranking.questions,
             "journal": ledger["journal"],
             "not_found_yet": self._writer.lag + self._core.indexer.lag,
             "catching_up": not self._opened.is_compared,

@@ -12,13 +12,12 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from dreamd.daemon.importing.reading.items import SessionRead
-from dreamd.pipelines.changeset_file import read_changeset
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.gate.gate import Dropped, Gate
 from dreamd.pipelines.gate.shadow_index import ShadowIndex
-from dreamd.pipelines.protocol import RunRequest
+from dreamd.pipelines.protocol import RunRequest, read_changeset
 from dreamd.pipelines.registry import Stage
-from dreamd.pipelines.workspace.embedding import CachedEmbedder
+from dreamd.pipelines.workspace.cached_embedder import CachedEmbedder
 from dreamd.pipelines.workspace.snapshot import Snapshot
 from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf

@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 import psutil
 from dreamd.daemon.dreaming.child import CHILD, Child, DreamError
-from dreamd.pipelines import run
+from dreamd.pipelines.pipe import StepProgress
 from dreamd.pipelines.protocol import Done, Progress, RunRequest
 from dreamd.pipelines.registry import Stage
-from dreamd.pipelines.steps import Steps
+from dreamd.pipelines.run import run_steps
 from dreamd.pipelines.workspace.snapshot import Snapshot
 from dreamd.pipelines.workspace.view import Vectors, View
 from dreamd.store.embedding.embedding import Embedder, embedder_for
@@ -160,8 +160,8 @@ def _dream_in_bulk(paths: StorePaths, embedder: Embedder) -> None:
     request = _request(paths, "long-ago")
     snapshot = Snapshot(request.folder, request.vault, request.index, request.ledger)
     view = View(snapshot, snapshot.history(), lambda texts: _stacked(embedder, texts), "long-ago")
-    view.steps = Steps(lambda at: say(at.stage))
-    run.plan(view, NOW - timedelta(hours=20), _STAGES)
+    view.steps = StepProgress(lambda at: say(at.stage))
+    run_steps(view, NOW - timedelta(hours=20), _STAGES)
     snapshot.close()
     for action in view.actions:
         file = paths.vault / action.path

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from dreamd.daemon.importing.detect import read
 from dreamd.daemon.importing.reading.items import SessionRead
-from dreamd.pipelines.changeset_file import read_changeset
 from dreamd.pipelines.dream import dream
+from dreamd.pipelines.protocol import read_changeset
 from dreamd.pipelines.settings import GateSettings, PipelineSettings
 from dreamd.store.changes.run_kinds import AppliedRun
 from dreamd.store.changes.tombstone_keys import edit_key
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.memory import MemoryStore
+from dreamd.store.paths import StorePaths
 
 from tests.pipelines.fakes import NOW, SETTINGS, request_of
 

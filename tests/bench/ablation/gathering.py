@@ -8,7 +8,6 @@ from datetime import datetime
 
 import numpy as np
 from dreamd.daemon.clock import utc_now
-from dreamd.pipelines.learning.listwise import Example
 from dreamd.store import MemoryStore
 from dreamd.store.model import Kind, NodeId
 from dreamd.store.score_stages import Stages
@@ -19,6 +18,7 @@ from dreamd.store.settings import SearchSettings
 
 from .. import datasets
 from ..datasets import Dataset
+from ..ranking.listwise import Example
 from .variants import ONE_EACH, variants
 
 HITS = 10

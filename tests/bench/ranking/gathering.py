@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from dreamd.pipelines.learning.listwise import Example
 from dreamd.store.filters import Condition
 from dreamd.store.index.projection import Node
 from dreamd.store.model import Kind
@@ -30,6 +29,7 @@ from ..people import scorer_of, unpacked
 from ..quality.suite import imported
 from ..readers import questions as readers
 from ..table import say
+from .listwise import Example
 
 Answerable = Callable[[DaemonInProcess, Path, Path], Sequence[Question]]
 

@@ -36,10 +36,10 @@ NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 PRELUDE = """
 import json, os, sys, time
 from pathlib import Path
-from dreamd.pipelines.changeset_file import *
+from dreamd.pipelines.protocol import *
 from dreamd.pipelines.protocol import *
 from dreamd.store.model import *
-from dreamd.pipelines.pause_signal import first_line
+from dreamd.pipelines.pipe import first_line
 request = RunRequest.model_validate_json(first_line(0)[0])
 def say(message):
     sys.stdout.buffer.write(encode(message)); sys.stdout.flush()
@@ -445,7 +445,7 @@ def test_seconds_in_which_it_is_held_back_are_not_its_own(monkeypatch: pytest.Mo
 # ---- who goes first
 
 LISTENS = """
-from dreamd.pipelines.pause_signal import PauseListener
+from dreamd.pipelines.pipe import PauseListener
 listener = PauseListener()
 listener.before_pausing(lambda: (request.folder.parent / "called off").touch())
 listener.listen(0)
