@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from .purge.plan import Selection
     from .redaction import bounds_of_secret, redact
     from .results import Purged, PurgePreview
+    from .text.chunking import estimate_tokens
     from .text.controls import without_controls
     from .text.dates import find_asked
     from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
     from .text.quotes import read_reply
-    from .text.token_count import estimate_tokens
     from .text.words import MONTH_NUMBERS
     from .upkeep.decay_inputs import DecayInputs
     from .upkeep.health import check_closed

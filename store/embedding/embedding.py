@@ -17,7 +17,7 @@ import numpy as np
 from ..engine.interface import Vector
 from ..model import StoreError
 from ..settings import EmbeddingSettings
-from ..text.token_count import estimate_tokens
+from ..text.chunking import estimate_tokens
 from ..text.words import index_stem
 from .fastembed_loading import (
     MINILM_DIMENSION,
