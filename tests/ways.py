@@ -92,7 +92,7 @@ class Trace:
         }
 
     def lines(self) -> list[str]:
-        """Return each file with the calls that reach it from other files and the functions entered, most calls first."""
+        """Return each file with the calls from other files and the functions entered, most calls first."""
         into: Counter[str] = Counter()
         for (_, file), calls in self.changes.items():
             into[file] += calls
@@ -137,7 +137,8 @@ class Client:
 
     def call(self, method: str, params: Mapping[str, Any]) -> Any:
         """Return the result of a method. Raises RuntimeError with the daemon's error."""
-        self._socket.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        self._socket.sendall(json.dumps(request).encode() + b"\n")
         held = b""
         while not held.endswith(b"\n"):
             held += self._socket.recv(2**20)
@@ -235,8 +236,7 @@ def main() -> int:
         print(json.dumps({name: one.figures() for name, one in found.items()}))
         return 0
     for name, one in found.items():
-        figures = one.figures()
-        print(f"{name}: {figures['files']} files, {figures['functions']} functions, {figures['changes']} changes of file")
+        print(f"{name}: {{files}} files, {{functions}} functions, {{changes}} changes of file".format(**one.figures()))
         if len(found) == 1:
             print("\n".join(one.lines()))
     return 0

@@ -25,7 +25,7 @@ from ..ledger.questions import (
 from ..ledger.records import record_feedback
 from ..model import NewTurn, NodeId
 from ..roles import Role
-from ..search.search import Ranking
+from ..search.gathering import Ranking
 from ..text.terms import query_terms, term_stems
 from .worker import MOST_WAITING, WorkQueue
 

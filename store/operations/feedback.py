@@ -8,12 +8,13 @@ from datetime import datetime
 from ..background.relevance_feedback import RelevanceFeedback, ShownMemory
 from ..changes.repeats import Once
 from ..index.catalog import Catalog
+from ..index.scope import EVERYTHING
 from ..ledger import records
 from ..ledger.ledger import Ledger
 from ..ledger.questions import forget_questions
 from ..model import Hit, NewTurn, NodeId, Slot, Verdict
-from ..search import hits
-from ..search.search import Ranking
+from ..search.fetch import evidence_of
+from ..search.gathering import Ranking
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned, Writer
 from .switches import Switches
@@ -89,7 +90,7 @@ class Feedback:
             if plan.was_repeated:
                 return
         self._on_judged()
-        gold = [turn.node_id for turn in hits.evidence_of([node], self._catalog)[node_id]] or [node_id]
+        gold = [turn.node_id for turn in evidence_of([node], self._catalog, EVERYTHING)[node_id]] or [node_id]
         self._relevance.on_verdict(node_id, gold, verdict == "useful")
 
     def purge_questions(self) -> int:

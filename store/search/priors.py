@@ -8,20 +8,17 @@ the tenth (medians).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 
 from ..index.catalog import Said
 from ..settings import PriorSettings
-from ..text.dates import Resolved, find_asked, format_span, names_one_of
-from ..text.terms import Event, asks_for_newest, asks_nothing_but, event_in, query_terms
+from ..text.dates import Resolved, format_span, names_one_of
+from ..text.terms import Event, query_terms
 from ..text.words import stems_of
 from .features import READ, Found, Values
-
-LONGEST_CHARS = 300
-"""Beyond this length a text is pasted rather than asked, and the dates in it are not what is asked about."""
+from .question import Asked
 
 Priors = dict[str, Values]
 
@@ -32,38 +29,6 @@ MOST_WORDS = 400
 LOOKED_UP_TERMS, FEW_HOLD_IT = 2, 20
 """A question of so few terms looks them up; so few candidates that hold one, or
 stand beside one that does, make it a name rather than a subject."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The form of a question: the number of its terms, and the spans of time or the event that it asks about.
-
-    `newest`: it asks for what is newest; `nothing_else`: it asks about these times, or the newest, and no thing.
-    """
-
-    terms: int = 0
-    spans: Sequence[Resolved] = ()
-    event: Event | None = None
-    newest: bool = False
-    nothing_else: bool = False
-
-
-NOTHING_ASKED = Asked()
-
-
-def asked_by(question: str, terms: int, now: datetime) -> Asked:
-    """Read what a question says of itself."""
-    spans = find_asked(question[:LONGEST_CHARS], now.date())
-    is_short = len(question) <= LONGEST_CHARS
-    newest = is_short and not spans and asks_for_newest(question)
-    has_begun = all(one.first <= now.date() for one in spans)
-    return Asked(
-        terms,
-        spans,
-        None if spans else event_in(question),
-        newest=newest,
-        nothing_else=is_short and has_begun and asks_nothing_but(question, spans),
-    )
 
 
 def priors_of(found: Found, trust: Values, asked: Asked, settings: PriorSettings) -> Priors:

@@ -14,9 +14,9 @@ from ..embedding.query_vectors import Recent, form_of
 from ..engine.interface import Vector
 from ..results import QueryCacheStatus
 from ..settings import QueryCacheSettings
-from .gathering import Candidate
-from .question import Question, read_query
-from .search import Ranking, Search
+from .gathering import Candidate, Ranking
+from .question import Question
+from .search import Search
 
 
 class QueryCache:
@@ -41,9 +41,9 @@ class QueryCache:
         if not self._settings.entries or not question.is_plain:
             return self._search.rank(question)
         period, state = self._now().timestamp() // self._settings.ttl_s, self._generation()
-        key = (form_of(read_query(question.text).meant), question.channel, question.limit, period, state)
+        key = (form_of(question.meant), question.channel, question.limit, period, state)
         if (found := self.held.get(key)) is not None:
-            ranking = self._search.begin(question)
+            ranking = Ranking(question, notes=[*question.notes])
             self._search.use_vector(ranking, found[0])
             ranking.candidates = [Candidate(*row) for row in marshal.loads(found[1])]  # noqa: S302 (our own bytes)
             return ranking

@@ -12,9 +12,10 @@ from dreamd.pipelines.learning.listwise import Example
 from dreamd.store import MemoryStore
 from dreamd.store.model import Kind, NodeId
 from dreamd.store.score_stages import Stages
+from dreamd.store.search.gathering import Ranking
 from dreamd.store.search.question import Question
 from dreamd.store.search.rerankers import StageReranker, run
-from dreamd.store.search.search import Ranking, Search
+from dreamd.store.search.search import Search
 from dreamd.store.settings import SearchSettings
 
 from .. import datasets

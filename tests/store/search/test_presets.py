@@ -174,7 +174,7 @@ def test_facts_of_one_tag_and_of_one_page_are_linked(store: MemoryStore) -> None
     (pages / "refit.md").write_text(f"{page}sources:\n{sources}---\n\nIt was.\n")
     store.reconcile()
     reranker = StageReranker(PRESETS["jcode"], store.parts.catalog, store.parts.index.backend, lambda: NOW)
-    found, scope = [Candidate("mast"), Candidate("boom")], Question(text="", channel="boats").scope
+    found, scope = [Candidate("mast"), Candidate("boom")], Question(text="boats", channel="boats").scope
     pool = reranker.pool(found, scope, NOW)
     assert {(frozenset({pool.units[one], pool.units[other]}), kind) for one, other, kind in pool.edges} == {
         (frozenset({"boom", "keel"}), "page"),
@@ -188,7 +188,7 @@ def test_facts_of_one_tag_and_of_one_page_are_linked(store: MemoryStore) -> None
 
 # ---- what the page says of them
 
-PAGE = (Path(__file__).parents[4] / "docs" / "presets.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "presets.md").read_text(encoding="utf-8")
 NUMBER = re.compile(r"\d*\.?\d+")
 DEFAULTS: dict[str, list[float]] = {
     "fusion": [],
