@@ -28,7 +28,7 @@ from .door import Door
 from .embedding.cache import EmbeddingCache
 from .embedding.embedding import Embedder
 from .embedding.query_vectors import QueryVectors
-from .engine.unwritable import copy_to_memory
+from .engine.database import copy_to_memory
 from .index.indexer import Indexer
 from .index.mending import Mending
 from .index.opening import OpenIndex

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dreamd.store import okf
-from dreamd.store.engine.tokenizer import words
+from dreamd.store.engine.bm25 import words
 from dreamd.store.text.terms import query_terms
 from dreamd.store.text.words import index_stem
 
