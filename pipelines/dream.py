@@ -12,7 +12,7 @@ from typing import get_args
 from ..llm.budget import Allowance, asker_for
 from ..store.embedding.embedding import Embedder, embedder_for
 from ..store.ledger.records import LINK
-from ..store.search.scorer import weights_in_use
+from ..store.search.scoring import weights_in_use
 from . import run
 from .gate.gate import Gate
 from .gate.shadow_index import ShadowIndex

@@ -54,9 +54,7 @@ from .operations.upkeep import Upkeep
 from .operations.visibility import Visibility
 from .paths import StorePaths
 from .redaction import FileMask
-from .search.learned import Judgements, RankingWeights
-from .search.query_cache import QueryCache
-from .search.search import Search
+from .search.search import Judgements, QueryCache, RankingWeights, Search
 from .settings import StoreSettings
 from .text.words import normal_form
 from .vault.disk import Disk

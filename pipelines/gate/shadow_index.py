@@ -17,9 +17,8 @@ from ...store.index.projection import is_turn
 from ...store.ledger.questions import Probe
 from ...store.model import Level, NodeId, NotFound
 from ...store.search.gathering import Ranking
-from ...store.search.learned import trusted
 from ...store.search.question import BY_DEFAULT, Question
-from ...store.search.search import Search
+from ...store.search.search import Search, trusted
 from ...store.settings import StoreSettings
 from ...store.vault.disk import Disk
 from ...store.vault.vault import FileStamp, Vault

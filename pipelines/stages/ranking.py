@@ -14,8 +14,7 @@ import numpy as np
 
 from ...store.ledger.questions import Probe
 from ...store.model import FittedRanking
-from ...store.search.scorer import SCORER, weights_in_use
-from ...store.search.weights import WEIGHTS
+from ...store.search.scoring import SCORER, WEIGHTS, weights_in_use
 from ..learning.fitting import Gain, fit, gain_by_days_left_out, ranks
 from ..learning.listwise import Example, Values
 from ..workspace.proposals import Planned, ProposedRanking

@@ -19,7 +19,7 @@ from ...store.ledger.ledger import Ledger
 from ...store.ledger.ranking import last_refusal, standing
 from ...store.model import AWAITS_REVIEW, Kind, Level, Memory, NodeId, Status, StoreError, Turn
 from ...store.okf import session
-from ...store.search.scorer import SCORER
+from ...store.search.scoring import SCORER
 from ...store.text.controls import without_controls
 from ...store.vault.disk import Disk
 from ...store.vault.vault import Vault

@@ -21,8 +21,7 @@ from ..model import IndexDamaged, Level, NodeId
 from ..okf.wording import is_edited_page
 from ..redaction import places_of_secrets, redact
 from ..results import Leak, Problem, StoreStatus
-from ..search.learned import RankingWeights
-from ..search.query_cache import QueryCache
+from ..search.search import QueryCache, RankingWeights
 from ..text.languages import is_english
 from ..vault.leftovers import Leftovers
 from ..vault.vault import Vault

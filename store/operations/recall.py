@@ -21,9 +21,8 @@ from ..search import hits, packing
 from ..search.fetch import evidence_of
 from ..search.gathering import Ranking
 from ..search.hits import Recalled
-from ..search.query_cache import QueryCache
 from ..search.question import Question
-from ..search.search import Search
+from ..search.search import QueryCache, Search
 from ..text import spelling
 from ..text.fence import unmarked, unmarked_lines
 from ..text.terms import query_terms

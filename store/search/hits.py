@@ -14,8 +14,8 @@ from ..model import Hit, NodeId
 from ..text.sentences import Sentence as Piece
 from .fetch import Records, fetch
 from .gathering import Candidate, Ranking, in_order, scores_by
-from .priors import note_of_time
 from .relevance import Passages, Words, passages_of, pieces_of, sections_of
+from .scoring import note_of_time
 from .supersession import Links, States, links_of, newest_first
 
 SECTION_CHARS = 1200

@@ -25,7 +25,6 @@ from ..text.words import folded_words
 from .fetch import Records, fetch
 from .gathering import Ranking
 from .hits import section_budget
-from .priors import note_of_time
 from .relevance import (
     BESIDE,
     LEAST_SHARE,
@@ -39,6 +38,7 @@ from .relevance import (
     passages_of,
     with_sections,
 )
+from .scoring import note_of_time
 from .supersession import FactState, States, answers
 
 FREE_TOKENS, HALVING_TOKENS = 50, 20

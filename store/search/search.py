@@ -1,9 +1,14 @@
-"""From a question to ranked memories: arms, fusion, scoring. Each step is one function with its own timing."""
+"""From a question to ranked memories: arms, fusion, scoring. Each step is one function with its own timing.
+
+What is kept between questions is here too: the trust that feedback gives to memories, and the candidates of past
+questions.
+"""
 
 from __future__ import annotations
 
+import marshal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from datetime import UTC, date, datetime, timedelta
@@ -13,6 +18,7 @@ from functools import partial
 import numpy as np
 
 from ..embedding.embedding import ModelUnavailable, QueryEmbedder
+from ..embedding.query_vectors import Recent, form_of
 from ..engine.deadline import within
 from ..engine.interface import Match, Vector, VectorStore
 from ..engine.soft_lock import SoftLock
@@ -20,11 +26,14 @@ from ..filters import Condition, Filter
 from ..index.catalog import Catalog
 from ..index.index import COLLECTION
 from ..index.projection import Node, is_turn
+from ..ledger.ledger import Ledger
+from ..ledger.ranking import standing
 from ..model import Level, NodeId, StoreBusy
+from ..results import QueryCacheStatus
 from ..roles import MACHINES, Role
-from ..settings import SearchSettings
+from ..settings import QueryCacheSettings, SearchSettings
 from ..text.dates import Resolved, format_span, names_one_of
-from .features import READ_CHARS, Found, Values, features_of
+from ..trust import GAIN, MOST_TRUST, trust
 from .gathering import (
     Candidate,
     Gathering,
@@ -36,10 +45,19 @@ from .gathering import (
     scores_by,
     speakers_of,
 )
-from .priors import Priors, priors_of
 from .question import BY_DEFAULT, Asked, Question, asked_by
-from .scorer import scores_of
-from .weights import WEIGHTS
+from .scoring import (
+    READ_CHARS,
+    SCORER,
+    WEIGHTS,
+    Found,
+    Priors,
+    Values,
+    features_of,
+    priors_of,
+    scores_of,
+    weights_in_use,
+)
 
 QUESTIONS_AT_ONCE = 4
 """Questions embedded at a time: as many as the server answers at once."""
@@ -343,3 +361,91 @@ def _with_the_times(where: Filter, asked: Asked) -> list[Filter]:
         where,
         *((*where, Condition("time", "gte", (since,)), Condition("time", "lt", (until,))) for since, until in at),
     ]
+
+
+class Judgements:
+    """Gives search the trust in the memories that the ledger has feedback on. Any thread may call it."""
+
+    def __init__(self, ledger: Ledger, search: Search) -> None:
+        self._ledger = ledger
+        self._search = search
+        self.version = 0
+        """Counts the changes: what was ranked before one may be ranked otherwise after it."""
+
+    def read(self) -> None:
+        """Read all judgements, at the start and after a person's own."""
+        self._use(trusted(self._ledger.feedback()))
+
+    def on_used(self, node_ids: Iterable[NodeId]) -> None:
+        """Count memories as used, before the ledger has it."""
+        known = dict(self._search.trusted)
+        for node_id in node_ids:
+            known[node_id] = min(MOST_TRUST - 1.0, known.get(node_id, 0.0) + GAIN["used"])
+        self._use(known)
+
+    def _use(self, known: Mapping[NodeId, float]) -> None:
+        self._search.trusted = known
+        self.version += 1
+
+
+def trusted(feedback: Mapping[NodeId, Mapping[str, int]]) -> dict[NodeId, float]:
+    """Return by how much the trust in each memory differs from that in one without feedback: -1 to 1, without 0."""
+    differences = {node_id: trust(said) - 1.0 for node_id, said in feedback.items()}
+    return {node_id: difference for node_id, difference in differences.items() if difference}
+
+
+class RankingWeights:
+    """Gives search the weights that the ledger says are in use."""
+
+    def __init__(self, ledger: Ledger, search: Search) -> None:
+        self._ledger = ledger
+        self._search = search
+        self.questions = 0
+        """The number of questions that the weights were fitted to; 0 for the shipped ones."""
+
+    def read(self) -> None:
+        """Read which weights are in use, after every run that may have changed it."""
+        fitted = standing(self._ledger.rankings(), SCORER)
+        self._search.weights = weights = weights_in_use(fitted)
+        self.questions = fitted.questions if fitted is not None and weights is fitted.weights else 0
+
+
+class QueryCache:
+    """Ranks questions, and keeps the candidates of each for one that asks the same in the same words.
+
+    Questions are the same in `form_of`: names, numbers and negations differ there; case, spacing, articles and commas
+    do not. Candidates are shared for the same channel and limit, while `generation` returns the same value: it changes
+    with every change of the index. What is shown of them is read anew, and counted.
+    """
+
+    def __init__(
+        self,
+        search: Search,
+        values: QueryCacheSettings,
+        generation: Callable[[], Hashable],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._search, self._settings, self._generation, self._now = search, values, generation, now
+        self.held = Recent[tuple[Vector, bytes]](values.entries)
+
+    def status(self) -> QueryCacheStatus:
+        """Count what is held, and what came of it."""
+        return QueryCacheStatus(entries=len(self.held), hits=self.held.hits, misses=self.held.misses)
+
+    def rank(self, question: Question) -> Ranking:
+        """Rank the units that answer a question, as `Search.rank` does. Any thread may ask."""
+        if not self._settings.entries or not question.is_plain:
+            return self._search.rank(question)
+        period, state = self._now().timestamp() // self._settings.ttl_s, self._generation()
+        key = (form_of(question.meant), question.channel, question.limit, period, state)
+        if (found := self.held.get(key)) is not None:
+            ranking = Ranking(question, notes=[*question.notes])
+            self._search.use_vector(ranking, found[0])
+            ranking.candidates = [Candidate(*row) for row in marshal.loads(found[1])]  # noqa: S302 (our own bytes)
+            return ranking
+        ranking = self._search.rank(question)
+        if ranking.vector is not None and not ranking.notes and state == self._generation():
+            # In bytes: an answer changes candidates, and as objects they take seven times the room.
+            rows = [(one.unit, one.matched, one.scores, None, one.score, one.priors) for one in ranking.candidates]
+            self.held.put(key, (ranking.vector, marshal.dumps(rows)))
+        return ranking

@@ -55,8 +55,8 @@ FITTING = """
 import sys
 from dreamd.pipelines.changeset_file import *
 from dreamd.pipelines.protocol import *
-from dreamd.store.search.scorer import SCORER
-from dreamd.store.search.weights import WEIGHTS
+from dreamd.store.search.scoring import SCORER
+from dreamd.store.search.scoring import WEIGHTS
 from dreamd.store.model import *
 request = RunRequest.model_validate_json(sys.stdin.buffer.readline())
 file = request.folder / "changeset.jsonl"

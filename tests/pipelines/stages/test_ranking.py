@@ -20,8 +20,7 @@ from dreamd.store.ledger.questions import add_gold, record_question
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Changeset, FittedRanking, NewTurn, SessionHead
 from dreamd.store.search.question import Question
-from dreamd.store.search.scorer import SCORER
-from dreamd.store.search.weights import WEIGHTS
+from dreamd.store.search.scoring import SCORER, WEIGHTS
 
 from tests.pipelines.fakes import NOW, SETTINGS, request_of
 
