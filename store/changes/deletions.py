@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from ..index.catalog import FileRow
-from ..index.lost import LostFile
+from ..index.images import LostFile
 from ..index.opening import OpenIndex
 from ..index.projection import is_session
 from ..ledger import records

@@ -16,9 +16,8 @@ from ..engine.database import Migration
 from ..filters import Filter, wanted_fields
 from ..model import Evidence, Kind, Level, NodeId, SessionHead
 from ..okf.session import ERASED
-from .node_filter import node_filter
 from .projection import AWAITS, FORGOTTEN, SUCCESSOR, THE_PERSON, Link, Node, is_turn
-from .scope import EVERYTHING, Scope
+from .scope import EVERYTHING, Scope, node_filter
 from .withdrawn import Withdrawn
 
 MIGRATIONS: tuple[Migration, ...] = (
