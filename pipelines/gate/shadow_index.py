@@ -127,7 +127,7 @@ class ShadowIndex:
         if not ranking.candidates or ranking.vector is None:
             return None
         features = self._search.features(ranking)
-        gold = set(self.catalog.units(set(probe.gold), ranking.scope).values())
+        gold = set(self.catalog.units(set(probe.gold), ranking.question.scope).values())
         return Candidates(features, np.array([one.unit in gold for one in ranking.candidates]))
 
     def _embed_ranking(self, paths: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from ..engine.database import Migration
 from ..filters import Filter, wanted_fields
 from ..model import Evidence, Kind, Level, NodeId, SessionHead
 from ..okf.session import ERASED
-from .projection import AWAITS, FORGOTTEN, SUCCESSOR, THE_PERSON, Link, Node, is_turn
+from .projection import AWAITS, FORGOTTEN, SUCCESSOR, THE_PERSON, TURN_MARK, Link, Node
 from .scope import EVERYTHING, Scope, node_filter
 from .withdrawn import Withdrawn
 
@@ -181,11 +181,9 @@ class Catalog:
         return self._connection().execute(sql, bindings).fetchall()
 
     def _nodes(self, sql: str, bindings: Sequence[Any] = ()) -> Iterator[Node]:
-        """Yield the nodes of some rows, but for what was deleted or forgotten before the rows are read."""
+        """Yield the nodes of some rows, without what was deleted or forgotten before the rows are read."""
         untold = self._withdrawn.now()
-        for row in self._rows(sql, bindings):
-            if (node := untold.shown(_node(row))) is not None:
-                yield node
+        return untold.shown(map(_node, self._rows(sql, bindings)))
 
     def node(self, node_id: NodeId) -> Node | None:
         """Return one node by id."""
@@ -397,7 +395,7 @@ class Catalog:
         or forgotten has none.
         """
         untold = self._withdrawn.now()
-        turns = {node_id for node_id in node_ids if is_turn(node_id)}
+        turns = {node_id for node_id in node_ids if TURN_MARK in node_id}
         units = {node_id: node_id for node_id in turns - untold.hidden}
         others = [node_id for node_id in node_ids if node_id not in turns]
         if untold.gone and units:

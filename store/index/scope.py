@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Final
 
 from ..filters import OWN_FIELDS, Condition, Filter, Group, conditions_of, holds
@@ -16,7 +17,7 @@ from ..model import GLOBAL_CHANNEL
 from .projection import Node
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scope:
     """The question's own filter. `channels` None is all of them; with `as_of` what held then, whatever holds now.
 
@@ -28,7 +29,7 @@ class Scope:
     include_archived: bool = False
     where: Filter = ()
 
-    @property
+    @cached_property  # asked for each fact, and the same for one question
     def is_each_alone(self) -> bool:
         """Return True if the filter tests a field in which a fact differs from its turn."""
         return any(condition.field in OWN_FIELDS for condition in conditions_of(self.where))

@@ -149,8 +149,8 @@ class Recall:
 
     def _curated(self, ranking: Ranking, budget_tokens: int, given: Sequence[str]) -> tuple[Slot, ...]:
         """Return the lines of every envelope in the question's scope, but for those given; none is ranked again."""
-        channels = ranking.scope.channels or {GLOBAL_CHANNEL}
-        standing = [node for node in self._catalog.curated(channels) if ranking.scope.admits(node)]
+        channels = ranking.question.scope.channels or {GLOBAL_CHANNEL}
+        standing = [node for node in self._catalog.curated(channels) if ranking.question.scope.admits(node)]
         said = [(node, " ".join(node.text.split())) for node in standing]
         fresh = [node for node, words in said if not any(words in text for text in given)]
         slots = packing.curated_slots(fresh, budget_tokens)

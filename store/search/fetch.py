@@ -29,6 +29,10 @@ class Records:
         self._read: dict[NodeId, Node] = {}
         self.nodes: dict[NodeId, Node] = {}
         self.states = States()
+        self.best: dict[NodeId, tuple[NodeId, NodeId]] = {}
+        """The node that represents each candidate, and its matching chunk, by unit."""
+        self.beside: dict[NodeId, tuple[NodeId | None, NodeId | None]] = {}
+        """The turns right before and after each unit in its session, read or not."""
 
     def read(self, names: Collection[NodeId], units: Collection[NodeId]) -> None:
         """Read nodes by their names, and the facts drawn from units; what was read before stays."""
@@ -38,11 +42,6 @@ class Records:
             self._read |= self._catalog.nodes(unread)
         self.nodes |= {name: self._read[name] for name in names if name in self._read}
         self.states |= states_of(units, self._read, links, self._scope)
-
-    def beside(self, unit: NodeId, step: int) -> Node | None:
-        """Return the turn `step` turns later in the same session, if it was read."""
-        name = turn_beside(unit, step)
-        return None if name is None else self.nodes.get(name)
 
     def evidence(self, nodes: Iterable[Node]) -> Mapping[NodeId, tuple[Evidence, ...]]:
         """Return the turns that each node cites, of the question's channels; a turn is its own evidence."""
@@ -58,22 +57,26 @@ def fetch(ranking: Ranking, catalog: Catalog, read: int, *, beside: int = 0, fac
 
     Of the `beside` best the turns on both sides are read as candidates are: an answer often follows a question.
     """
+    records = Records(catalog, ranking.question.scope)
     best = ranking.candidates[:read]
-    others = {name for one in best[:beside] for step in (-1, 1) if (name := turn_beside(one.unit, step)) is not None}
-    units = {one.unit for one in best} | others
-    names = units | {one.best()[0] for one in best}
-    names |= {before for one in names if (before := turn_beside(one, -1)) is not None}
-    records = Records(catalog, ranking.scope)
-    records.read(names, units if facts is None else {one.unit for one in best[:facts]})
+    records.best = {one.unit: one.best() for one in best}
+    records.beside = {one.unit: _turns_beside(one.unit) for one in best}
+    others = {name for one in best[:beside] for name in records.beside[one.unit] if name is not None}
+    records.beside |= {name: _turns_beside(name) for name in others - records.beside.keys()}
+    units = records.beside.keys()
+    names = {*units, *(node_id for node_id, _ in records.best.values())}
+    names |= {before for one in names if (before := (records.beside.get(one) or _turns_beside(one))[0]) is not None}
+    records.read(names, units if facts is None else [one.unit for one in best[:facts]])
     return records
 
 
-def turn_beside(node_id: NodeId, step: int) -> NodeId | None:
-    """Return the id of the turn `step` turns later in the same session; None for what is no turn."""
+def _turns_beside(node_id: NodeId) -> tuple[NodeId | None, NodeId | None]:
+    """Return the ids of the turns before and after one in its session; None for the first, and for what is no turn."""
     session, _, ordinal = node_id.rpartition("#")
-    if not session or not ordinal.isdigit() or int(ordinal) + step < 1:
-        return None
-    return f"{session}#{int(ordinal) + step}"
+    if not session or not ordinal.isdigit():
+        return None, None
+    place = int(ordinal)
+    return f"{session}#{place - 1}" if place > 1 else None, f"{session}#{place + 1}"
 
 
 def evidence_of(nodes: Iterable[Node], catalog: Catalog, scope: Scope) -> dict[NodeId, tuple[Evidence, ...]]:

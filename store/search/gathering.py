@@ -11,7 +11,7 @@ from typing import Protocol
 from ..engine.interface import Match, Vector, VectorStore
 from ..index.catalog import Catalog, Said
 from ..index.index import COLLECTION
-from ..index.projection import is_turn
+from ..index.projection import TURN_MARK
 from ..index.scope import Scope
 from ..model import NodeId
 from .question import NOTHING_ASKED, Asked, Question
@@ -46,7 +46,7 @@ class Candidate:
         if not self.matched:  # it was not found: supersession put it before a candidate
             return self.unit, self.unit
         for node_id, chunk in self.matched.items():
-            if not is_turn(node_id):
+            if TURN_MARK not in node_id:
                 return node_id, chunk
         return next(iter(self.matched.items()))
 
@@ -69,11 +69,6 @@ class Ranking:
     cosines: Callable[[Collection[NodeId]], dict[NodeId, float]] = lambda chunks: {}
     timings_ms: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-
-    @property
-    def scope(self) -> Scope:
-        """Return the scope of what an answer may bring in beside the candidates."""
-        return self.question.scope
 
     def leave_out_session(self, session_id: NodeId | None) -> None:
         """Drop the candidates that are a session's own turns: its agent has them."""

@@ -75,7 +75,7 @@ def put_newest_first(ranking: Ranking, passages: Passages, records: Records, lim
         return states, links
     known = {candidate.unit: candidate for candidate in ranking.candidates}
     order = newest_first([candidate.unit for candidate in top], links, passages.relevances() if links.later else {})
-    if ranking.scope.where:  # what a filter leaves out is named beside a hit, and is none
+    if ranking.question.scope.where:  # what a filter leaves out is named beside a hit, and is none
         order = [unit for unit in order if unit in known]
     # A unit that came in is read like one that was found, its own facts too: one of them may be what is shown of it.
     found = {candidate.unit for candidate in top}
@@ -104,14 +104,16 @@ def _hits(
     ranking: Ranking, states: States, links: Links, passages: Passages, records: Records, limit: int
 ) -> list[Hit]:
     """Return the best candidates by the text that matched: a turn by its fact that is nearest to the question."""
+    scope = ranking.question.scope
     confidence = passages.confidence()
-    best = [(candidate, *candidate.best()) for candidate in ranking.candidates[:limit]]
+    best = [(one, *records.best.get(one.unit, (one.unit, one.unit))) for one in ranking.candidates[:limit]]
     if missing := [node_id for _, node_id, _ in best if node_id not in records.nodes]:
         records.read(missing, ())
     found: list[tuple[Candidate, Node, NodeId]] = []
     for candidate, node_id, chunk in best:
         if (node := records.nodes.get(node_id)) is not None:  # else it was forgotten since it was ranked
-            facts = [one.fact for one in states.of(node_id) if not one.is_reworded and ranking.scope.admits(one.fact)]
+            drawn = states.facts.get(node_id, ())
+            facts = [one.fact for one in drawn if not one.is_reworded and scope.admits(one.fact)]
             shown = _nearest(node, facts, passages.words)
             found.append((candidate, shown, chunk if shown.node_id == node_id else node_id))
     evidence = records.evidence([node for _, node, _ in found])
@@ -133,7 +135,7 @@ def _hits(
                 contradicts=links.disputes(candidate.unit),
                 newer=tuple(dict.fromkeys((*newer, *later))),
                 superseded_by=newer,
-                stale_after=node.stale_after if ranking.scope.is_past(node.stale_after) else None,
+                stale_after=node.stale_after if node.stale_after and scope.is_past(node.stale_after) else None,
                 confidence=confidence.get(candidate.unit, 0.0),
             )
         )
@@ -144,7 +146,7 @@ def _successors(
     unit: NodeId, node: Node, states: States, links: Links
 ) -> tuple[tuple[NodeId, ...], tuple[NodeId, ...]]:
     """Return the units of the successors, and of the likely ones, of the memory that is shown for a unit."""
-    state = next((one for one in states.of(unit) if one.fact.node_id == node.node_id), None)
+    state = next((one for one in states.facts.get(unit, ()) if one.fact.node_id == node.node_id), None)
     if state is None:
         return tuple(links.newer.get(unit, ())), tuple(links.later.get(unit, ()))
     newer, later = ((states.unit_of[one.node_id] for one in nodes) for nodes in (state.newer, state.later))

@@ -139,7 +139,7 @@ def envelope(
         return Envelope("", 0, (), abstained=True, notes=tuple(ranking.notes))
     passages = with_sections(passages, ranking, records)
     states = records.states
-    told = _told(passages, states, ranking.scope)
+    told = _told(passages, states, ranking.question.scope)
     if told and told[0].relevance < FAINT_RELEVANCE:
         return Envelope(
             "", 0, (), abstained=True, notes=tuple(ranking.notes), confidence=confidence_of(told[0].relevance)
@@ -148,7 +148,7 @@ def envelope(
     if only_sure:
         told = [one for one in told if passages.is_sure(one.sentence)]
     room = max(1.0, budget_tokens / USUAL_TOKENS)
-    choice = _Choice(budget_tokens - FENCE_TOKENS, passages, states, ranking.scope, room)
+    choice = _Choice(budget_tokens - FENCE_TOKENS, passages, states, ranking.question.scope, room)
     choice.fill(told)
     if choice.lines:
         choice.left = budget_tokens - _tokens_of(_render(choice, now))  # parts are estimated more dearly than the whole

@@ -29,7 +29,7 @@ from ..text.sentences import Sentence as Piece
 from ..text.spelling import beginning_of_name, unnamed
 from ..text.terms import names_in
 from ..text.words import stem, without_possessive
-from .fetch import Records, turn_beside
+from .fetch import Records
 from .gathering import Candidate, Ranking
 
 READ = 40
@@ -370,8 +370,8 @@ def passages_of(ranking: Ranking, records: Records, read: int, beside: int = 0) 
     """Weigh the `read` best candidates and the turns on both sides of the `beside` best, as `fetch` read them."""
     candidates = ranking.candidates[:read]
     nodes = records.nodes
-    turns = {turn_beside(one.unit, step) or "" for one in candidates[:beside] for step in (-1, 1)}
-    shown = _shown(ranking, candidates, turns, nodes)
+    turns = {name for one in candidates[:beside] for name in records.beside[one.unit] if name is not None}
+    shown = _shown(ranking, candidates, turns, records)
     cosines = _cosines(ranking, candidates, turns & shown.keys())
     terms = ranking.question.stems
     words = Words(terms)
@@ -382,7 +382,7 @@ def passages_of(ranking: Ranking, records: Records, read: int, beside: int = 0) 
     near = {
         unit: FUSED * fused.get(unit, 0.0)
         + COSINE * max(0.0, cosines.get(unit, 0.0))
-        + COVER * rarity.share(said[node.node_id] | said.get(turn_beside(unit, -1) or "", frozenset()))
+        + COVER * rarity.share(said[node.node_id] | said.get(records.beside[unit][0] or "", frozenset()))
         + BIAS
         for unit, node in shown.items()
     }
@@ -392,12 +392,13 @@ def passages_of(ranking: Ranking, records: Records, read: int, beside: int = 0) 
             Passage(
                 unit,
                 node,
-                records.beside(unit, -1),
+                nodes.get(before or ""),
                 said[node.node_id],
-                near[unit] + _speaker(node) + _place(unit, near, best),
-                after=records.beside(unit, 1),
+                near[unit] + _speaker(node) + _place(near.get(before or ""), near.get(after or ""), best),
+                after=nodes.get(after or ""),
             )
             for unit, node in shown.items()
+            for before, after in [records.beside[unit]]
         ],
         nodes,
         words,
@@ -411,17 +412,18 @@ def passages_of(ranking: Ranking, records: Records, read: int, beside: int = 0) 
 
 
 def _shown(
-    ranking: Ranking, candidates: Sequence[Candidate], turns: AbstractSet[NodeId], nodes: Mapping[NodeId, Node]
+    ranking: Ranking, candidates: Sequence[Candidate], turns: AbstractSet[NodeId], records: Records
 ) -> dict[NodeId, Node]:
     """Return the nodes that may be shown, by unit: those of candidates, and some turns beside the best."""
+    nodes = records.nodes
     shown: dict[NodeId, Node] = {}
     for one in candidates:
-        node = nodes.get(one.unit) or nodes.get(one.best()[0])
+        node = nodes.get(one.unit) or nodes.get(records.best[one.unit][0])
         if node is not None:  # it may have been forgotten since it was ranked
             shown[one.unit] = node
     if ranking.question.shows_facts:
         for unit in sorted((turns & nodes.keys()) - shown.keys()):
-            if ranking.scope.admits(nodes[unit]) and nodes[unit].session_id != ranking.session:
+            if ranking.question.scope.admits(nodes[unit]) and nodes[unit].session_id != ranking.session:
                 shown[unit] = nodes[unit]
     return shown
 
@@ -495,10 +497,17 @@ def _speaker(node: Node) -> float:
     return ASSISTANT if node.role == Role.ASSISTANT else PERSON
 
 
-def _place(unit: NodeId, near: Mapping[NodeId, float], best: float) -> float:
-    """Return the weight of a turn by how relevant the turns beside it are, each as a share of the best."""
-    before, after = (near.get(turn_beside(unit, step) or "", -math.inf) for step in (-1, 1))
-    return AFTER_THE_BEST * math.exp(before - best) + BEFORE_THE_BEST * math.exp(after - best)
+def _place(before: float | None, after: float | None, best: float) -> float:
+    """Return the weight of a turn by the relevance of the turns right before and after it, each as a share of the best.
+
+    None is a turn that is not shown.
+    """
+    weight = 0.0
+    if before is not None:
+        weight += AFTER_THE_BEST * math.exp(before - best)
+    if after is not None:
+        weight += BEFORE_THE_BEST * math.exp(after - best)
+    return weight
 
 
 @lru_cache(maxsize=2048)

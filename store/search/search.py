@@ -191,16 +191,16 @@ class Search:
         """
         ranking.is_of_time = True
         question, spans = ranking.question, ranking.asked.spans
-        channels = ranking.scope.channels or set(self._catalog.channel_names())
+        channels = ranking.question.scope.channels or set(self._catalog.channel_names())
         reach = max(self._settings.reach, question.limit)
         levels = question.levels or BY_DEFAULT
         nodes = [
             node
             for since, until in _bounds_of(spans)
             for node in self._catalog.said_between(since, until, channels, reach)
-            if node.level in levels and ranking.scope.admits(node) and _is_of(node, spans)
+            if node.level in levels and ranking.question.scope.admits(node) and _is_of(node, spans)
         ]
-        units = self._catalog.units([node.node_id for node in nodes], ranking.scope)
+        units = self._catalog.units([node.node_id for node in nodes], ranking.question.scope)
         placed: dict[NodeId, tuple[bool, int, int]] = {}
         for node in nodes:
             place = (node.level is not Level.FACT, int(node.role in MACHINES), -(node.time_s or 0))

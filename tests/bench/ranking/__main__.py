@@ -153,6 +153,5 @@ def write(names: Sequence[str], weights: Values) -> None:
     SCORING.write_text(_WEIGHTS.sub("".join(lines), SCORING.read_text(), count=1))
 
 
-
 if __name__ == "__main__":
     sys.exit(main())
