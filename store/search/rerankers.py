@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import score_stages as values
+from .. import settings as values
 from ..engine.interface import VectorStore
 from ..engine.vectors import unit
 from ..index.catalog import Catalog
@@ -25,8 +25,7 @@ from ..index.projection import LATER, SUCCESSOR, Node
 from ..index.scope import Scope
 from ..model import NodeId
 from ..roles import Role
-from ..score_stages import PRESETS, Stages
-from ..settings import SearchSettings
+from ..settings import PRESETS, SearchSettings, Stages
 from .gathering import Candidate, Reranker, fuse_by_score
 from .question import PAGES, Question
 from .supersession import drawn_from
