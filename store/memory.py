@@ -53,9 +53,9 @@ from .results import (
     Tagged,
     Working,
 )
+from .search.gathering import Ranking
 from .search.hits import Recalled
 from .search.question import Question
-from .search.search import Ranking
 from .settings import StoreSettings
 from .upkeep.decay_inputs import DecayInputs, read_decay_inputs
 from .vault.disk import Disk

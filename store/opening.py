@@ -17,9 +17,7 @@ from .embedding.query_vectors import QueryVectors
 from .intake import Intake
 from .purge.erase import SETTLED_WITHIN_S, Purge
 from .recall import Recall
-from .search.learned import Judgements
-from .search.query_cache import QueryCache
-from .search.search import Search
+from .search.search import Judgements, QueryCache, Search
 from .upkeep.cleanup import Cleanup
 from .upkeep.embed_queue import EmbedQueue
 from .upkeep.feedback import Feedback

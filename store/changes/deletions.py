@@ -18,7 +18,7 @@ from typing import Any, Final
 from .. import okf
 from ..core import Core
 from ..index.catalog import FileRow
-from ..index.lost import LostFile
+from ..index.images import LostFile
 from ..index.projection import is_session
 from ..ledger import records
 from ..ledger.journal import sha256

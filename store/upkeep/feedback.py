@@ -14,6 +14,7 @@ from typing import Final
 
 from ..changes.repeats import Once
 from ..core import Core
+from ..index.scope import EVERYTHING
 from ..ledger import records
 from ..ledger.questions import (
     LONGEST_QUESTION_CHARS,
@@ -26,9 +27,9 @@ from ..ledger.questions import (
 from ..ledger.records import record_feedback
 from ..model import Hit, NewTurn, NodeId, Slot, Verdict
 from ..roles import Role
-from ..search import hits
-from ..search.learned import Judgements
-from ..search.search import Ranking
+from ..search.fetch import evidence_of
+from ..search.gathering import Ranking
+from ..search.search import Judgements
 from ..text.terms import query_terms, term_stems
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned
@@ -171,7 +172,7 @@ class Feedback:
             if plan.was_repeated:
                 return
         self._judgements.read()
-        gold = [turn.node_id for turn in hits.evidence_of([node], self._core.catalog)[node_id]] or [node_id]
+        gold = [turn.node_id for turn in evidence_of([node], self._core.catalog, EVERYTHING)[node_id]] or [node_id]
         self._work.put(lambda: self._take_verdict(node_id, gold, useful=verdict == "useful"))
 
     def purge_questions(self) -> int:

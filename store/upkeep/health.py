@@ -22,7 +22,7 @@ from ..okf.memory_file import is_edited_page
 from ..paths import StorePaths
 from ..redaction import places_of_secrets, redact
 from ..results import Leak, Problem, StoreStatus
-from ..search.query_cache import QueryCache
+from ..search.search import QueryCache
 from ..text.languages import is_english
 from ..vault.disk import Disk
 from ..vault.leftovers import Leftovers

@@ -19,8 +19,8 @@ from dreamd.store.filters import Condition
 from dreamd.store.index.projection import Node
 from dreamd.store.model import Kind
 from dreamd.store.roles import Role
+from dreamd.store.search.gathering import Ranking
 from dreamd.store.search.question import Question as Asked
-from dreamd.store.search.search import Ranking
 
 from ...train.examples import People, fold_of_people
 from ..datasets import Question, beam, locomo
