@@ -166,7 +166,7 @@ class Purge:
 
     def preview(self, selection: Selection) -> PurgePreview:
         """Return the amount that a purge would remove; nothing is changed."""
-        return self._planner.preview(self._plan(selection))
+        return self._plan(selection).preview
 
     def purge(self, selection: Selection, on_progress: Progress = lambda step, done, total: None) -> Purged:
         """Erase a selection for good. No dream may be running.
@@ -179,12 +179,11 @@ class Purge:
         try:
             # Planned under the lock: a purge that is under way changes what there is to find.
             plan = self._plan(selection)
-            preview = self._planner.preview(plan)
-            if plan.is_empty and not (preview.files_removed or preview.files_changed):
-                return Purged(None, preview, (), tuple(self._left_alone(plan.erasure)))
+            if plan.is_empty:
+                return Purged(None, plan.preview, (), tuple(self._left_alone(plan.erasure)))
             now = self._core.now()
             order = PurgeOrder(
-                Run(new_run_id(now, PURGE), PURGE, "applied", now, summary=_summary(preview)), plan.erasure
+                Run(new_run_id(now, PURGE), PURGE, "applied", now, summary=_summary(plan.preview)), plan.erasure
             )
             try:
                 self._write_intent(order)
@@ -195,7 +194,7 @@ class Purge:
                 raise
             traces = tuple(f"{path} ({times})" for path, times in found.items())
             beyond = [*self._left_alone(plan.erasure), *self._out_of_reach(plan.erasure)]
-            return Purged(order.run.run_id, preview, traces, tuple(dict.fromkeys(beyond)))
+            return Purged(order.run.run_id, plan.preview, traces, tuple(dict.fromkeys(beyond)))
         finally:
             self._one_at_a_time.release()
 
