@@ -166,7 +166,7 @@ class Purge:
 
     def preview(self, selection: Selection) -> PurgePreview:
         """Return the amount that a purge would remove; nothing is changed."""
-        return self._planner.preview(self._plan(selection))
+        return self._plan(selection).preview
 
     def purge(self, selection: Selection, on_progress: Progress = lambda step, done, total: None) -> Purged:
         """Erase a selection for good. No dream may be running.
@@ -179,23 +179,21 @@ class Purge:
         try:
             # Planned under the lock: a purge that is under way changes what there is to find.
             plan = self._plan(selection)
-            preview = self._planner.preview(plan)
-            if plan.is_empty and not (preview.files_removed or preview.files_changed):
-                return Purged(None, preview, (), tuple(self._left_alone(plan.erasure)))
+            if plan.is_empty:
+                return Purged(None, plan.preview, (), tuple(self._left_alone(plan.erasure)))
             now = self._core.now()
-            order = PurgeOrder(
-                Run(new_run_id(now, PURGE), PURGE, "applied", now, summary=_summary(preview)), plan.erasure
-            )
+            run = Run(new_run_id(now, PURGE), PURGE, "applied", now, summary=_summary(plan.preview))
+            order = PurgeOrder(run, plan.erasure)
             try:
                 self._write_intent(order)
                 found = self._carry_out(order, on_progress)
-            # The intent is (or may be) on the disk: whatever ended this attempt, the purge must be finished.
             except BaseException:
+                # The intent is (or may be) on the disk: whatever ended this attempt, the purge must be finished.
                 self.start()
                 raise
             traces = tuple(f"{path} ({times})" for path, times in found.items())
             beyond = [*self._left_alone(plan.erasure), *self._out_of_reach(plan.erasure)]
-            return Purged(order.run.run_id, preview, traces, tuple(dict.fromkeys(beyond)))
+            return Purged(order.run.run_id, plan.preview, traces, tuple(dict.fromkeys(beyond)))
         finally:
             self._one_at_a_time.release()
 
@@ -205,7 +203,7 @@ class Purge:
         refuse_without_history(core.paths.ledger)
         if core.ledger.is_copy:
             raise StoreBusy("the disk cannot be written", hint="Make room; dreamd goes on by itself.")
-        self._core.settle(SETTLED_WITHIN_S)
+        core.settle(SETTLED_WITHIN_S)
         if note := core.opened.note:
             raise StoreBusy(note, hint="Try again in a moment.")
         return self._planner.plan(selection)
@@ -291,7 +289,6 @@ class Purge:
         self._deletions.is_purged = _removed_by(erasure)
         with ExitStack() as held:
             for number, (name, step) in enumerate(steps):
-                # Between steps, not within one: the next start begins them again anyway.
                 if core.closing.is_set():
                     raise StoreBusy("the store is closing", hint="The next start goes on.")
                 on_progress(name, number, len(steps) + 1)
@@ -321,14 +318,13 @@ class Purge:
             if not paths:
                 break
             for start in range(0, len(paths), FILES_AT_ONCE):
-                self._core.writer.submit(
-                    partial(_scrub, paths=paths[start : start + FILES_AT_ONCE], order=order)
-                ).result()
+                some = paths[start : start + FILES_AT_ONCE]
+                self._core.writer.submit(partial(_scrub, paths=some, order=order)).result()
             self._settle()
         else:
             raise StoreBusy("files are being changed while they are purged", hint=GOES_ON)
-        # An older entry of the journal could hold the content, and would survive in the database's pages.
         self._core.vault.remove_empty_folders(touched)
+        # An older entry of the journal could hold the content, and would survive in the database's pages.
         self._wait_for_journal()
 
     def _has_some(self, path: str, erasure: Erasure) -> bool:
@@ -339,8 +335,8 @@ class Purge:
         """Remove purged content from every row, and record the run; repeated while others write."""
         self._forget()
         turns = [records.lift_tombstone(f"{TURN}{turn}") for turn in order.erasure.turns]
-        # The run first: it must be recorded even if the rest of this step is interrupted.
         withheld = self._deletions.withheld
+        # The run first: it must be recorded even if the rest of this step is interrupted.
         self._erase_rows([records.record_run(order.run), *turns])
         for _ in range(ROUNDS):
             with self._work_gate:  # else an anchor that is being changed brings its old words back

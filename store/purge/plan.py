@@ -52,22 +52,17 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class PurgePlan:
-    """The erasure of a selection, and its amount.
-
-    `titles` are a few titles of nodes that go, `repeated_in` the nodes that stay and say the same. `secrets` counts the
-    secrets that were found, `work` the anchors and goals that go.
-    """
+    """The erasure of a selection, and its amount."""
 
     erasure: Erasure
-    titles: tuple[str, ...] = ()
-    repeated_in: tuple[NodeId, ...] = ()
-    secrets: int = 0
-    work: int = 0
+    preview: PurgePreview
 
     @property
     def is_empty(self) -> bool:
-        """Return True if there is nothing to remove."""
-        return not (self.erasure.turns or self.erasure.gone or self.erasure.sessions or self.secrets or self.work)
+        """Return True if there is nothing to remove or to change."""
+        seen = self.preview
+        is_counted = seen.sessions or seen.turns or seen.memories or seen.secrets
+        return not (is_counted or seen.files_removed or seen.files_changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,27 +145,32 @@ class Planner:
         )
         # Last, since only the finished erasure knows of which pages nothing stays.
         erasure = replace(erasure, gone=erasure.gone | self._episodes_gone(erasure))
-        titles = dict.fromkeys(node.title for node in chosen.versions)
         gone = sum(erasure.removes_work(one.session_id, one.text) for one in work)
-        return PurgePlan(erasure, tuple(titles)[:MOST_TITLES], tuple(repeated_in), work=gone)
+        return self._planned(erasure, (node.title for node in chosen.versions), repeated_in, work=gone)
 
-    def preview(self, plan: PurgePlan) -> PurgePreview:
-        """Return the amount that a plan removes."""
-        files = {
-            path: data for path in self.affected(plan.erasure) if (data := self._vault.read_if_any(path)) is not None
-        }
-        kept = {path: plan.erasure.scrubbed(path, data) for path, data in files.items()}
-        return PurgePreview(
-            sessions=len(plan.erasure.sessions),
-            turns=len(plan.erasure.turns),
-            memories=len(plan.erasure.gone) + plan.work,
-            secrets=plan.secrets,
+    def _planned(
+        self,
+        erasure: Erasure,
+        titles: Iterable[str],
+        repeated_in: Sequence[NodeId] = (),
+        secrets: int = 0,
+        work: int = 0,
+    ) -> PurgePlan:
+        """Return the plan of an erasure; `work` counts the anchors and goals that go."""
+        files = {path: data for path in self.affected(erasure) if (data := self._vault.read_if_any(path)) is not None}
+        kept = {path: erasure.scrubbed(path, data) for path, data in files.items()}
+        preview = PurgePreview(
+            sessions=len(erasure.sessions),
+            turns=len(erasure.turns),
+            memories=len(erasure.gone) + work,
+            secrets=secrets,
             files_removed=sum(after is None for after in kept.values()),
             files_changed=sum(after is not None and after != files[path] for path, after in kept.items()),
-            titles=plan.titles,
-            repeated_in=plan.repeated_in,
+            titles=tuple(dict.fromkeys(titles))[:MOST_TITLES],
+            repeated_in=tuple(repeated_in),
             copies=tuple(path.name for path in kept_copies(self._ledger.path) if path.suffix == ".db"),
         )
+        return PurgePlan(erasure, preview)
 
     def affected(self, erasure: Erasure) -> list[str]:
         """Return the files that may hold purged content; with secrets, every file."""
@@ -337,7 +337,7 @@ class Planner:
         """Plan to remove the secrets that today's rules find, in any file or row."""
         words: set[str] = set()
         kept: set[str] = set()
-        titles: dict[str, None] = {}
+        titles: list[str] = []
         seen: set[tuple[NodeId, str]] = set()
         times = 0
         held = (version.node for version in versions)
@@ -351,12 +351,12 @@ class Planner:
                 kept.update(words_of(clean.text))
             if found := sum(len(clean.found) for clean in cleaned):
                 words.update(words_of(said))
-                titles[redact(node.path).text] = None  # its own title may hold it
+                titles.append(redact(node.path).text)  # its own title may hold it
                 times += found
         erasure = Erasure(ErasedWords.of(salt, traces_among(words, kept), ()), secrets=True)
         if not times:  # perhaps only in questions
             times = sum(1 for _ in row_erasures(self._ledger.ask, erasure))
-        return PurgePlan(erasure, tuple(titles)[:MOST_TITLES], secrets=times)
+        return self._planned(erasure, titles, secrets=times)
 
 
 def versions_of(path: str, data: bytes) -> list[Version]:
