@@ -133,7 +133,7 @@ FACTS: dict[str, tuple[Callable[[str], bool], set[str], str]] = {
         lambda source: (
             defines("new_run_id", source) or bool(re.search(r"token_hex\(|uuid4\(", source) and "run" in source)
         ),
-        {"store/changes/runs.py"},
+        {"store/changes/run_kinds.py"},
         'def begin():\n    run = f"{now:%Y}-{secrets.token_hex(3)}"',
     ),
     "the list of the stages": (

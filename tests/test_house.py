@@ -71,9 +71,9 @@ BETWEEN_ROOMS = (
     ("daemon/importing/importer.py", "from ...store.text import controls"),
     ("daemon/cli/repair_commands.py", "def late() -> None:\n    from ...store.engine import database"),
     ("ipc/errors.py", "from ..store.engine import unwritable"),
-    ("ipc/methods.py", "from ..store.operations import recall"),
+    ("ipc/methods.py", "from ..store.changes import corrections"),
     ("ipc/server/server.py", "from ...store.changes import runs"),
-    ("ipc/call.py", "from ..store.background import worker"),
+    ("ipc/call.py", "from ..store.upkeep import worker"),
 )
 UP_WITHIN_A_ROOM = (
     ("pipelines/report/sections.py", "from .. import run"),
@@ -84,17 +84,17 @@ UP_WITHIN_A_ROOM = (
     ("pipelines/grounding/verify.py", "from ..workspace import view"),
     ("pipelines/extract/facts.py", "from ..grounding import verify"),
     ("pipelines/language/content.py", "from ..extract import facts"),
-    ("store/background/worker.py", "from .. import memory"),
-    ("store/background/worker.py", "from ..operations import recall"),
-    ("store/operations/recall.py", "from .. import opening"),
-    ("store/changes/runs.py", "from ..background import worker"),
+    ("store/upkeep/worker.py", "from .. import memory"),
+    ("store/upkeep/worker.py", "from .. import recall"),
+    ("store/recall.py", "from . import opening"),
+    ("store/changes/runs.py", "from ..upkeep import worker"),
     ("store/index/index.py", "from ..changes import runs"),
     ("store/writer/writer.py", "from ..index import index"),
     ("store/text/terms.py", "from ..vault import disk"),
     ("store/text/chunking.py", "from ..engine import database"),
     ("store/model.py", "from .engine import database"),
     ("store/index/index.py", "from ..search import search"),
-    ("store/okf/document.py", "from ..writer import writer"),
+    ("store/okf/file.py", "from ..writer import writer"),
     ("store/vault/vault.py", "from ..ledger import ledger"),
     ("ipc/protocol.py", "from .server import server"),
     ("ipc/server/server.py", "from .. import methods"),
@@ -112,7 +112,7 @@ DRAWN = (
     ("daemon/app.py", "from .. import store"),
     ("daemon/host/folder_watch.py", "from ...store import model"),
     ("pipelines/run.py", "from ..store import okf"),
-    ("store/operations/runs.py", "from ..background import worker"),
+    ("store/upkeep/linking.py", "from ..changes import runs"),
 )
 
 

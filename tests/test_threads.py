@@ -26,12 +26,12 @@ from dreamd.pipelines import protocol as messages
 from dreamd.pipelines.extract.facts import drafts_of
 from dreamd.pipelines.language import content
 from dreamd.store import okf, redaction
-from dreamd.store.changes.runs import new_run_id
+from dreamd.store.changes.run_kinds import new_run_id
 from dreamd.store.embedding.embedding import StubEmbedder, embedder_for
 from dreamd.store.engine import bm25
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Turn
-from dreamd.store.okf import frontmatter, frontmatter_dump
+from dreamd.store.okf import frontmatter
 from dreamd.store.settings import EmbeddingSettings, StoreSettings
 from dreamd.store.text import chunking, judging, sentences, terms, token_count, words
 from dreamd.store.vault.disk import Disk
@@ -132,7 +132,7 @@ TEXTS: dict[str, Callable[[str], object]] = {
     "store.embedding": lambda text: StubEmbedder().embed_query(text).tobytes(),
     "store.redaction": redaction.redact,
     "store.okf": kept_and_read,
-    "store.okf.frontmatter_dump": lambda text: frontmatter_dump.entry("title", text),
+    "store.okf.frontmatter": lambda text: frontmatter.entry("title", text),
     "ipc.protocol": both_ways,
     "pipelines": of_a_dream,
     "pipelines.messages": lambda text: messages.decode(messages.encode(messages.Failed(reason=text))),
@@ -227,9 +227,9 @@ SHARED = {
     "dreamd.pipelines.protocol": {"_messages"},
     "dreamd.store.embedding.multilingual": {"BLOCK", "HEAD", "TABLE", "TENSOR", "VOCABULARY"},  # structs, as above
     "dreamd.store.text.token_count": {"_costs", "_pieces"},
-    "dreamd.store.changes.runs": {"_run_numbers"},
+    "dreamd.store.changes.run_kinds": {"_run_numbers"},
     "dreamd.store.vault.disk": {"_libc", "_temp_numbers"},
-    "dreamd.store.okf.frontmatter_dump": {"_quote"},
+    "dreamd.store.okf.frontmatter": {"_quote"},
 }
 """Objects that live as long as the process and are no plain values; the tests above use each from threads."""
 

@@ -181,7 +181,7 @@ def _fill(file: Path, paths: StorePaths, settings: StoreSettings, embedder: Embe
     _embed(store)
     store.close()
     store = MemoryStore.open(paths, settings, embedder, lambda: NOW)
-    store.parts.linker.stop()
+    store.operations.linker.stop()
     facts = store.list(level=Level.FACT, limit=1000)
     for listed in rng.sample(facts, min(60, len(facts))):
         store.recall(listed.title, channel=listed.channel, levels=[Level.FACT], limit=1)
@@ -241,7 +241,7 @@ def _remember_twice(store: MemoryStore, rng: random.Random, number: int, channel
 
 def _embed(store: MemoryStore) -> None:
     store.settle(600)
-    store.parts.queue.drain()
+    store.operations.queue.drain()
 
 
 def _request(paths: StorePaths, run_id: str, now: datetime) -> RunRequest:

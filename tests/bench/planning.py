@@ -169,7 +169,7 @@ def _dream_in_bulk(paths: StorePaths, embedder: Embedder) -> None:
         file.write_bytes(action.content or b"")
     store = MemoryStore.open(paths, StoreSettings(), embedder, lambda: NOW)
     moved = [records.move_cursor(stage, key, ordinal) for (stage, key), ordinal in view.cursors.items()]
-    store.parts.writer.write(*moved).result()
+    store.core.writer.write(*moved).result()
     store.close()
 
 

@@ -20,8 +20,8 @@ from dreamd.pipelines.workspace.snapshot import History, SessionState, Snapshot
 from dreamd.pipelines.workspace.view import Vectors, View
 from dreamd.store import okf
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.memory import StorePaths
 from dreamd.store.model import Memory, NodeId, Turn
+from dreamd.store.paths import StorePaths
 from dreamd.store.settings import EmbeddingSettings, StoreSettings
 
 Planner = Callable[[View, datetime], Proposals]

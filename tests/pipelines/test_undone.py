@@ -13,10 +13,11 @@ from dreamd.daemon.importing.items import SessionRead
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.protocol import read_changeset
 from dreamd.pipelines.settings import GateSettings, PipelineSettings
-from dreamd.store.changes.edits import edit_key
-from dreamd.store.changes.runs import AppliedRun
+from dreamd.store.changes.run_kinds import AppliedRun
+from dreamd.store.changes.tombstone_keys import edit_key
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.memory import MemoryStore
+from dreamd.store.paths import StorePaths
 
 from tests.pipelines.fakes import NOW, SETTINGS, request_of
 

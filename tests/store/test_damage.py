@@ -421,7 +421,7 @@ def test_an_index_that_cannot_be_read_for_a_while_is_kept(
     hiccups: HiccupingVFS, open_store: OpenStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dreamd.store.index.mending.RETRY_AT_MOST_S", 0.01)
-    monkeypatch.setattr("dreamd.store.operations.damage.REPLACED_S", 0.01)
+    monkeypatch.setattr("dreamd.store.index.repairs.REPLACED_S", 0.01)
     looks: list[Path] = []
 
     def look(path: Path) -> list[str]:
@@ -434,7 +434,7 @@ def test_an_index_that_cannot_be_read_for_a_while_is_kept(
         until_found(store, "well")
         hiccups.fails = True
         with pytest.raises(StoreBusy, match="cannot be read"):
-            store.parts.opened.problems()
+            store.core.opened.problems()
         with pytest.raises(IndexDamaged):
             in_another_thread(store.catalog.counts)
         until(lambda: len(looks) > 20)
@@ -645,7 +645,7 @@ def test_the_status_says_that_writes_are_refused(open_store: OpenStore, monkeypa
             def fail(*args: object, **kwargs: object) -> None:
                 raise apsw.IOError("fsync failed")
 
-            broken.setattr(store.parts.ledger, "commit", fail)
+            broken.setattr(store.core.ledger, "commit", fail)
             with pytest.raises(StoreBusy):
                 store.remember("Vera keeps a lantern", channel="shop").result()
             assert [problem for problem in store.status().problems if "was refused" in problem]

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.engine.interface import Vector
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Kind
+from dreamd.store.purge.plan import Selection
 from dreamd.store.settings import StoreSettings
 
 from tests.store.conftest import NOW

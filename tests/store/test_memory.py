@@ -507,7 +507,7 @@ def test_a_start_and_tidying_sweep_what_killed_writes_left_and_check_names_what_
         path.write_text("Somebody saved this")
     now = [datetime.fromtimestamp(saved.stat().st_ctime + 3600, UTC)]
     again = MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: now[0])
-    again.parts.sweeping.join()
+    again.operations.cleanup._thread.join()
     assert (plain.exists(), saved.exists()) == (False, True)
     assert [problem.path for problem in again.check()] == [saved.name]
     plain.write_text("left by another kill")

@@ -25,7 +25,7 @@ from dreamd.ipc.errors import wire_error
 from dreamd.ipc.protocol import REFUSED
 from dreamd.pipelines.protocol import Progress
 from dreamd.pipelines.settings import IdleSettings, LimitSettings, PipelineSettings, PreemptionSettings
-from dreamd.store.changes.runs import AppliedRun, SkippedAction
+from dreamd.store.changes.run_kinds import AppliedRun, SkippedAction
 from dreamd.store.index.catalog import Content
 from dreamd.store.ledger.records import Run
 from dreamd.store.memory import MemoryStore, StorePaths

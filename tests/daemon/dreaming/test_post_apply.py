@@ -20,8 +20,8 @@ from dreamd.pipelines.protocol import Check, Foreseen
 from dreamd.pipelines.settings import PipelineSettings
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.okf.wording import unmarked
 from dreamd.store.settings import StoreSettings
+from dreamd.store.writer.derived import unmarked
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 NOTE = "The blue ladder of the attic studio is kept by Marek"
@@ -105,12 +105,12 @@ def test_a_dream_that_does_not_make_recall_worse_stays(store: MemoryStore, paths
 def test_what_a_dream_changed_has_its_vectors_before_recall_is_looked_at_again(
     store: MemoryStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store.parts.queue, "wake", lambda: None)  # no background work comes first
+    monkeypatch.setattr(store.operations.queue, "wake", lambda: None)  # no background work comes first
     waiting: list[int] = []
     reasons = Recheck.reasons
 
     def looked_at(recheck: Recheck) -> list[str]:
-        waiting.append(len(store.parts.index.pending()))
+        waiting.append(len(store.core.index.pending()))
         return reasons(recheck)
 
     monkeypatch.setattr(Recheck, "reasons", looked_at)

@@ -69,6 +69,6 @@ def test_a_secret_that_a_dream_found_is_named_however_much_happened_since(store:
         for n in range(100)
         for kind, state in (("link", "applied"), ("compaction", "nothing"), ("daily", "failed"))
     ]
-    store.parts.writer.write(*map(record_run, since)).result()
+    store.core.writer.write(*map(record_run, since)).result()
     (leak,) = ReviewMethods(store, Settings(data_dir=tmp_path)).review_list(ReviewParams(), cast(Call, None)).leaks
     assert leak.node_id == "leaky"

@@ -24,9 +24,10 @@ from dreamd.pipelines.workspace.proposals import Proposals
 from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
-from dreamd.store.okf.wording import body_hash
+from dreamd.store.okf.memory_file import body_hash
+from dreamd.store.paths import StorePaths
 
 from tests.pipelines.fakes import NOW, SETTINGS, plant_steps, request_of
 
@@ -52,7 +53,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> StorePaths:
         for item in read(path, None):
             assert isinstance(item, SessionRead)
             store.observe(replace(item.head, channel="spokes"), item.turns).result()
-    store.parts.linker.stop()  # the planted stages do what it would do at once
+    store.operations.linker.stop()  # the planted stages do what it would do at once
     for note in [*NOTES, NEWER]:
         store.remember(note, channel="spokes").result()
     store.settle(60)

@@ -13,7 +13,7 @@ from dreamd.pipelines.stages import consolidate, drift
 from dreamd.pipelines.workspace.snapshot import History
 from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
-from dreamd.store.changes.decisions import pair_key
+from dreamd.store.changes.tombstone_keys import pair_key
 from dreamd.store.model import Kind, Level, Memory
 
 from tests import memories

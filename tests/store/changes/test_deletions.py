@@ -15,7 +15,7 @@ from pathlib import Path
 import apsw
 import hypothesis.strategies as st
 import pytest
-from dreamd.store.changes.runs import HISTORY_DAYS, LEARNED_FROM, Expired
+from dreamd.store.changes.run_kinds import HISTORY_DAYS, LEARNED_FROM, Expired
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.ledger.journal import sha256
 from dreamd.store.ledger.records import Run
@@ -208,7 +208,7 @@ def test_a_memory_comes_back_though_the_index_has_not_followed_its_deletion(
 ) -> None:
     (path,) = shelves(store, 1)
     node_id = store.catalog.nodes_of_file(path)[0].node_id
-    monkeypatch.setattr(store.parts.deletions, "_unlearn", lambda paths: None)
+    monkeypatch.setattr(store.operations.deletions, "_unlearn", lambda paths: None)
     held = take(store, path)
     store.settle_deletions()
     assert [run.summary["deleted"] for run in deletions(store)] == [1]
@@ -314,12 +314,12 @@ def test_it_is_taken_in_a_moment_without_being_asked(store: MemoryStore, monkeyp
     monkeypatch.setattr("dreamd.store.changes.deletions.SETTLE_S", 0.05)
     paths = shelves(store, 2)
     recorded = []
-    monkeypatch.setattr(store.parts.deletions, "_recorded", lambda: recorded.append(known(store)))
+    monkeypatch.setattr(store.core.tombstones, "read", lambda: recorded.append(known(store)))
     take(store, paths[0])
-    timer = store.parts.deletions._timer
+    timer = store.operations.deletions._timer
     while timer is not None:
         timer.join(SETTLED_S)
-        timer = store.parts.deletions._timer
+        timer = store.operations.deletions._timer
     assert recorded == [{paths[1]}]
 
 
@@ -624,7 +624,7 @@ class Hands(RuleBasedStateMachine):
             if self.store.catalog.node(node_id) is None:
                 self.store.restore(node_id)
             assert self.store.show(node_id, wanted=False).node_id == node_id
-        withheld = set(self.store.parts.deletions.withheld)
+        withheld = set(self.store.operations.deletions.withheld)
         there = {stamp.path for stamp in self.store.vault.walk()}
         assert known(self.store) <= there | withheld
 
@@ -769,9 +769,9 @@ def test_what_an_undo_removes_may_have_been_read_again_while_it_went_on(store: M
     made = ash(content)
     store.apply(Changeset(run_id="run-1", actions=(made,)))
     store.settle(60)
-    began = store.parts.now()
-    store.parts.opened.index.apply("facts/ash.md")
-    store.parts.changes.undo("run-1", now=began)
+    began = store.core.now()
+    store.core.opened.index.apply("facts/ash.md")
+    store.operations.runs.reverting.undo("run-1", now=began)
     store.file_changed(["facts/ash.md"])
     store.settle_deletions()
     assert deletions(store) == []

@@ -64,7 +64,7 @@ class Still:
         self._looks = 0
 
     def __call__(self) -> bool:
-        now = self._store.parts.opened.generation
+        now = self._store.core.opened.generation
         self._looks = self._looks + 1 if now == self._seen else 0
         self._seen = now
         return self._looks >= 60 and self._store.status().pending_embeddings == 0
@@ -76,12 +76,12 @@ def ids(store: MemoryStore) -> list[str]:
 
 def ask(store: MemoryStore, text: str = QUESTION, **params: Any) -> list[str]:
     found = [hit.node_id for hit in store.recall(text, **{"channel": "shop"} | params).hits]
-    store.parts.linker.settle(30)  # what comes after the answer
+    store.operations.linker.settle(30)  # what comes after the answer
     return found
 
 
 def counts(store: MemoryStore) -> QueryCacheStatus:
-    return store.parts.questions.status()
+    return store.operations.questions.status()
 
 
 def test_the_same_question_shares_what_was_found(store: MemoryStore) -> None:
@@ -114,7 +114,7 @@ def test_a_vector_is_shared_where_what_was_found_is_not(store: MemoryStore) -> N
     ask(store)
     ask(store, "what is Tom's phone number in 2024", channel="harbour")
     assert counts(store).hits == 0
-    assert store.parts.vectors.held.hits == 1
+    assert store.operations.vectors.held.hits == 1
 
 
 def test_marks_of_a_name_count() -> None:
@@ -166,9 +166,9 @@ def test_it_ends_after_its_time(store: MemoryStore, clock: Clock) -> None:
 
 def test_purging_the_questions_forgets_them_here_too(store: MemoryStore) -> None:
     ask(store)
-    assert counts(store).entries == len(store.parts.vectors.held) == 1
+    assert counts(store).entries == len(store.operations.vectors.held) == 1
     store.purge_questions()
-    assert counts(store).entries == len(store.parts.vectors.held) == 0
+    assert counts(store).entries == len(store.operations.vectors.held) == 0
 
 
 def test_a_shared_answer_is_counted_as_any_other(store: MemoryStore) -> None:
@@ -181,7 +181,7 @@ def test_a_shared_answer_is_counted_as_any_other(store: MemoryStore) -> None:
 
 def test_what_is_told_is_read_anew_after_a_session_was_left_out(store: MemoryStore) -> None:
     first = store.context(QUESTION, channel="shop")
-    store.parts.linker.settle(30)
+    store.operations.linker.settle(30)
     again = store.context(QUESTION, channel="shop")
     assert [slot.text for slot in again.slots] == [slot.text for slot in first.slots]
     assert counts(store).hits == 1
