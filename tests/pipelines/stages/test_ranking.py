@@ -14,7 +14,7 @@ from dreamd.pipelines.dream import dream
 from dreamd.pipelines.gate import gate
 from dreamd.pipelines.protocol import Done
 from dreamd.pipelines.registry import Stage
-from dreamd.pipelines.settings import PipelineSettings
+from dreamd.pipelines.settings import GateSettings, PipelineSettings
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.ledger.questions import add_gold, record_question
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -27,7 +27,9 @@ from tests.pipelines.fakes import NOW, SETTINGS, request_of
 
 PLACES = ("harbour", "quarry", "orchard", "lighthouse", "bakery", "viaduct", "glacier", "meadow")
 THINGS = ("parser", "ledger", "turbine", "scanner", "router", "compass", "boiler", "printer")
-RANKING_ALONE = PipelineSettings(stages={stage: stage is Stage.RANKING for stage in Stage})
+RANKING_ALONE = PipelineSettings(
+    stages={stage: stage is Stage.RANKING for stage in Stage}, gate=GateSettings(probes=40)
+)
 DAYS = 8
 
 
