@@ -18,7 +18,7 @@ from dreamd.daemon.cli.main import COMMANDS
 from tests.bench.daemon_under_test import DaemonUnderTest
 from tests.system.commands import plain, typed
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("recipes")]
+pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("daemon", "docs", "ipc", "llm", "pipelines", "store", "__init__.py", "py.typed", "pyproject.toml")

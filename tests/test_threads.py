@@ -40,6 +40,8 @@ from tests.modules import modules
 
 THREADS = 8
 FRESH = 1_500
+FEW = 40
+"""Texts for what asks a model of each."""
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 ENDINGS = ("", "s", "ing", "ed", "edly", "ational", "iveness", "fulness", "izer", "'s", "ying", "ies")
 
@@ -153,7 +155,7 @@ def test_fresh_words_are_worked_out_alike(name: str) -> None:
 @pytest.mark.usefixtures("eager_switches")
 @pytest.mark.parametrize("name", TEXTS)
 def test_fresh_texts_are_worked_out_alike(name: str) -> None:
-    texts = fresh_texts(240)
+    texts = fresh_texts(FEW if name == "pipelines" else 240)
     forget_everything()
     alone = [TEXTS[name](text) for text in texts]
     forget_everything()

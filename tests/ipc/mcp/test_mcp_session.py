@@ -230,11 +230,11 @@ def test_what_a_newer_relay_says_beside_is_passed_over(serving: Serving, memory:
 
 def test_a_ping_is_answered_while_every_thread_is_at_work(serving: Serving, agent: Wire, memory: Memory) -> None:
     memory.held.clear()
-    wires = [agent, serving.connect(), serving.connect()]  # held, as a connection that closes takes its calls back
-    for wire in wires:
-        attach_line = [] if wire is agent else [messages.attach()]
-        wire.send(*attach_line, *(called_modern(number, "recall", query=f"q{number}") for number in range(2)))
-    until(lambda: len(memory.asked) == serving.server.settings.threads)
+    threads = serving.server.settings.threads
+    others = [serving.connect() for _ in range(threads - 1)]  # one whose second call took the last thread would wait
+    for wire in (agent, *others):  # held, as a connection that closes takes its calls back
+        wire.send(*([] if wire is agent else [messages.attach()]), called_modern(1, "recall", query="q"))
+    until(lambda: len(memory.asked) == threads)
     agent.send({"jsonrpc": "2.0", "id": "p", "method": "mcp.ping"})
     assert agent.receive() == {"jsonrpc": "2.0", "id": "p", "result": {}}
 

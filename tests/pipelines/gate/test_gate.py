@@ -57,7 +57,8 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> StorePaths:
     for note in [*NOTES, NEWER]:
         store.remember(note, channel="spokes").result()
     store.settle(60)
-    unlinked = PIPELINES.model_copy(update={"stages": PIPELINES.stages | {Stage.DRIFT: False}})  # nor by this dream
+    switches = PIPELINES.stages | {Stage.DRIFT: False}  # nor by this dream
+    unlinked = PipelineSettings(stages=switches, gate=GateSettings(probes=20))
     done = dream(request_of(paths, "a-night-long-ago", NOW - timedelta(days=60), pipelines=unlinked), lambda _: None)
     assert done.changeset_path is not None
     store.apply(read_changeset(done.changeset_path))
