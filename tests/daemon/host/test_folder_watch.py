@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
+from dreamd.daemon.host import folder_watch
 from dreamd.daemon.settings import WatchSettings
 
 DEADLINE_S = 10.0
