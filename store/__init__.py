@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from .results import Purged, PurgePreview
     from .text.chunking import estimate_tokens
     from .text.controls import without_controls
-    from .text.dates import find_asked
+    from .text.dates import MONTH_NUMBERS, find_asked
     from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
     from .text.quotes import read_reply
-    from .text.words import MONTH_NUMBERS
     from .vault.vault import is_digest, is_kept
     from .working.handed import HandedSession
 
@@ -88,7 +87,7 @@ _HOMES = {
     "HandedSession": "working.handed",
     "LANDED": "ledger.records",
     "LINK": "ledger.records",
-    "MONTH_NUMBERS": "text.words",
+    "MONTH_NUMBERS": "text.dates",
     "AppliedRun": "changes.runs",
     "DecayInputs": "operations.decay_inputs",
     "Embedder": "embedding.embedding",

@@ -181,7 +181,7 @@ def test_a_second_home_is_seen(fact: str) -> None:
 def test_words_of_languages_lie_in_their_files_and_each_section_is_read() -> None:
     assert not [path for room in ROOMS for path in (ROOT / room).rglob("*") if path.suffix in {".txt", ".phrases"}]
     quoted = set(re.findall(r'"([\w.]+)"', "\n".join(product().values())))
-    for file in (ROOT / "store" / "text" / "languages").glob("*.toml"):
+    for file in (ROOT / "store" / "text" / "data" / "languages").glob("*.toml"):
         sections = tomllib.loads(file.read_text(encoding="utf-8"))
         names = {f"{key}.{name}" for key, value in sections.items() if isinstance(value, dict) for name in value}
         names |= {key for key, value in sections.items() if isinstance(value, list)}

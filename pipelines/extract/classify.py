@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from ...store.judges.judge import Judgement
 from ...store.model import Kind
 from ...store.text.controls import plain
 from ...store.text.languages import phrases
+from ...store.text.words import CODE_SPAN
 from ...store.working.awaiting import STEERING
 from .own_words import quotes_another, without_marked
 from .places import Place, Speaker
@@ -23,8 +23,6 @@ _BY_WORDS = (
     ("worth.decision", Kind.DECISION),
 )
 """The words by which a statement is of a kind, outside quotation marks and code, the surest first."""
-
-_CODE = re.compile(r"`[^`]*`")
 
 DONE = "done"
 """The judge's word for a change that an assistant made: the work itself tells of it, and it makes no fact."""
@@ -63,7 +61,7 @@ def _kind_by_words(quote: str, tense: str, place: Place) -> Kind:
         return Kind.PROCEDURE
     if place.speaker is Speaker.USER and "opens speech.reject" in signs:
         return Kind.PREFERENCE
-    own = _CODE.sub(" ", without_marked(quote))
+    own = CODE_SPAN.sub(" ", without_marked(quote))
     found = next((kind for section, kind in _BY_WORDS if phrases(section).search(own)), None)
     return found or (Kind.EPISODE if place.speaker is Speaker.PEER and tense == "past" else Kind.FACT)
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from datetime import date
 
 from ...store.text.dates import days_in
-from ...store.text.terms import named
+from ...store.text.words import PART_OF_NAME, names_in
 from .places import Place
 
 MOST_NAMES = 6
-_WORD = re.compile(r"[^\W_][\w.+#/-]*[^\W_]|[^\W_]", re.UNICODE)
 
 
 class Names:
@@ -22,8 +20,8 @@ class Names:
         seen: Counter[str] = Counter()
         said: Counter[str] = Counter()
         for place in places:
-            seen.update(named(place.text))
-            said.update(_WORD.findall(place.text))
+            seen.update(names_in(place.text))
+            said.update(PART_OF_NAME.findall(place.text))
         self._spelling: dict[str, str] = {}
         for name, _ in seen.most_common():
             if all(said[word.lower()] <= said[word] for word in name.split()):  # "Then" is often "then", a name is not
@@ -32,9 +30,9 @@ class Names:
     def in_text(self, text: str) -> tuple[str, ...]:
         """Return those in a text, in its order, at most MOST_NAMES; longer names before their parts."""
         found: dict[str, int] = {}
-        lower = f" {' '.join(_WORD.findall(text.lower()))} "
+        lower = f" {' '.join(PART_OF_NAME.findall(text.lower()))} "
         for name, spelling in self._spelling.items():
-            at = lower.find(f" {' '.join(_WORD.findall(name))} ")
+            at = lower.find(f" {' '.join(PART_OF_NAME.findall(name))} ")
             if at >= 0:
                 found[spelling] = at
         whole = [name for name in found if not any(name != other and f" {name} " in f" {other} " for other in found)]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from ...store.text.fence import TAG, holds_marks
 from ...store.text.sentences import GAP
+from ...store.text.words import CODE_SPAN
 
 _RECALLED = re.compile(
     rf"<(?P<tag>{TAG}|dreamd|memory|memories|recalled|recall|system-reminder)\b[^>]*>.*?</(?P=tag)>",
@@ -39,7 +40,7 @@ _GAPS = re.compile(rf"(?<!\s)\s*+{_LEFT_OUT}[\s{_LEFT_OUT}]*+")
 FEWEST_QUOTED = 4
 """Words in quotation marks or code that may be another's rule: a name or a command has fewer."""
 
-_CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
+_BLOCK_OR_SPAN = re.compile(rf"```.*?```|{CODE_SPAN.pattern}", re.DOTALL)
 _IN_MARKS = re.compile(r"“[^”]*”|„[^“”]*[“”]|«[^»]*»|(?<!\w)\"[^\"]*\"(?!\w)")
 
 
@@ -63,7 +64,7 @@ def without_marked(text: str) -> str:
 
 def quotes_another(text: str) -> bool:
     """Check for a turn that tells of others' words: marks of roles or templates, or much in quotation marks or code."""
-    around = _CODE.sub(" ", without_marked(text))
+    around = _BLOCK_OR_SPAN.sub(" ", without_marked(text))
     return holds_marks(text) or len(text.split()) - len(around.split()) >= FEWEST_QUOTED
 
 

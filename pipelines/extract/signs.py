@@ -1,6 +1,7 @@
-"""Signs: what of a passage, read in its place, speaks for keeping it for months or against it.
+"""Signs: features of a passage in its place that speak for keeping it for months, or against it.
 
-None knows a data set: they are moods, small triggers of each language (store/text/languages), and how specific it is.
+None knows a data set: they are moods, small triggers of each language (`store/text/data/languages/`), and how specific
+the passage is.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from collections.abc import Iterator
 from functools import cache
 
 from ...store.text.dates import find
-from ...store.text.languages import language_of, phrases, table, words_in
+from ...store.text.languages import phrases, table, words_in
+from ...store.text.words import CAPITAL, CODE_SPAN, language_of
 from ...store.text.words import words as words_of
 from .places import Place, Speaker
 
-_CODE = re.compile(r"`[^`]+`")
-_NUMBER = re.compile(r"(?<![\w.])[$€£]?\d[\d.,:]*\s?(?:%|[^\W\d_]{0,3}\b)")
-_NAME = re.compile(r"(?<=[^\W\d_][ ,;:(])[^\W\d_a-z][^\W\d_A-Z]{2,}\b", re.UNICODE)
+_AMOUNT = re.compile(r"(?<![\w.])[$€£]?\d[\d.,:]*\s?(?:%|[^\W\d_]{0,3}\b)")
+_NAME = re.compile(rf"(?<=[^\W\d_][ ,;:(]){CAPITAL}[^\W\d_A-Z]{{2,}}\b")
 _LOG = re.compile(
     r"^\W{0,80}(?:[A-Z][a-z]{2} +\d+ |\d{4}-\d\d-\d\d[T ]\d\d|at [\w.$]+\(|[A-Z_]{4,}[ :=]|-----)"
     r"|(?<![\w.])[\w.]+\([\w.]+:\d+\)"
@@ -78,7 +79,7 @@ def content_words(text: str) -> list[str]:
 
 def _signs(passage: str, place: Place) -> Iterator[str]:
     passage = without_greeting(passage)
-    plain = _CODE.sub("`", passage).replace("’", "'")
+    plain = CODE_SPAN.sub("`", passage).replace("’", "'")
     words = plain.split()
     yield from (name for name in _TRIGGERS if phrases(name).search(plain))
     if opens("speech.reject", plain):
@@ -86,7 +87,7 @@ def _signs(passage: str, place: Place) -> Iterator[str]:
     if is_question(passage):
         yield "question"
     counts = _counts(language_of(plain))
-    numbers = [*_NUMBER.findall(passage), *(word for word in plain.lower().split() if word in counts)]
+    numbers = [*_AMOUNT.findall(passage), *(word for word in plain.lower().split() if word in counts)]
     if numbers:
         yield "number"
     if _NAME.search(plain):

@@ -19,7 +19,7 @@ from ...store.changes.standing import SAME_AS
 from ...store.model import Action, Level, Memory, NodeId
 from ...store.text.words import words
 from ...store.vault.vault import is_derived
-from ..language.overlap import invents, overlap
+from ..grounding.overlap import invents, overlap
 from ..workspace.diff import Change
 from ..workspace.proposals import most_superseded
 from ..workspace.view import View

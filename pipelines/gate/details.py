@@ -9,8 +9,7 @@ from functools import cache, lru_cache
 
 from ...store.text.languages import entries, languages, phrases
 from ...store.text.sentences import sentences_of
-from ...store.text.words import stem, without_possessive
-from ..language.content import empty_stems
+from ...store.text.words import WORD, grammar_stems, stem, stems_of
 
 Detail = frozenset[str]
 """The stems that belong together: one of a name, a number or a date's part, several of a reason."""
@@ -24,7 +23,6 @@ FEWEST_OF_REASON = 2
 BROUGHT_AT_LEAST = 2
 """Words that make a newer text more than a shorter form of the older: "gone" alone may not, "none any more" does."""
 
-_WORD = re.compile(r"[^\W_][\w]*(?:[.'_+#/@:-]+\w+)*")
 _ISO_DATE = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})(?=T|\b)")
 _DOTTED_DATE = re.compile(r"\b(\d{1,2})\.(\d{1,2})\.(\d{4})\b")
 _OPENS = frozenset(".!?:…\"'“„»*-") | {""}
@@ -41,9 +39,9 @@ def details_of(text: str, names: frozenset[str] = frozenset()) -> frozenset[Deta
         for word, opens in _words(line):
             is_name = len(word) > 1 and word[0].isupper() and (not opens or word.lower() in names)
             if is_name or _IDENTIFIER.search(word):
-                found.add(frozenset([_stem(word)]))
+                found.add(frozenset([stem(word.lower())]))
         found |= set(_reasons(line))
-    return frozenset(detail for detail in found if detail - empty_stems())
+    return frozenset(detail for detail in found if detail - grammar_stems())
 
 
 def told(details: Collection[Detail], text: str) -> frozenset[Detail]:
@@ -55,12 +53,12 @@ def told(details: Collection[Detail], text: str) -> frozenset[Detail]:
 @lru_cache(maxsize=8192)
 def said_in(text: str) -> frozenset[str]:
     """Return the stems of all words of a text, of a date those of its parts."""
-    return frozenset(map(_stem, _WORD.findall(_with_plain_dates(text))))
+    return stems_of(word.lower() for word in WORD.findall(_with_plain_dates(text)))
 
 
 def content_of(text: str) -> frozenset[str]:
     """Return the stems of a text's words that do not carry grammar alone."""
-    return said_in(text) - empty_stems()
+    return said_in(text) - grammar_stems()
 
 
 def says_less(newer: str, older: str) -> bool:
@@ -70,7 +68,7 @@ def says_less(newer: str, older: str) -> bool:
     return bool(lost) and len(brought) < BROUGHT_AT_LEAST and not told(details_of(newer), " ".join(brought))
 
 
-def names_in(texts: Iterable[str]) -> frozenset[str]:
+def written_as_names(texts: Iterable[str]) -> frozenset[str]:
     """Return the words that these texts write with a capital within a sentence, and no less often than without one."""
     capital, small = Counter[str](), Counter[str]()
     for text in texts:
@@ -84,7 +82,7 @@ def names_in(texts: Iterable[str]) -> frozenset[str]:
 
 def _words(text: str) -> Iterator[tuple[str, bool]]:
     """Yield the words of a text without what is contracted behind them, and whether they open a sentence."""
-    for match in _WORD.finditer(text.replace("’", "'")):
+    for match in WORD.finditer(text.replace("’", "'")):
         yield match.group().partition("'")[0], text[: match.start()].rstrip()[-1:] in _OPENS
 
 
@@ -114,7 +112,3 @@ def _dates() -> tuple[re.Pattern[str], dict[str, int]]:
     month = "|".join(sorted(named, key=len, reverse=True))
     day = r"(\d{1,2})(?:st|nd|rd|th|\.)?"
     return re.compile(rf"\b{day}\s+(?:of |de )?({month})\b\.?|\b({month})\.?\s+{day}\b", re.IGNORECASE), named
-
-
-def _stem(word: str) -> str:
-    return stem(without_possessive(word.lower()))

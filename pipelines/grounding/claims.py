@@ -26,7 +26,7 @@ from ..extract.worth import worth_of
 from . import prompts
 from .verify import GroundingResult, Refusal, Source, ground, is_quoted
 
-_NUMBER = re.compile(r"^\s*\[\d+\]\s*")
+_CITATION = re.compile(r"^\s*\[\d+\]\s*")
 MOST_TURNS = 12
 TOKENS_A_TURN = 700
 """A model with little context is a small one, and loses itself where it sees more than a turn or two."""
@@ -152,7 +152,7 @@ def _schema(window: Sequence[_Candidate]) -> Mapping[str, Any]:
 def _claims(answer: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     """Yield each claim as the turn that it names and its text."""
     for claim in answer["facts"]:
-        yield int(claim["turn"]) - 1, _NUMBER.sub("", str(claim["fact"]))
+        yield int(claim["turn"]) - 1, _CITATION.sub("", str(claim["fact"]))
 
 
 def _take_claim(found: Extraction, text: str, window: Sequence[_Candidate], named: int, names: Names) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ...store.model import Memory
 from ...store.okf import slug
 from ...store.roles import Role
+from ...store.text.words import CAPITAL
 from .quotes import place_of
 
 FEWEST_FACTS, FEWEST_SESSIONS = 3, 2
@@ -25,7 +26,7 @@ NAMED_SHARE = 0.7
 FEWEST_NAMED = 2
 """The least number of times that a name stands in the midst of a sentence."""
 
-_NAME = re.compile(r"[^\W\d_a-z][^\W\d_A-Z]+(?:[ -][^\W_]+)*")
+_NAME = re.compile(rf"{CAPITAL}[^\W\d_A-Z]+(?:[ -][^\W_]+)*")
 _POSSESSIVE = re.compile(r"['’ ]s$")
 _PARTS = frozenset(role.value for role in Role)
 

@@ -24,7 +24,7 @@ from ...store.model import Level, Memory, NodeId
 from ...store.roles import MACHINES, Role
 from ...store.text.judging import RELATED_FROM, Candidate, Judgement, Relation, judge
 from ..grounding.changes import judge_by_model
-from ..language.shared_words import SharedWords
+from ..grounding.overlap import SharedWords
 from ..workspace.checkpoint import once
 from ..workspace.proposals import Planned, most_superseded
 from ..workspace.reworded import dated, reworded

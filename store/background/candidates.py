@@ -16,7 +16,7 @@ from ..index.projection import Node
 from ..model import Level, NodeId
 from ..search.gathering import CHUNK_MARK, node_of_chunk
 from ..text.judging import Candidate
-from ..text.terms import query_terms
+from ..text.words import query_terms
 
 NEAREST: Final = 5
 """Older facts by cosine: the one that a statement changes is among them for .80 of the readers' pairs."""

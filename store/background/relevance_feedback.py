@@ -26,7 +26,7 @@ from ..ledger.records import record_feedback
 from ..model import NewTurn, NodeId
 from ..roles import Role
 from ..search.search import Ranking
-from ..text.terms import query_terms, term_stems
+from ..text.words import query_terms, term_stems
 from .worker import MOST_WAITING, WorkQueue
 
 HELD_SHARE: Final = 0.6

@@ -7,7 +7,6 @@ not be one more.
 from __future__ import annotations
 
 import base64
-import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,8 @@ from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
+
+from ..text.words import ALPHANUMERIC
 
 GRAM: Final = 4
 """The length, in words, of a passage by which a quote is recognised."""
@@ -26,13 +27,12 @@ SHORTEST_ELSEWHERE: Final = 2
 HASH_BYTES: Final = 8
 WORDS_IN_MIND: Final = 200_000
 
-_WORD = re.compile(r"[^\W_]+")
 _ROOMS: Final = ("daemon", "ipc", "llm", "pipelines", "store")
 
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text as they are compared: letters and digits, without case."""
-    return [word.casefold() for word in _WORD.findall(text)]
+    return [word.casefold() for word in ALPHANUMERIC.findall(text)]
 
 
 def is_telling(word: str) -> bool:

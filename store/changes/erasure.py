@@ -20,6 +20,7 @@ from ..okf.session import ERASED
 from ..okf.wording import BY_HAND, body_hash, has_known_words
 from ..redaction import REDACTED, find, redact
 from ..roles import Role
+from ..text.words import ALPHANUMERIC
 from ..vault.vault import is_derived
 from .erased_words import ErasedWords, words_of
 from .reverting import LISTS
@@ -30,7 +31,6 @@ _LISTS: Final = (*sorted(LISTS), SAME_AS)
 _IDS: Final = ("turns", "gone", "sessions", "work", "doubled")
 _LABEL = re.compile(r"\[\^([tm]\d+)\]")
 _QUOTED = re.compile(r"“[^”]*”")
-_WORD = re.compile(r"[^\W_]+")
 _LINK = re.compile(r"""(\]\([^)]{0,1000}\)|href="[^"]{0,1000}")""")
 _PAGE_LINK = re.compile(
     r"""\[(?P<title>[^\]\n]{1,400})\]\((?P<path>/[^)\s]{1,400})\)|href="(?P<target>[^"\n]{1,400})">(?P<name>[^<\n]{1,400})<"""
@@ -81,7 +81,7 @@ class Erasure:
 
     def renamed(self, path: str) -> str:
         """Return a path without the words of a secret; any other file with such a path goes."""
-        return _WORD.sub(self._masked_in_path, path) if self.secrets else path
+        return ALPHANUMERIC.sub(self._masked_in_path, path) if self.secrets else path
 
     def _masked_in_path(self, word: re.Match[str]) -> str:
         return "erased" if self.words.is_trace(word[0].casefold()) else word[0]
@@ -210,7 +210,7 @@ class Erasure:
 
     def _masked(self, line: str) -> str:
         line = _QUOTED.sub(lambda quoted: f"“{ERASED}”" if self._betrays(quoted[0]) else quoted[0], line)
-        return _WORD.sub(lambda word: "…" if self._betrays(word[0]) else word[0], line)
+        return ALPHANUMERIC.sub(lambda word: "…" if self._betrays(word[0]) else word[0], line)
 
     # ---- secrets
 

@@ -10,8 +10,7 @@ from ..index.catalog import Catalog
 from ..index.index import COLLECTION
 from ..model import NodeId
 from ..results import Document, Ranked
-from ..text.terms import query_terms
-from ..text.words import stems_of
+from ..text.words import query_terms, stems_of
 from .documents import Documents
 
 WAIT_S = 10.0

@@ -173,7 +173,7 @@ def assemble_minilm(cache_dir: Path, weights: Path) -> Path:
     Its name is a hash of the sources' paths, sizes and times, so a new environment or version gets a new folder, and
     two processes that assemble at once make the same one.
     """
-    package_data = Path(__file__).parents[1] / "text" / "minilm"
+    package_data = Path(__file__).parents[1] / "text" / "data" / "minilm"
     sources = {name: package_data / name for name in TOKENIZER_FILES}
     sources[WEIGHTS_FILE] = weights
     stamps = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sources.values()]

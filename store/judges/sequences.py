@@ -85,7 +85,7 @@ def tokenizer() -> Tokenizer:
     """Return the shipped model's tokenizer, neither cutting nor padding."""
     from tokenizers import Tokenizer
 
-    loaded = Tokenizer.from_file(str(Path(__file__).parents[1] / "text" / "minilm" / "tokenizer.json"))
+    loaded = Tokenizer.from_file(str(Path(__file__).parents[1] / "text" / "data" / "minilm" / "tokenizer.json"))
     loaded.no_truncation()
     loaded.no_padding()
     return loaded

@@ -23,7 +23,7 @@ from ..redaction import places_of_secrets, redact
 from ..results import Leak, Problem, StoreStatus
 from ..search.learned import RankingWeights
 from ..search.query_cache import QueryCache
-from ..text.languages import is_english
+from ..text.words import is_english
 from ..vault.leftovers import Leftovers
 from ..vault.vault import Vault
 from ..writer.derived import DerivedFiles, notes_on

@@ -7,7 +7,6 @@ its whole session, as far as these were found. The texts of the best are read fo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from ..index.catalog import Said
 from ..model import NodeId
 from ..roles import Role
-from ..text.terms import WORD, query_terms
+from ..text.words import TERM, WORD_CHARACTERS, query_terms
 
 Values = NDArray[np.float64]
 
@@ -52,8 +51,6 @@ MOST_PHRASES = 24
 
 Texts = Callable[[Collection[NodeId]], Mapping[NodeId, str]]
 """Reads the first READ_CHARS of texts; units that are gone are left out."""
-
-_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +107,7 @@ def features_of(found: Found, question: str) -> dict[str, Values]:
         "tool": tool,
         "assistant, found": assistant * both,
         "tool, found": tool * both,
-        **_speakers(roles, _WORD.findall(question.lower())),
+        **_speakers(roles, WORD_CHARACTERS.findall(question.lower())),
         "length": (np.log(sizes + 20.0) - 5.0) / 2.0,
         "short": (sizes < SHORT_BYTES) * 1.0,
         "long": np.log(np.maximum(sizes, LONG_BYTES) / LONG_BYTES),
@@ -189,7 +186,7 @@ def _is_in(places: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
 def _speakers(roles: NDArray[Any], words: Sequence[str]) -> dict[str, Values]:
     """Return the features of the question's names: the speaker of a turn is named, named first, or another one is."""
     first_at = {word: place for place, word in reversed([*enumerate(words)])}
-    parts = {role: _WORD.findall(role.lower()) for role in set(roles.tolist()) - _PARTS}
+    parts = {role: WORD_CHARACTERS.findall(role.lower()) for role in set(roles.tolist()) - _PARTS}
     at = {
         role: min((first_at[part] for part in of_it if part in first_at), default=-1) for role, of_it in parts.items()
     }
@@ -217,7 +214,7 @@ def _phrases_held(found: Found, read: NDArray[np.int64], question: str) -> Value
 def _phrases_of(question: str) -> list[str]:
     """Return the distinct pairs of adjacent words of a question of which one at least is a term, lower-cased."""
     terms = set(query_terms(question))
-    words = [match.group().lower() for match in WORD.finditer(question)]
+    words = [match.group().lower() for match in TERM.finditer(question)]
     pairs = dict.fromkeys(pair for pair in pairwise(words) if not terms.isdisjoint(pair))
     return [" ".join(pair) for pair in pairs][:MOST_PHRASES]
 

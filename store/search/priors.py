@@ -15,9 +15,17 @@ import numpy as np
 
 from ..index.catalog import Said
 from ..settings import PriorSettings
-from ..text.dates import Resolved, find_asked, format_span, names_one_of
-from ..text.terms import Event, asks_for_newest, asks_nothing_but, event_in, query_terms
-from ..text.words import stems_of
+from ..text.dates import (
+    Event,
+    Resolved,
+    asks_for_newest,
+    asks_for_time_alone,
+    event_in,
+    find_asked,
+    format_span,
+    names_one_of,
+)
+from ..text.words import query_terms, stems_of
 from .features import READ, Found, Values
 
 LONGEST_CHARS = 300
@@ -62,7 +70,7 @@ def asked_by(question: str, terms: int, now: datetime) -> Asked:
         spans,
         None if spans else event_in(question),
         newest=newest,
-        nothing_else=is_short and has_begun and asks_nothing_but(question, spans),
+        nothing_else=is_short and has_begun and asks_for_time_alone(question, spans),
     )
 
 

@@ -26,8 +26,7 @@ from ..text.fence import speaker_name, unmarked
 from ..text.quotes import with_steps
 from ..text.sentences import FEWEST_WORDS, joined, rows_in, split
 from ..text.sentences import Sentence as Piece
-from ..text.spelling import beginning_of_name, unnamed
-from ..text.terms import names_in
+from ..text.spelling import beginning_of_name, names_asked, unnamed
 from ..text.words import stem, without_possessive
 from .gathering import Candidate
 from .search import Ranking
@@ -437,7 +436,7 @@ class _Reading:
     def _unread(self, said: Iterable[frozenset[str]]) -> list[str]:
         """Return the question's names that no text read, nor its speaker, title, channel or year, holds a word like."""
         missing = self.ranking.terms.difference(*said)
-        if not missing or not (names := names_in(self.ranking.words, missing)):
+        if not missing or not (names := names_asked(self.ranking.words, missing)):
             return []
         texts = [" ".join((one.text, one.role, one.title, one.channel, _year(one))) for one in self.nodes.values()]
         unread = [name for name in names if not any(map(_begins_like(name).search, texts))]

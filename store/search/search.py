@@ -27,8 +27,7 @@ from ..model import Level, NodeId, StoreBusy
 from ..roles import MACHINES, Role
 from ..settings import SearchSettings
 from ..text.dates import Resolved, format_span, names_one_of
-from ..text.terms import query_terms
-from ..text.words import stems_of
+from ..text.words import query_terms, stems_of
 from .features import READ_CHARS, Found, Values, features_of
 from .gathering import (
     Candidate,

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ..model import Chunk, NodeId
+from .sentences import SENTENCE_END
 from .token_count import estimate_tokens
 
 __all__ = ["chunk", "estimate_tokens"]
 
 _MARKS = re.compile(r"^[ ]{0,3}(?:(?P<fence>`{3,}|~{3,})|(?P<level>#{1,6})(?=[ \t\r]|$))(?P<rest>[^\n]*)", re.MULTILINE)
 _BLANK_LINES = re.compile(r"^(?:[ \t\r]*\n)+", re.MULTILINE)
-_SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]*_]*\s+|[。！？]+")
 _SPACE = re.compile(r"\s+")
 
 
@@ -125,7 +125,7 @@ class _Cutter:
         line = self._text.rfind("\n", half, reach) + 1
         if line > half:
             return line
-        for boundary in (_SENTENCE_END, _SPACE):
+        for boundary in (SENTENCE_END, _SPACE):
             ends = [match.end() for match in boundary.finditer(self._text, half, reach)]
             if ends and ends[-1] > half:
                 return ends[-1]
@@ -138,7 +138,7 @@ class _Cutter:
         earliest = max(section_start, start - 4 * self._overlap)
         while earliest < start and self._count(self._text[earliest:start]) > self._overlap:
             earliest += max(1, (start - earliest) // 8)
-        for boundary in (_SENTENCE_END, _SPACE):
+        for boundary in (SENTENCE_END, _SPACE):
             match = boundary.search(self._text, earliest, start)
             if match and match.end() < start:
                 earliest = match.end()

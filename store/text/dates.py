@@ -1,4 +1,7 @@
-"""Days: what "yesterday", "last Friday" or "12. Mai" means on the day it was said, in every language with a file."""
+"""Dates: the days that "yesterday", "last Friday" or "12. Mai" names on the day it was said, in each known language.
+
+Questions are read apart from statements: in a question "in May" is a past time, and "before the release" an event.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache, lru_cache
+from typing import Final, NamedTuple
 
-from .languages import entries, languages, phrases, table
-from .words import MONTHS, SHORT_MONTHS
+from .languages import entries, languages, phrases, table, words_in
+from .words import TERM, before_apostrophe, stems_of, without_question_words
+
+MONTHS: Final = tuple("January February March April May June July August September October November December".split())
+SHORT_MONTHS: Final = tuple(month[:3] for month in MONTHS)
+
+MONTH_NUMBERS: Final = {name.lower(): number for number, name in enumerate(MONTHS, start=1)}
+"""The lower-case name of a month to its number, 1 to 12."""
+
+ANY_DAY: Final = date(2000, 1, 1)
+"""A day to read a text on where only the places of its dates count. Its year has a 29 February, as few have."""
 
 _MOST_YEARS = 150  # "4000 years ago" is history, not a date of a person's life
 _WORD_START = r"(?<!\w)"
@@ -292,3 +305,57 @@ def _named(said: Mapping[str, str | None], language: str, earliest: date, this_y
     if not said.get("year") and day < earliest:
         day = day.replace(year=year + 1)
     return day, day
+
+
+# ---- the time that a question asks about
+
+LONGEST_QUESTION_CHARS: Final = 300
+"""A longer text is pasted rather than asked."""
+
+EVENT_WORDS: Final = 2
+"""The first terms behind "before" name the event: "the release", "Anna left". What follows may be the question's."""
+
+_MARK = re.compile(r"[,;:.!?]")
+
+
+class Event(NamedTuple):
+    """The stems of the words that name an event, and if a question asks about the time before it, or after."""
+
+    stems: frozenset[str]
+    is_before: bool
+
+
+def event_in(question: str) -> Event | None:
+    """Return the event that a question asks about the time before or after, as "before the release"; None for none.
+
+    Its words go up to the next mark. Not a day or a month, which `find_asked` reads, and none in a long text.
+    """
+    if len(question) > LONGEST_QUESTION_CHARS:
+        return None
+    found = [
+        (match.end(), side) for side in ("before", "after") if (match := phrases(f"events.{side}").search(question))
+    ]
+    if not found or find_asked(question, ANY_DAY):  # most questions name no event, and dates cost more to look for
+        return None
+    for end, side in sorted(found):
+        named = _MARK.split(question[end:], 1)[0]
+        if terms := without_question_words(match.group().lower() for match in TERM.finditer(named)):
+            return Event(stems_of(terms[:EVENT_WORDS]), side == "before")
+    return None
+
+
+def asks_for_newest(question: str) -> bool:
+    """Return True for a question about the newest: "what did we change last?"."""
+    return phrases("days.newest").search(question) is not None
+
+
+def asks_for_time_alone(question: str, times: Collection[Resolved]) -> bool:
+    """Return True for a question that names nothing but some times, or the newest: "what happened on 5 March?"."""
+    if not times and not asks_for_newest(question):
+        return False
+    for one in sorted(times, key=lambda one: -one.start):
+        question = f"{question[: one.start]} {question[one.end :]}"
+    for section in ("days.newest", "days.happenings"):
+        question = phrases(section).sub(" ", question)
+    asking = words_in("question_words") | words_in("days.asking")
+    return all(before_apostrophe(match.group().lower()) in asking for match in TERM.finditer(question))

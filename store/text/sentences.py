@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import zip_longest
-from typing import Literal
+from typing import Final, Literal
 
 import sentencex
 
-from .languages import language_of, words_in
+from .languages import words_in
+from .words import language_of
 
 Shape = Literal["prose", "item", "heading", "row", "code"]
 
@@ -34,13 +35,26 @@ CODE_LINES, CODE_CHARS = 3, 240
 FEWEST_WORDS = 5
 """A shorter piece stays with its neighbour: "jooq." says nothing without the reason beside it."""
 
-_CLAUSE_END = re.compile(r"[,;:]\s+")
+CLAUSE_END: Final = re.compile(r"[,;:]\s+")
+CLAUSE_END_OR_ASIDE: Final = re.compile(r"[,;:]\s+|(?<!\s)\s++(?:[–—-]++\s+|\()")
+"""Where a title may end, too: before a dash or a bracket."""
+
+CLAUSE_OR_SENTENCE_END: Final = re.compile(r"[,;:.!?]\s+|\s[-–—]\s")
+"""In a text that may be several sentences on one line."""
+
+SENTENCE_END: Final = re.compile(r"[.!?…][\"'”’)\]*_]*\s+|[。！？]+")
+"""With the closing marks behind it, so that the next sentence begins there. Cheaper than `split`, but blind to
+abbreviations."""
+
+SENTENCE_OR_LINE_END: Final = re.compile(r"[.!?]\s|[\n\r]")
+"""Where two texts are compared by their sentences: a line is one, with or without a full stop."""
+
 _FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+")
 _ITEM = re.compile(r"^\s*(?:[-*+•–]|\d{1,3}[.)]|[a-zA-Z][.)](?=\s+[A-Z]))\s+(?:\[[ xX]\]\s+)?")
 _QUOTE = re.compile(r"^\s{0,3}>\s?")
 _FIRST_WORD = re.compile(r"\s*([^\W_]{1,64})")
-_NUMBER = re.compile(r"(\d{1,3})[.)]\s+(?:\[[ xX]\]\s+)?\Z")
+_LIST_NUMBER = re.compile(r"(\d{1,3})[.)]\s+(?:\[[ xX]\]\s+)?\Z")
 _ASIDE = re.compile(r"\s*[/×*=+<>–)%&|,;-]")
 _DAY = re.compile(r"(?<!\S)\d{1,2}\.\s*\Z")
 _LAST_MARKER = re.compile(
@@ -99,7 +113,7 @@ def split(text: str) -> list[Sentence]:
 
 def _step(text: str, start: int) -> int:
     """Return the number before an item that starts there, 0 for a bullet."""
-    marker = _NUMBER.search(text, text.rfind("\n", 0, start) + 1, start)
+    marker = _LIST_NUMBER.search(text, text.rfind("\n", 0, start) + 1, start)
     return int(marker[1]) if marker else 0
 
 
@@ -279,7 +293,7 @@ def _bounded(block: str, begin: int, end: int, offset: int) -> Iterator[tuple[in
     """Cut a piece into parts of at most LONGEST_CHARS, after a comma, else between words, else anywhere."""
     while end - begin > LONGEST_CHARS:
         cut = begin + LONGEST_CHARS
-        ends = [match.end() for match in _CLAUSE_END.finditer(block, begin, cut)]
+        ends = [match.end() for match in CLAUSE_END.finditer(block, begin, cut)]
         between = block.rfind(" ", begin + 1, cut)
         cut = ends[-1] if ends else between if between > begin else cut
         yield from _trimmed(block, begin, cut, offset)

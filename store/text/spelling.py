@@ -1,15 +1,17 @@
-"""Spelling: words of the newest memories that are one slip away from a question's, where nothing answered it."""
+"""Spelling: the names that a question asks for, and the words of memories that are one slip away from a question's."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import cache
 
 from anyascii import anyascii
 
-from .languages import words_in
-from .terms import WORD
-from .words import stem
+from .dates import ANY_DAY, LONGEST_QUESTION_CHARS, SHORT_MONTHS, find_asked
+from .languages import entries, words_in
+from .words import TERM, grammar_words, language_of, stem
 
 FEWEST_LETTERS = 4
 """A shorter word is one slip away from too many others."""
@@ -30,7 +32,7 @@ def meant(terms: Sequence[str], texts: Iterable[str]) -> list[str]:
     in lower case; a word of the same stem is no slip.
     """
     words = _words(texts)
-    others = words.keys() - words_in("state.particles") - words_in("function_words") - words_in("question_words")
+    others = words.keys() - grammar_words() - words_in("question_words")
     found: dict[str, None] = {}
     for term in [one for one in terms if len(one) >= FEWEST_LETTERS and one.isalpha() and one not in words][
         :MOST_TERMS
@@ -46,12 +48,53 @@ def _words(texts: Iterable[str]) -> Counter[str]:
     counted: Counter[str] = Counter()
     left = MOST_WORDS
     for text in texts:
-        said = [match.group() for match in WORD.finditer(text.lower())][:left]
+        said = [match.group() for match in TERM.finditer(text.lower())][:left]
         counted.update(said)
         left -= len(said)
         if left <= 0:
             break
     return counted
+
+
+_BEGINS = re.compile(r"(?:^|[.!?:\n])\W*\Z")
+"""The end of the text before the first word of a sentence."""
+
+
+def names_asked(question: str, stems: Collection[str]) -> list[str]:
+    """Return the words of a question that name one thing, of those with these stems: names, identifiers, and numbers.
+
+    A word within a sentence that begins with a capital, where the language keeps these for names, or a word of two
+    characters or more with a digit. No times, no abbreviations, and none in a text that is all capitals or longer than
+    LONGEST_QUESTION_CHARS: it is pasted rather than asked.
+    """
+    if len(question) > LONGEST_QUESTION_CHARS:
+        return []
+    words = list(TERM.finditer(question))
+    asked = [word for word in words if stem(word.group().lower()) in stems and word.group().lower() not in _times()]
+    numbers = {word for word in asked if len(word.group()) > 1 and any(map(str.isdigit, word.group()))}
+    names = {word for word in asked if _is_name(word.group()) and not _BEGINS.search(question, 0, word.start())}
+    if names and not _names_have_capitals(question):
+        names = set()
+    if not (named := [word for word in words if word in names | numbers]):
+        return []
+    times = [(one.start, one.end) for one in find_asked(question, ANY_DAY)]
+    return [word.group() for word in named if not any(start <= word.start() < end for start, end in times)]
+
+
+def _names_have_capitals(question: str) -> bool:
+    """Check that a capital says something: not in German, and not where every word has one."""
+    starts = [word.group()[0] for word in TERM.finditer(question)]
+    return "names" in entries(language_of(question), "capitals") and any(map(str.islower, starts))
+
+
+@cache
+def _times() -> frozenset[str]:
+    return words_in("months") | words_in("weekdays") | {month.lower() for month in SHORT_MONTHS}
+
+
+def _is_name(word: str) -> bool:
+    """Check for a capital before a small letter: "Anna", "BigDecimal", no "API" and no "I"."""
+    return word[0].isupper() and any(map(str.islower, word))
 
 
 def unnamed(names: Sequence[str], texts: Iterable[str]) -> list[str]:

@@ -10,16 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from ..model import StatementSlot
-from .dates import find
-from .languages import entries, language_of, languages, phrases, table, words_in
+from .dates import ANY_DAY, find
+from .languages import entries, languages, phrases, table, words_in
 from .quotes import read_reply
-from .sentences import FEWEST_WORDS, sentences_of, split
-from .words import stem
+from .sentences import CLAUSE_OR_SENTENCE_END, FEWEST_WORDS, sentences_of, split
+from .words import CAPITAL, NUMBER, WORD, language_of, stem, without_contraction
 
 LONGEST_CHARS = 1_000
 """Characters of a statement that are read; what is longer is a document."""
@@ -30,19 +29,15 @@ SENTENCES_MOST: Final = 4
 REACH = 3
 """Words between a sign of an end and the thing that has ended: "no longer goes through Twilio"."""
 
-ANY_DAY, SOON_CHARS = date(2026, 1, 1), 10
-"""A day to read days by where only their place counts, and the characters between "in" and one: "in the last week"."""
+SOON_CHARS = 10
+"""The characters between "in" and a day: "in the last week"."""
 
 SHORTEST_BEGINNING, LONGEST_ENDING = 4, 3
 """Two stems are of one word if one of so many letters begins the other, and so few letters follow."""
 
-_WORD = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?%?|[^\W_](?:[\w'.:/@+#-]*[\w+#])?")
-_CONTRACTED = re.compile(r"'(?:s|m|ve|re|ll|d)$")
-_CLAUSE_END = re.compile(r"[,;:.!?]\s+|\s[-–—]\s")
-_CAPITAL = re.compile(r"[^\W\d_a-zß-öø-ÿ]")
+_CAPITAL = re.compile(CAPITAL)
 _TIME = re.compile(r"(\d{1,2}):(\d{2})(am|pm)?|(\d{1,2})(am|pm)")
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)*%?")
-_CODE = re.compile(r"([^\W\d_][^\W\d]*)[-.]?(\d\S*)")
+_LETTERS_AND_DIGITS = re.compile(r"([^\W\d_][^\W\d]*)[-.]?(\d\S*)")
 _ASKS = re.compile(r"[?？]\W*(?:\s|$)")
 _OPEN = ("state.open", "state.doubted", "doubt.idle")
 _SIGNS = (
@@ -109,7 +104,7 @@ class Statement:
 def read(text: str) -> Statement:
     """Take a text apart, a long one by its beginning; the same text gives the same statement."""
     line = " ".join(text[:LONGEST_CHARS].replace("’", "'").split())
-    said = _WORD.findall(line)
+    said = WORD.findall(line)
     words = tuple(word.lower() for word in said)
     shouted = line.isupper()
     frame = tuple(_content(words if shouted else said))
@@ -211,7 +206,7 @@ def _has(sign: str, text: str) -> bool:
 def _content(words: Iterable[str]) -> Iterator[str]:
     """Yield the stems of the words that name something; "MIT" does, though "mit" is a particle."""
     for word in words:
-        plain = _CONTRACTED.sub("", word.lower())
+        plain = without_contraction(word.lower())
         is_acronym = word.isupper() and len(word) > 1
         is_grammar = (
             plain in words_in("state.particles")
@@ -225,24 +220,24 @@ def _content(words: Iterable[str]) -> Iterator[str]:
 def _ended(line: str) -> frozenset[str]:
     """Return the stems of what has ended: right before a sign ("twilio is out"), or right after ("no more twilio")."""
     found: set[str] = set()
-    for clause in _CLAUSE_END.split(line):
+    for clause in CLAUSE_OR_SENTENCE_END.split(line):
         for sign in phrases("state.gone").finditer(clause):
-            found.update(_named(_words(clause[: sign.start()])[::-1]))
+            found.update(_named(WORD.findall(clause[: sign.start()])[::-1]))
         after = list(phrases("state.dropped").finditer(clause))
         if _has("now", clause):  # "isn't … any more"; a denial alone ends nothing
             after += phrases("grounding.negation").finditer(clause)
         for sign in after:
-            found.update(_named(_words(clause[sign.end() :])))
+            found.update(_named(WORD.findall(clause[sign.end() :])))
     return frozenset(found)
 
 
 def _denied(line: str) -> frozenset[str]:
     """Return the stems after a denial, to its clause's end; after a seam all of it ("weil am Freitag niemand …")."""
     found: set[str] = set()
-    for clause in _CLAUSE_END.split(line):
+    for clause in CLAUSE_OR_SENTENCE_END.split(line):
         if sign := phrases("grounding.negation").search(clause):
             is_whole = phrases("grounding.seams").match(clause)
-            found.update(_content(_words(clause if is_whole else clause[sign.end() :])))
+            found.update(_content(WORD.findall(clause if is_whole else clause[sign.end() :])))
     return frozenset(found)
 
 
@@ -255,10 +250,6 @@ def _named(words: Sequence[str]) -> list[str]:
             break
         found += named
     return found
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text)
 
 
 def _values(words: Sequence[str], language: str) -> Iterator[Value]:
@@ -277,9 +268,9 @@ def _value(word: str, language: str) -> tuple[str, str] | None:
     if match := _TIME.fullmatch(word):
         hour, afternoon = int(match[1] or match[4]), "pm" in (match[3], match[5])
         return "number", f"{hour + 12 if afternoon and hour < 12 else hour}:{match[2] or '00'}"
-    if _NUMBER.fullmatch(word):
+    if NUMBER.fullmatch(word.removesuffix("%")):
         return "number", word.replace(",", "")
-    code = _CODE.fullmatch(word)
+    code = _LETTERS_AND_DIGITS.fullmatch(word)
     return (code[1], code[2]) if code else None
 
 
@@ -296,7 +287,7 @@ SUBJECT_WORDS, VALUE_WORDS = 6, 8
 MANY_VALUED = frozenset({"uses", "prefers"})
 """Attributes of which a subject may have many values at a time."""
 
-_VALUE_END = re.compile(r"[,;:.!?]\s+|[.!?]$|\s[-–—]\s|\s\(")
+_VALUE_END = re.compile(rf"{CLAUSE_OR_SENTENCE_END.pattern}|[.!?]$|\s\(")
 
 
 class _Link(NamedTuple):

@@ -97,5 +97,5 @@ def _wordpieces(word: str) -> int:
 
 @cache
 def _vocabulary() -> frozenset[str]:
-    file = Path(__file__).parent / "minilm" / "tokenizer.json"
+    file = Path(__file__).parent / "data" / "minilm" / "tokenizer.json"
     return frozenset(json.loads(file.read_text(encoding="utf-8"))["model"]["vocab"])

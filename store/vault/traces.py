@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from ..regular_files import opened
+from ..text.words import ALPHANUMERIC
 
 READ_BYTES: Final = 2**17
 OVERLAP_BYTES: Final = 2**10
@@ -25,7 +25,6 @@ _ZLIB: Final = b"\x78\x01"
 """The beginning of what zlib compressed at level 1, as all images are."""
 
 _FED_BYTES: Final = 512
-_WORD = re.compile(r"[^\W_]+")
 _TEXT_ENDINGS: Final = frozenset({".md", ".html", ".json", ".log", ".txt"})
 
 
@@ -88,7 +87,7 @@ def _times(data: bytes, is_trace: Callable[[str], bool], *, is_text: bool) -> in
 
 
 def _words(data: bytes) -> set[str]:
-    return set(_WORD.findall(data.decode("utf-8", "replace").casefold()))
+    return set(ALPHANUMERIC.findall(data.decode("utf-8", "replace").casefold()))
 
 
 def _after_a_byte(words: set[str]) -> set[str]:

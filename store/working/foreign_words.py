@@ -18,6 +18,7 @@ from typing import Final
 from ..model import GLOBAL_CHANNEL, NewTurn, NodeId
 from ..roles import Role
 from ..text.fence import reads_foreign_words
+from ..text.sentences import SENTENCE_OR_LINE_END
 from ..text.words import normal_form
 
 KEPT: Final = 200
@@ -31,7 +32,6 @@ LONGEST_WORDS: Final = 4000
 NAMED_FOR, NEARBY_FOR = timedelta(hours=1), timedelta(minutes=10)
 """So long after it was heard last a session that is named is known, and one that is only near."""
 
-_SENTENCE_END: Final = re.compile(r"[.!?]\s|[\n\r]")
 _PRINTED: Final = ("[it printed]", "[ran: ")
 """The beginnings of a person's command, and of what it printed."""
 
@@ -152,7 +152,7 @@ def _sentences(text: str) -> Iterator[int]:
     """Yield the hash of each sentence of a short text, of the words that two must share to say the same."""
     if len(text) > LONGEST_WORDS:
         return
-    for sentence in _SENTENCE_END.split(text):
+    for sentence in SENTENCE_OR_LINE_END.split(text):
         if words := normal_form(sentence):
             yield hash(words)
 
@@ -172,7 +172,7 @@ def own_words(text: str) -> str:
             introduced = introduced and not begun
             continue
         if not introduced and not _SHOWN.match(line):
-            kept.append(_SENTENCE_END.sub(", ", line) if _COLON.search(line) else line)
+            kept.append(SENTENCE_OR_LINE_END.sub(", ", line) if _COLON.search(line) else line)
         begun = introduced
         introduced = introduced or line.rstrip().endswith((":", "："))
     return "\n".join(kept)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..text.sentences import FEWEST_WORDS, sentences_of
-from ..text.terms import term_stems
+from ..text.words import term_stems
 
 MOST_SENTENCES: Final = 5
 READ_CHARS: Final = 2000

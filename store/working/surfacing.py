@@ -20,7 +20,7 @@ from ..model import Envelope, NewTurn, NodeId, Slot
 from ..results import Pending, Working
 from ..roles import MACHINES, Role
 from ..text.fence import fenced
-from ..text.terms import term_stems
+from ..text.words import term_stems
 from .sessions import MOST_THOUGHT_CHARS, MOST_TURN_CHARS, HeardTurn, Sessions, WorkingSession
 from .summary import summary_of
 

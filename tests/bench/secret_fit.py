@@ -38,7 +38,7 @@ from .options import ROOT, Options
 
 CORPORA = ROOT / "tests/data/secrets"
 WEIGHTS = Path(classifier.__file__).with_name("weights.json")
-VOCABULARY = ROOT / "store/text/minilm/tokenizer.json"
+VOCABULARY = ROOT / "store/text/data/minilm/tokenizer.json"
 LEARNED = ("first", "second", "third", "fourth")
 RIDGE, ROUNDS, MEMORY = 1.0, 200, 10
 DRAWS = 4

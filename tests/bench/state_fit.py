@@ -21,7 +21,7 @@ from dreamd.store import embedder_for
 from dreamd.store.settings import StoreSettings
 from dreamd.store.text.judging import CERTAIN, LIKELY, Candidate, change_reasons, rarity_of
 from dreamd.store.text.statements import read
-from dreamd.store.text.terms import term_stems
+from dreamd.store.text.words import term_stems
 from numpy.typing import NDArray
 
 FOLDS, RIDGE, NEGATIVES_OF_CHANNEL = 10, 0.5, 0.3

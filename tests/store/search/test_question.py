@@ -10,9 +10,8 @@ from dreamd.store.search.question import MEANT_TOKENS, READ_CHARS, read_query
 from dreamd.store.search.relevance import Words, pieces_of
 from dreamd.store.text.judging import Candidate, judge
 from dreamd.store.text.statements import read
-from dreamd.store.text.terms import query_terms, term_stems
 from dreamd.store.text.token_count import beginning, estimate_tokens
-from dreamd.store.text.words import normal_form, stems_of
+from dreamd.store.text.words import normal_form, query_terms, stems_of, term_stems
 from hypothesis import given
 from hypothesis import strategies as st
 
