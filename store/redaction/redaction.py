@@ -7,17 +7,18 @@ in the text.
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from . import blocks, commands, places, sentences, tables
 from .classifier import find_likely
-from .judging import is_wordy
-from .personal import find_personal
-from .prefilter import FEWEST, folded, has_any, has_long_run
-from .shapes import CANDIDATE, Span, find_issued
+from .key_forms import CANDIDATE, Span, find_coded, find_issued
+from .prefilter import FEWEST, folded, has_long_run
+from .rules import RULES, WORDS, find_personal
+from .values import is_wordy
 from .wrappings import unwrapped, without_escapes, without_percents
 
 REDACTED: Final = "[redacted:"
@@ -34,65 +35,6 @@ class Redacted:
     text: str
     found: tuple[str, ...] = ()
 
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule that finds one sort of secret.
-
-    Every text that holds one has one of `words` (lower-case) in it, and, where the rule has `marks`, one of them as it
-    stands: a character or two that most texts lack, so that its words need not be looked for.
-    """
-
-    words: frozenset[str]
-    find: Callable[[str], Iterator[Span]]
-    marks: tuple[str, ...] = ()
-
-    def is_asked(self, text: str, lowered: str, seen: Set[str]) -> bool:
-        """Return True if a text may hold one. `seen` are the words in it, of those that are in `WORDS`."""
-        if self.marks:
-            return has_any(text, self.marks) and has_any(lowered, self.words)
-        return not seen.isdisjoint(self.words)
-
-
-RULES: Final = (
-    # Keys are many lines long, and each line alone is only base64.
-    Rule(frozenset(("private key", "static key")), blocks.find_blocks, ("----",)),
-    Rule(frozenset(("private-",)), blocks.find_putty, ("Private-",)),
-    Rule(frozenset("m"), blocks.find_bare, ("MII", "MC4C", "AgEAM", "MHcC", "b3BlbnNzaC1rZXktdjE")),
-    # A place says that it is a password, whatever it looks like: between `user:` and `@host`.
-    Rule(frozenset(("://",)), places.find_url_passwords),
-    Rule(frozenset(("@tcp(", "@unix(")), places.find_go_passwords),
-    # People say it in words.
-    Rule(frozenset((*sentences.PHRASE_NAMES, *sentences.GROUPED_NAMES, *sentences.PIN_NAMES)), sentences.find_said),
-    # Words that a dictionary holds: only their number and their name tell.
-    Rule(
-        frozenset(
-            "seed mnemonic recovery backup scratch wallet semilla wiederherst récup recupera ersatz secours respaldo"
-            " authenticator zapasowe codici reserve".split()
-        ),
-        sentences.find_seed_phrases,
-    ),
-    Rule(frozenset(" "), sentences.find_lone_seeds),
-    # A letter of an option is a name that one program knows.
-    Rule(frozenset((" -", "net use", "rabbitmqctl", "mc", "freerdp", "rdesktop")), commands.find_options),
-    # A pipe has no name beside it; the program behind it has.
-    Rule(frozenset(("echo", "printf", "<<<")), commands.find_piped, ("|", "<<<")),
-    Rule(
-        frozenset("pass pw assword sqlplus securestring thin: masterauth community :54 :64 :*:".split()) | {"connect "},
-        places.find_placed,
-    ),
-    # The name stands lines above, at the head of the column.
-    Rule(frozenset(tables.HEADINGS), tables.find_in_tables, ("|", "│", ",", ";", "\t", "  ", "</t")),
-    Rule(frozenset("@"), tables.find_pairs, ("@",)),
-    Rule(frozenset(("jwk", "kty")), blocks.find_jwk, ('"',)),
-    Rule(
-        frozenset(("key", "secret", "pass", "pw", "seed", "solana", "wallet", "id.json")),
-        blocks.find_arrays,
-        ("[", "{"),
-    ),
-)
-WORDS: Final = tuple(frozenset[str]().union(*(rule.words for rule in RULES if not rule.marks)))
-"""The words looked for in every text, once for all rules: each takes 40 ns of a sentence, 1 µs of a page."""
 
 LONGEST_NAME = 200
 _NAME_BEFORE = re.compile(r"[\w./-]{1,200}$")
@@ -209,10 +151,10 @@ def _found(text: str, candidates: Sequence[re.Match[str]], *, personal: bool = F
     spans: list[Span] = []
     if candidates:
         spans += find_issued(text, lowered, candidates)
-        spans += blocks.find_coded(text, candidates)
+        spans += find_coded(text, candidates)
     seen = {word for word in WORDS if word in lowered}
     for rule in RULES:
-        if rule.is_asked(text, lowered, seen):
+        if rule.may_find(text, lowered, seen):
             spans += rule.find(text)
     spans += [span for span in find_likely(text, lowered, candidates) if not _is_known(text, span, spans)]
     if personal:
@@ -250,3 +192,32 @@ def _apart(spans: Iterable[Span]) -> list[Span]:
         else:
             apart.append((start, end, kind))
     return apart
+
+
+MOST_KNOWN: Final = 4096
+"""Contents remembered, of 32 bytes each: more than are ever between the writer and the index."""
+
+
+class FileMask:
+    """Masks the secrets of files, but looks for none in what the store itself has just written from redacted text.
+
+    A content is known by its hash, and no longer than this process lives: what anybody else wrote, into whichever
+    file, has another hash, and is masked. `note` is called in the writer's thread, `over` in any.
+    """
+
+    def __init__(self, *, personal: bool = False) -> None:
+        """Mask identifiers of people too where `personal` asks for it."""
+        self._personal = personal
+        self._known: OrderedDict[bytes, None] = OrderedDict()
+
+    def note(self, sha256: bytes) -> None:
+        """Remember the hash of a whole file of which every text was redacted."""
+        self._known[sha256] = None
+        while len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
+
+    def over(self, data: bytes, parts: Callable[[bytes], Iterable[bytes]] = lambda data: (data,)) -> bytes:
+        """Return a file's bytes, or a part of them, with an `x` for each byte of a secret in one of its `parts`."""
+        if self._known and hashlib.sha256(data).digest() in self._known:
+            return data
+        return b"".join(masked(part, personal=self._personal) for part in parts(data))

@@ -306,7 +306,7 @@ ON_THE_PAGE: list[tuple[str, list[tuple[str, str]]]] = [
 
 @pytest.mark.parametrize(("row", "examples"), ON_THE_PAGE, ids=lambda one: str(one)[:40])
 def test_what_the_page_says_is_known_goes(row: str, examples: list[tuple[str, str]]) -> None:
-    page = (Path(__file__).parents[4] / "docs" / "security.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "security.md").read_text(encoding="utf-8")
     assert f"| {row} |" in page
     assert page.partition("What is known for a secret:")[2].count("\n| ") >= len(ON_THE_PAGE)
     stay = [form for form, secret in examples if secret in redact(form.format(secret)).text]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from .key_forms import Span
 from .prefilter import folded, matches_at, starts_of
-from .shapes import Span
 
 _PHRASE = re.compile(
     r"(?i)\b(?P<name>passphrase|password|passwort|kennwort|contraseña)(?:[ \t]{1,3}[\w./@'’-]{1,24}){0,6}?"
@@ -75,7 +75,7 @@ _OF_GRAMMAR = ("ly", "ed", "ing")
 """Endings of the words that say how a password is kept: seldom in a list to draw passphrases from."""
 
 
-def find_said(text: str) -> Iterator[Span]:
+def find_named(text: str) -> Iterator[Span]:
     """Find words in place of a password, keys in groups, and PINs: "passphrase: correct horse battery staple"."""
     lowered = folded(text)
     for found in matches_at(starts_of(PHRASE_NAMES, lowered), _PHRASE, text):

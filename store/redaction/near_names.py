@@ -15,8 +15,8 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from typing import Final
 
-from .judging import is_filler, is_hash_like, is_placeholder, is_random, is_uuid, is_wordy
 from .prefilter import starts_of
+from .values import is_filler, is_hash_like, is_placeholder, is_random, is_uuid, is_wordy
 
 PASSWORDS: Final = frozenset(
     "pass password passwords passwd passwort passphrase passcode pw pwd psk kennwort contraseña contrasena clave"

@@ -1,17 +1,28 @@
-"""The table of issuers as patterns. Nothing is compiled before a text holds the beginning that a pattern asks for."""
+"""Forms of keys: those that issuers give them (`issuers.txt`), and private keys as blocks of lines.
+
+A line of the table is an issuer, a form, and, where the form alone is no proof, words of which one is within
+BESIDE_CHARS of the key. A form is literal text with places: `<A36>` is 36 characters of the alphabet A of ALPHABETS,
+`<b20-50>` 20 to 50, `<h40+>` 40 or more, `<o>` a short word or nothing. The facts are those of the issuers' own
+documentation and of keys that they issue; a length that they do not promise is given as a range. A new issuer is one
+line: the patterns, and their test, come from it.
+
+No pattern is compiled before a text has the beginning that it asks for.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Final
 
-from .issuers import ISSUERS
-from .judging import is_filler, is_jumbled, is_wordy
 from .prefilter import FEWEST, has_any
+from .values import is_filler, is_jumbled, is_wordy
 
 Span = tuple[int, int, str]
 """Where a secret is, and of what kind."""
@@ -133,8 +144,9 @@ def _place(place: re.Match[str], most_chars: int) -> str:
     return f"[{ALPHABETS[place[1]]}]{{{bound}}}{possessive}"
 
 
-def read(table: str = ISSUERS) -> tuple[Shape, ...]:
-    """Read the table."""
+def read() -> tuple[Shape, ...]:
+    """Read the table of issuers."""
+    table = Path(__file__).with_name("issuers.txt").read_text(encoding="utf-8")
     rows = [line.split(" | ") for line in table.splitlines() if line and not line.startswith("#")]
     return tuple(Shape(row[0], row[1], tuple(row[2].split(", ")) if row[2:] else ()) for row in rows)
 
@@ -199,3 +211,117 @@ def find_issued(text: str, lowered: str, candidates: Sequence[re.Match[str]]) ->
             found = shape.pattern.match(text, start)
             if found and (found.end() >= end or not shape.words) and shape.accepts(text, start, found.end()):
                 yield start, found.end(), shape.issuer
+
+
+# ---- private keys as blocks
+
+PRIVATE_KEY: Final = "private-key"
+LONGEST_BLOCK: Final = 16_000
+"""Characters of a block, with what a listing puts before each line: an RSA key of 8,192 bits has 6,400."""
+
+_BEGIN = re.compile(r"-{4,5} ?BEGIN (?:(?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1) ?-{4,5}")
+_END = re.compile(r"-{4,5} ?END (?:(?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1) ?-{4,5}")
+_MARK = r"(?:\\[nr]|[\s\"'\\,>|+#*→:])"
+_NUMBER = rf"(?:[\w./-]{{1,80}}[:-])?\d{{1,6}}(?=[\s→:|\t+-]){_MARK}{{1,12}}-?"
+_BEFORE_LINE = rf"{_MARK}{{0,40}}(?:{_NUMBER})?"
+_KEY_LINES = re.compile(
+    rf"(?:{_BEFORE_LINE}(?:(?:Proc-Type|DEK-Info|Version|Comment|Hash): [^\n]{{1,100}}\n|[A-Za-z0-9+/=]{{24,4096}}+))++"
+)
+_LAST_LINE = re.compile(rf"{_BEFORE_LINE}[A-Za-z0-9+/=]{{1,76}}(?=\s|\\n|\"|'|\Z)")
+_OF_A_KEY = re.compile(r"[A-Za-z0-9+/=]{24,}")
+_FEWEST_OF_A_KEY = 40
+_PUTTY = re.compile(r"Private-Lines: \d{1,4}\s")
+_PUTTY_MAC = re.compile(r"Private-MAC: ?([0-9a-f]{40,64})")
+_CODED = "LS0tLS1CRUdJTi"  # "-----BEGIN" in base64
+_CODED_LINES = re.compile(r"[A-Za-z0-9+/_-]{20,}(?:\s{1,20}[A-Za-z0-9+/_-]{20,})*={0,2}")
+_DECODED_CHARS = 80
+JWK = re.compile(r'"(?:d|k|p|q|dp|dq|qi)"\s{0,4}:\s{0,4}"(?P<secret>[A-Za-z0-9_-]{16,4096})"')
+_NUMBERS = re.compile(
+    r"(?P<open>[\[{])\s{0,8}(?P<secret>(?:(?:0x[0-9a-fA-F]{1,2}|\d{1,3}|'[!-~]')\s{0,8},\s{0,8}){9,512}(?:0x[0-9a-fA-F]{1,2}|\d{1,3}|'[!-~]'))"
+)
+_NUMBERS_NAMED = re.compile(r"(?i)(?:key|secret|pass|pw|seed|solana|wallet|id\.json)[^\n]{0,60}\n?[^\n\[{]{0,40}\Z")
+_BEFORE_NUMBERS = 140
+_BARE = re.compile(
+    r"(?<![A-Za-z0-9+/])(?:MII[A-Za-z0-9+/]{3}IBA[AD]|MC4CAQAwBQYDK2V|M[GH][A-Za-z0-9+/]{2}AgEAM|MHcCAQEE|b3BlbnNzaC1rZXktdjE)"
+    r"(?:[A-Za-z0-9+/=]|\\n|\s{1,20}(?=[A-Za-z0-9+/=]{16})){40,8000}+"
+)
+"""The body of a key without its first and last line: how DER and OpenSSH begin a private one, in base64."""
+
+
+def find_arrays(text: str) -> Iterator[Span]:
+    """Find keys that are written as a list of bytes or characters behind their name."""
+    for found in _NUMBERS.finditer(text):
+        if _NUMBERS_NAMED.search(text, max(0, found.start() - _BEFORE_NUMBERS), found.start()):
+            yield *found.span("secret"), PRIVATE_KEY
+
+
+def find_blocks(text: str) -> Iterator[Span]:
+    """Find PEM and PGP blocks; one without its end, or its beginning, goes as far as its lines look like a key's."""
+    looked_to = 0
+    while (begin := _BEGIN.search(text, looked_to)) is not None:
+        looked_to = begin.end()
+        end = _END.search(text, looked_to, looked_to + LONGEST_BLOCK)
+        if end is not None and _is_mostly_key(text[looked_to : end.start()]):
+            looked_to = end.end()
+        elif (lines := _KEY_LINES.match(text, looked_to)) is not None:
+            looked_to = lines.end()
+        else:
+            continue
+        yield begin.start(), looked_to, PRIVATE_KEY
+    yield from _tails(text)
+
+
+def find_bodies(text: str) -> Iterator[Span]:
+    """Find the bodies of private keys that stand without their first line."""
+    for found in _BARE.finditer(text):
+        yield *found.span(), PRIVATE_KEY
+
+
+def _tails(text: str) -> Iterator[Span]:
+    """Find what is left of a block of which the beginning was cut off."""
+    from_ = 0
+    for end in _END.finditer(text):
+        before = text[max(from_, end.start() - LONGEST_BLOCK) : end.start()]
+        lines = before.split("\n")
+        kept = len(lines)
+        while kept and (_OF_A_KEY.search(lines[kept - 1]) or kept >= len(lines) - 1):
+            kept -= 1
+        piece = "\n".join(lines[kept:])
+        if _is_mostly_key(piece) and "-----BEGIN" not in piece:
+            first = _OF_A_KEY.search(piece)
+            assert first is not None
+            yield end.start() - len(piece) + first.start(), end.end(), PRIVATE_KEY
+        from_ = end.end()
+
+
+def _is_mostly_key(between: str) -> bool:
+    key = sum(map(len, _OF_A_KEY.findall(between)))
+    return key >= _FEWEST_OF_A_KEY and key * 2 > len(between)
+
+
+def find_putty(text: str) -> Iterator[Span]:
+    """Find the private half of PuTTY's key files."""
+    for found in _PUTTY.finditer(text):
+        lines = _KEY_LINES.match(text, found.end())
+        if lines is not None:
+            last = _LAST_LINE.match(text, lines.end())
+            yield found.end(), last.end() if last else lines.end(), PRIVATE_KEY
+    for mac in _PUTTY_MAC.finditer(text):
+        yield *mac.span(1), PRIVATE_KEY
+
+
+def find_coded(text: str, candidates: Sequence[re.Match[str]]) -> Iterator[Span]:
+    """Find PEM blocks in base64, as kubeconfig and continuous integration keep them; a certificate is none."""
+    looked_to = 0
+    for candidate in candidates:
+        if candidate.start() < looked_to or not candidate[0].startswith(_CODED):
+            continue
+        beginning = candidate[0][: _DECODED_CHARS - _DECODED_CHARS % 4]
+        try:
+            decoded = base64.b64decode(beginning[: len(beginning) // 4 * 4])
+        except binascii.Error:
+            continue
+        if b"PRIVATE" in decoded:
+            lines = _CODED_LINES.match(text, candidate.start())
+            looked_to = lines.end() if lines else candidate.end()
+            yield candidate.start(), looked_to, PRIVATE_KEY
