@@ -25,9 +25,8 @@ from .changes.runs import Changes
 from .documents.documents import Documents
 from .documents.search import DocumentSearch
 from .door import Door
-from .embedding.cache import EmbeddingCache
 from .embedding.embedding import Embedder
-from .embedding.query_vectors import QueryVectors
+from .embedding.vector_cache import EmbeddingCache, QueryVectors
 from .engine.unwritable import copy_to_memory
 from .index.indexer import Indexer
 from .index.mending import Mending

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .prepared_model import PREPARED_SHA256, NotPrepared, prepare
+from .quantized_model import PREPARED_SHA256, NotPrepared, prepare
 
 logger = logging.getLogger(__name__)
 

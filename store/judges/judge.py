@@ -1,4 +1,4 @@
-"""The judge: what a small encoder with several heads says of a turn in its place, learned from labelled turns.
+"""The judge: a small encoder with several heads, learned from labelled turns, that reads a turn in its place.
 
 Layers, from below, are those of the shipped embedding model; the upper ones and the heads are of `weights.npz`, made by
 `make train`. `docs/models.md` says from what, and what it cannot do.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,10 +16,92 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from .sequences import Given, Span, of_turn
-
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
+    from tokenizers import Tokenizer
+
+
+# ---- sequences of token ids, the same in training and at work
+#
+# A part begins with a mark that says whose words it is: a word of the vocabulary, since the places that it leaves
+# unused have vectors that cannot be told apart (cosine .83). A long turn is read by windows, each with the
+# end of the words before and the beginning of those after.
+
+CLS, SEP = 101, 102
+
+WINDOW_TOKENS = 96
+"""Tokens of a turn that are read at once."""
+
+STRIDE_TOKENS = 80
+"""Tokens from the start of a window to that of the next."""
+
+WINDOWS_MOST = 6
+"""Windows of one turn: the first ones and the last."""
+
+BEFORE_TOKENS, AFTER_TOKENS = 32, 20
+TOKEN_CHARS = 8
+"""More characters than a token has: so many for each are looked at."""
+
+Span = tuple[int, int]
+
+
+class Mark(IntEnum):
+    """The tokens that tell whose words follow: "user" and "assistant" in the vocabulary."""
+
+    USER = 5310
+    ASSISTANT = 3353
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A window of a turn: its ids, and where in the turn's text its own tokens stand.
+
+    `spans[i]` are the characters of token `first + i`.
+    """
+
+    ids: tuple[int, ...]
+    first: int = 0
+    spans: tuple[Span, ...] = ()
+
+
+def of_turn(role: str, text: str, before: str, after: str) -> list[Given]:
+    """Return the windows of a turn; `before` and `after` are what the other side said. At least one."""
+    own, other = (Mark.USER, Mark.ASSISTANT) if role == "user" else (Mark.ASSISTANT, Mark.USER)
+    head = [CLS, other, *_ids(before[-TOKEN_CHARS * BEFORE_TOKENS :])[-BEFORE_TOKENS:], SEP, own]
+    tail = [SEP]
+    if role != "user" and after:
+        tail += [other, *_ids(after[: TOKEN_CHARS * AFTER_TOKENS])[:AFTER_TOKENS], SEP]
+    encoded = tokenizer().encode(text, add_special_tokens=False)
+    return [
+        Given((*head, *encoded.ids[start:end], *tail), len(head), tuple(encoded.offsets[start:end]))
+        for start, end in _windows(len(encoded.ids))
+    ]
+
+
+def _windows(count: int) -> Iterator[Span]:
+    overlap = WINDOW_TOKENS - STRIDE_TOKENS
+    starts = range(0, max(1, count - overlap), STRIDE_TOKENS)
+    for start in starts if len(starts) <= WINDOWS_MOST else [*starts[: WINDOWS_MOST - 1], starts[-1]]:
+        yield start, min(start + WINDOW_TOKENS, count)
+
+
+def _ids(text: str) -> list[int]:
+    ids: list[int] = tokenizer().encode(text, add_special_tokens=False).ids
+    return ids
+
+
+@cache
+def tokenizer() -> Tokenizer:
+    """Return the shipped model's tokenizer, neither cutting nor padding."""
+    from tokenizers import Tokenizer
+
+    loaded = Tokenizer.from_file(str(Path(__file__).parents[1] / "text" / "data" / "minilm" / "tokenizer.json"))
+    loaded.no_truncation()
+    loaded.no_padding()
+    return loaded
+
+
+# ---- the heads
 
 KINDS: Final = (
     "decision",
@@ -176,9 +259,7 @@ def judge() -> Judge:
     import onnxruntime
 
     from ..embedding.fastembed_loading import keep_the_heap_small, packaged_weights
-    from ..embedding.minilm_graph import integer_model
-    from ..embedding.onnx_wire import read_constants
-    from ..embedding.prepared_model import trained
+    from ..embedding.quantized_model import integer_model, read_constants, trained
 
     keep_the_heap_small()
     own = trained(WEIGHTS)

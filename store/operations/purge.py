@@ -30,7 +30,7 @@ from ..changes.deletions import Deletions
 from ..changes.erasure import Erasure
 from ..changes.purge_plan import Planner, PurgePlan, Selection
 from ..changes.runs import PURGE, new_run_id
-from ..embedding.cache import EmbeddingCache
+from ..embedding.vector_cache import EmbeddingCache
 from ..engine.database import tried_again
 from ..engine.unwritable import may_pass
 from ..index.opening import OpenIndex

@@ -13,8 +13,8 @@ from ..background.embedding import EmbedQueue
 from ..changes.deletions import Deletions
 from ..changes.runs import Changes
 from ..documents.documents import Documents
-from ..embedding.cache import EmbeddingCache
 from ..embedding.embedding import ModelUnavailable
+from ..embedding.vector_cache import EmbeddingCache
 from ..index.opening import OpenIndex
 from ..ledger.ledger import Ledger
 from ..ledger.questions import prune_questions

@@ -10,7 +10,7 @@ import marshal
 from collections.abc import Callable, Hashable
 from datetime import datetime
 
-from ..embedding.query_vectors import Recent, form_of
+from ..embedding.vector_cache import Recent, form_of
 from ..engine.interface import Vector
 from ..results import QueryCacheStatus
 from ..settings import QueryCacheSettings

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dreamd.store.embedding.onnx_wire import (
+from dreamd.store.embedding.quantized_model import (
     FLOAT,
     Array,
     GraphWriter,
