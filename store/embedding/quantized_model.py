@@ -252,7 +252,8 @@ def _attribute(name: str, value: Attribute) -> Message:
 # Not quite eight bits: AVX2 without VNNI adds two products of 8 x 8 bits in 16 signed bits and saturates in silence
 # (255 * 127 * 2 > 2**15 - 1). Around 96 of 191, one pair in 1.8 million does so, around 128 of 255 one in 24,000
 # (counted on LoCoMo turns, adding as AVX2 does); around 64 of 127 none can, but vectors are farther from the
-# package's, .995 against .997. A saturated product is off by at most .03 of its norm, .002 in the mean of the worst matrix.
+# package's, .995 against .997. A saturated product is off by at most .03 of its norm, .002 in the mean of the worst
+# matrix.
 #
 # A GELU returns nothing below -.17, so that its zero is 16 of 255: nearly all of the eight bits are for the values
 # above zero, as long as a step is at least .17 / 16. Large ones are seldom side by side: 1 pair in 10**7 saturates.
