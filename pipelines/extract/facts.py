@@ -15,12 +15,13 @@ from ...store.judges.judge import Judgement
 from ...store.model import NodeId, Turn
 from ...store.text.quotes import write_reply
 from ...store.text.sentences import start_of_item
+from ...store.text.words import words_of_turn
 from .classify import DONE, FactAttributes, attributes_of, by_words
 from .keys import Names, days_of
 from .passages import Passage, joined, passages_of
 from .places import Place, Speaker, judged, places_of
 from .proposals import is_bare, replied_to
-from .signs import content_words, opens
+from .signs import opens
 from .worth import worth_of
 
 MOST_OF_TURN = {Speaker.USER: 2, Speaker.PEER: 2, Speaker.ASSISTANT: 1}
@@ -138,7 +139,7 @@ def _found(quote: Passage, judgement: Judgement) -> Passage | None:
     while first and _leans(quote, first):
         first -= 1
     found = Passage(quote.source, quote.spans[first : kept[-1] + 1])
-    return None if _leans(quote, first) or len(content_words(found.text)) < FEWEST_FOUND else found
+    return None if _leans(quote, first) or len(words_of_turn(found.text)) < FEWEST_FOUND else found
 
 
 def _leans(quote: Passage, number: int) -> bool:

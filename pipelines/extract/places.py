@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ...store.judges.judge import Judgement, Said, judge
+from ...store.judges.judge import JudgedTurn, Judgement, judge
 from ...store.model import Turn
 from ...store.redaction import REDACTED, redact
 from ...store.roles import MACHINES, Role
@@ -77,13 +77,13 @@ def judged(places: Sequence[Place], new_from: int = 1) -> dict[int, Judgement]:
     return dict(zip(chosen, judgements, strict=True))
 
 
-def _said(places: Sequence[Place], at: int) -> Said:
+def _said(places: Sequence[Place], at: int) -> JudgedTurn:
     place = places[at]
     others = (other.turn for other in reversed(places[:at]) if other.turn.role != place.turn.role)
     following = (other.turn for other in places[at + 1 :] if other.turn.role != place.turn.role)
     role = Role.ASSISTANT if place.speaker is Speaker.ASSISTANT else Role.USER
     before, after = (next((turn.text for turn in turns), "") for turns in (others, following))
-    return Said(role, place.text, before, after)
+    return JudgedTurn(role, place.text, before, after)
 
 
 def is_tool_call(turn: Turn) -> bool:

@@ -11,10 +11,10 @@ from itertools import accumulate
 
 from ...store.text.languages import languages, phrases, table
 from ...store.text.sentences import Sentence, joined_as_one, on_one_line, side_by_side, split
-from ...store.text.words import stems_of
+from ...store.text.words import stems_of, words_of_turn
 from .passages import SHORT_WORDS
 from .places import Place, Speaker
-from .signs import FEW_CONTENT, content_words, is_question, opens, without_greeting
+from .signs import FEW_CONTENT, is_question, opens, without_greeting
 
 FEW_WORDS = 8
 """A reply of so few words says nothing without what it replies to."""
@@ -49,7 +49,7 @@ def replied_to(place: Place, reply: str) -> str:
 def is_bare(place: Place, reply: str) -> bool:
     """Check for a few words that say nothing where what they reply to is not found: "do it", "remove the first two"."""
     is_few = reply in LEANING and len(place.text.split()) <= FEW_WORDS
-    return place.speaker is not Speaker.ASSISTANT and (is_few or len(content_words(place.text)) < FEW_CONTENT)
+    return place.speaker is not Speaker.ASSISTANT and (is_few or len(words_of_turn(place.text)) < FEW_CONTENT)
 
 
 def _asked(place: Place, before: Place) -> str:
@@ -112,10 +112,10 @@ def _proposed(before: Place, reply: str) -> str:
         return ""
     if at is None:
         return ""
-    if at and (is_question(said[at - 1]) or len(content_words(said[at])) < FEW_CONTENT):
+    if at and (is_question(said[at - 1]) or len(words_of_turn(said[at])) < FEW_CONTENT):
         at -= 1
-    named = stems_of(content_words(reply))
-    shares = [len(named & stems_of(content_words(one))) for one in said]
+    named = stems_of(words_of_turn(reply))
+    shares = [len(named & stems_of(words_of_turn(one))) for one in said]
     is_unnamed = not any(shares[at : at + _explained(said[at:])])
     if is_unnamed and any(shares) and not is_question(said[-1]):
         at = shares.index(max(shares))
@@ -125,8 +125,8 @@ def _proposed(before: Place, reply: str) -> str:
 def _meant(before: Place, reply: str) -> str:
     """Return the sentence of a turn that a few words put right: the one that shares most with them, else the last."""
     said = before.sentences if len(reply.split()) <= FEW_WORDS else ()
-    named = stems_of(content_words(reply))
-    return max(reversed(said), key=lambda one: len(named & stems_of(content_words(one))), default="")
+    named = stems_of(words_of_turn(reply))
+    return max(reversed(said), key=lambda one: len(named & stems_of(words_of_turn(one))), default="")
 
 
 def _explained(said: Sequence[str]) -> int:

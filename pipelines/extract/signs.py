@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from functools import cache
 
 from ...store.text.dates import find
-from ...store.text.languages import phrases, table, words_in
-from ...store.text.words import CAPITAL, CODE_SPAN, language_of
-from ...store.text.words import words as words_of
+from ...store.text.languages import phrases, table
+from ...store.text.words import CAPITAL, CODE_SPAN, language_of, words_of_turn
 from .places import Place, Speaker
 
 _AMOUNT = re.compile(r"(?<![\w.])[$€£]?\d[\d.,:]*\s?(?:%|[^\W\d_]{0,3}\b)")
@@ -55,7 +54,7 @@ def points_back(text: str) -> bool:
     if opens("speech.leaning", said):
         return True
     found = phrases("speech.pointing").search(said)
-    return found is not None and not content_words(said[: found.start()])
+    return found is not None and not words_of_turn(said[: found.start()])
 
 
 def _repeats(text: str) -> bool:
@@ -68,13 +67,6 @@ def _repeats(text: str) -> bool:
 def _counts(language: str) -> frozenset[str]:
     """Return the words for two and more: in one language, since "to" is two in another."""
     return frozenset(word for word, count in table(language, "days.counts").items() if count > 1)
-
-
-def content_words(text: str) -> list[str]:
-    """Return the words of a text that are not in every other text too."""
-    empty = words_in("function_words") | words_in("grounding.empty") | words_in("grounding.own")
-    said = phrases("speech.accept").sub("", phrases("speech.chat").sub("", text))
-    return [word for word in words_of(said) if word.partition("'")[0] not in empty]
 
 
 def _signs(passage: str, place: Place) -> Iterator[str]:
@@ -94,7 +86,7 @@ def _signs(passage: str, place: Place) -> Iterator[str]:
         yield "name"
     if place.turn.at and find(passage, place.turn.at.date()):
         yield "a day"
-    if len(content_words(plain)) < FEW_CONTENT:
+    if len(words_of_turn(plain)) < FEW_CONTENT:
         yield "bare"
     if points_back(plain):
         yield "points back"

@@ -1,4 +1,4 @@
-"""Details: what of a text must not vanish from what is told: its names, its numbers and dates, its reasons."""
+"""Details: the parts of a text that a shorter one must keep: its names, its numbers and dates, its reasons."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Detail = frozenset[str]
 """The stems that belong together: one of a name, a number or a date's part, several of a reason."""
 
 REASON_SHARE = 0.7
-"""A reason is told where this share of its words stands; a name or a number has one word."""
+"""A reason is kept where this share of its words is; a name or a number has one word."""
 
 FEWEST_OF_REASON = 2
 """A reason of fewer words ("that is why") lies in the rest of its sentence."""
@@ -34,6 +34,7 @@ _IDENTIFIER = re.compile(r"\d|\w[._/@+#:]\w|[a-z][A-Z]|^[A-Z]{2,}$")
 def details_of(text: str, names: frozenset[str] = frozenset()) -> frozenset[Detail]:
     """Return the details of a text. A capital that opens a sentence makes a name only of the words in `names`."""
     found = set[Detail]()
+    # Sentence by sentence, since a capital says nothing at the beginning of one.
     for sentence in sentences_of(text) or [text]:
         line = _with_plain_dates(sentence)
         for word, opens in _words(line):
@@ -45,7 +46,7 @@ def details_of(text: str, names: frozenset[str] = frozenset()) -> frozenset[Deta
 
 
 def told(details: Collection[Detail], text: str) -> frozenset[Detail]:
-    """Return the details that a text tells."""
+    """Return the details that a text keeps."""
     said = said_in(text)
     return frozenset(one for one in details if len(one & said) >= (REASON_SHARE if len(one) > 1 else 1.0) * len(one))
 
@@ -81,7 +82,7 @@ def written_as_names(texts: Iterable[str]) -> frozenset[str]:
 
 
 def _words(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the words of a text without what is contracted behind them, and whether they open a sentence."""
+    """Yield the words of a text without contracted endings, each with True if it opens a sentence."""
     for match in WORD.finditer(text.replace("’", "'")):
         yield match.group().partition("'")[0], text[: match.start()].rstrip()[-1:] in _OPENS
 
@@ -94,6 +95,7 @@ def _reasons(line: str) -> Iterator[Detail]:
 
 def _with_plain_dates(text: str) -> str:
     """Write each date as its day, a word for its month, and its year, however it was written."""
+    # "2026-05-03", "3.5.2026" and "3 May 2026" are one date, so all become its parts.
     text = _ISO_DATE.sub(lambda match: f"{int(match[3])} month{int(match[2])} {match[1]}", text)
     text = _DOTTED_DATE.sub(lambda match: f"{int(match[1])} month{int(match[2])} {match[3]}", text)
     pattern, months = _dates()

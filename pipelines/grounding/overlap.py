@@ -20,9 +20,10 @@ LONGEST_SOURCE = 2000
 def overlap(text: str, said: Sequence[str], names: str = "") -> float:
     """Return the share of a text's content words that occur in one of its sources in the same order, 0 to 1.
 
-    The longest common subsequence with each source, the better of them taken. `names` may stand anywhere and do not
+    The longest common subsequence with each source, the better of them taken. `names` may be anywhere and do not
     count. 1 for a text without other content words.
     """
+    # A speaker's name may be added to a sentence that did not have it.
     free = set(content_stems(names))
     stems = [stem for stem in content_stems(text) if stem not in free]
     if not stems:
@@ -30,6 +31,7 @@ def overlap(text: str, said: Sequence[str], names: str = "") -> float:
     best = 0
     for source in said:
         theirs = content_stems(source)[:LONGEST_SOURCE]
+        # The subsequence takes quadratic time: a source that cannot beat the best is left out.
         if best < len(stems) and _in_any_order(stems, theirs) > best:
             best = max(best, _longest_common(stems, theirs))
     return best / len(stems)
@@ -70,7 +72,7 @@ class SharedWords:
 
     An example: 0 "The office is in Oslo", 1 "The kettle is blue", 2 "The office is in Bergen now". When 2 is asked for,
     the index has office -> [0], oslo -> [0], kettle -> [1], blue -> [1]; 2 shares "office" with 0 and nothing with 1. A
-    stem that more than COMMON texts hold has no rarity and finds nothing.
+    stem in more than COMMON texts has no rarity and finds nothing.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ MARK = "\u2581"
 """Stands for the space before a word."""
 
 UNKNOWN_PENALTY = 10.0
-"""Below the score of the worst piece lies that of an unknown character by so much, as SentencePiece has it."""
+"""The score of an unknown character lies this far below that of the worst piece, as in SentencePiece."""
 
 WORDS_KEPT = 2**14
 
@@ -206,6 +206,7 @@ def constants(file: E5File) -> dict[str, Array]:
 
 def _of_bytes(blocks: Array, rows: int) -> tuple[Array, Array]:
     """Return a matrix as int8[in, out] and the scale of each of its columns."""
+    # From 4 bits and a scale for each 32 values of a row to 8 bits and one scale for the row.
     nibbles = np.concatenate([blocks["nibbles"] & 15, blocks["nibbles"] >> 4], axis=1).astype(np.int8) - np.int8(8)
     values = (nibbles * blocks["scale"].astype(np.float32)[:, None]).reshape(rows, -1)
     scales = np.abs(values).max(axis=1) / np.float32(127)
@@ -243,7 +244,7 @@ class Multilingual:
 
 
 def centred(vectors: NDArray[np.float32], centre: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return unit vectors less what they share, of unit length again."""
+    """Return unit vectors without the direction that they share, of unit length again."""
     rest = vectors - centre
     unit: NDArray[np.float32] = rest / np.maximum(np.linalg.norm(rest, axis=1, keepdims=True), LEAST_NORM)
     return unit
@@ -268,6 +269,7 @@ def load_multilingual(cache_dir: Path, threads: int) -> Multilingual:
     source, target = packaged_weights(), cache_dir / f"multilingual-{PREPARED_SHA256[:12]}.onnx"
     prepare(source, target, PREPARATION)
     keep_the_heap_small()
+    # Mapped, not read: only the vocabulary at its beginning is needed once the graph is prepared.
     tokenizer = Unigram(read_file(np.memmap(source, np.uint8, "r").data).pieces, UNKNOWN)
     options = onnxruntime.SessionOptions()
     options.enable_cpu_mem_arena = False

@@ -50,37 +50,37 @@ class MalformedModel(ValueError):
     """The bytes are no ONNX model that this module can read."""
 
 
-class Message:
+class ProtobufMessage:
     """A message that is being written: pieces, since weights are not copied, and their size in bytes."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes | memoryview] = []
         self.size_bytes = 0
 
-    def varint(self, number: int, value: int) -> Message:
+    def varint(self, number: int, value: int) -> ProtobufMessage:
         """Add an integer, not negative or of 64 bits."""
         return self._add(_varint(number << 3 | VARINT) + _varint(value & (2**64 - 1)))
 
-    def fixed32(self, number: int, value: float) -> Message:
+    def fixed32(self, number: int, value: float) -> ProtobufMessage:
         """Add a float."""
         return self._add(_varint(number << 3 | FIXED32) + struct.pack("<f", value))
 
-    def text(self, number: int, value: str) -> Message:
+    def text(self, number: int, value: str) -> ProtobufMessage:
         """Add a string."""
         return self.raw(number, value.encode())
 
-    def raw(self, number: int, value: bytes | memoryview) -> Message:
+    def raw(self, number: int, value: bytes | memoryview) -> ProtobufMessage:
         """Add bytes."""
         return self._add(_varint(number << 3 | BYTES) + _varint(len(value)))._add(value)
 
-    def message(self, number: int, value: Message) -> Message:
+    def message(self, number: int, value: ProtobufMessage) -> ProtobufMessage:
         """Add a nested message, as it is now."""
         self._add(_varint(number << 3 | BYTES) + _varint(value.size_bytes))
         self.pieces += value.pieces
         self.size_bytes += value.size_bytes
         return self
 
-    def _add(self, piece: bytes | memoryview) -> Message:
+    def _add(self, piece: bytes | memoryview) -> ProtobufMessage:
         self.pieces.append(piece)
         self.size_bytes += len(piece)
         return self
@@ -90,8 +90,8 @@ class Message:
 class GraphWriter:
     """Nodes and constants of a graph, in the order in which they are added."""
 
-    _nodes: list[Message] = field(default_factory=list)
-    _constants: dict[str, Message] = field(default_factory=dict)
+    _nodes: list[ProtobufMessage] = field(default_factory=list)
+    _constants: dict[str, ProtobufMessage] = field(default_factory=dict)
 
     def constant(self, name: str, value: Array) -> str:
         """Add a constant tensor, or none if one of that name is there; return its name."""
@@ -104,7 +104,7 @@ class GraphWriter:
     ) -> str:
         """Add an operator with one output ("" gives it a name by its place); return the output's name."""
         name = output or f"{operator}_{len(self._nodes)}"
-        node = Message()
+        node = ProtobufMessage()
         for given in inputs:
             node.text(1, given)
         node.text(2, name).text(3, f"node_{len(self._nodes)}").text(4, operator)
@@ -113,9 +113,11 @@ class GraphWriter:
         self._nodes.append(node.text(7, domain))
         return name
 
-    def model(self, inputs: Sequence[Message], outputs: Sequence[Message], opsets: Mapping[str, int]) -> Message:
+    def model(
+        self, inputs: Sequence[ProtobufMessage], outputs: Sequence[ProtobufMessage], opsets: Mapping[str, int]
+    ) -> ProtobufMessage:
         """Return the whole model (`ModelProto`)."""
-        graph = Message()
+        graph = ProtobufMessage()
         for node in self._nodes:
             graph.message(1, node)
         graph.text(2, "model")
@@ -125,9 +127,9 @@ class GraphWriter:
             graph.message(11, given)
         for output in outputs:
             graph.message(12, output)
-        model = Message().varint(1, IR_VERSION).message(7, graph)
+        model = ProtobufMessage().varint(1, IR_VERSION).message(7, graph)
         for domain, version in opsets.items():
-            model.message(8, Message().text(1, domain).varint(2, version))
+            model.message(8, ProtobufMessage().text(1, domain).varint(2, version))
         return model
 
 
@@ -135,23 +137,25 @@ IR_VERSION = 11
 """Of ONNX 1.18, which has opset 23; ONNX Runtime reads it since 1.22."""
 
 
-def tensor(name: str, value: Array) -> Message:
+def tensor(name: str, value: Array) -> ProtobufMessage:
     """Return a `TensorProto` over the array's own memory where that is contiguous and little-endian."""
     number = next(number for number, dtype in ELEMENT_TYPES.items() if dtype == value.dtype)
-    message = Message()
+    message = ProtobufMessage()
     for size in value.shape:
         message.varint(1, size)
     contiguous = np.ascontiguousarray(value, ELEMENT_TYPES[number])
     return message.varint(2, number).text(8, name).raw(9, contiguous.reshape(-1).view(np.uint8).data)
 
 
-def value_info(name: str, element_type: int, shape: Sequence[int | str]) -> Message:
+def value_info(name: str, element_type: int, shape: Sequence[int | str]) -> ProtobufMessage:
     """Return a `ValueInfoProto`; a size that is a string is open, and named so."""
-    sizes = Message()
+    sizes = ProtobufMessage()
     for size in shape:
-        sizes.message(1, Message().varint(1, size) if isinstance(size, int) else Message().text(2, size))
-    kind = Message().varint(1, element_type).message(2, sizes)
-    return Message().text(1, name).message(2, Message().message(1, kind))
+        sizes.message(
+            1, ProtobufMessage().varint(1, size) if isinstance(size, int) else ProtobufMessage().text(2, size)
+        )
+    kind = ProtobufMessage().varint(1, element_type).message(2, sizes)
+    return ProtobufMessage().text(1, name).message(2, ProtobufMessage().message(1, kind))
 
 
 def read_constants(model: memoryview) -> dict[str, Array]:
@@ -183,7 +187,7 @@ def _read_tensor(message: memoryview) -> tuple[str, Array]:
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Read the fields of a message: its varints, and views of what has a length; numbers of fixed size are left out."""
+    """Read the fields of a message: varints, and views of fields with a length; numbers of fixed size are left out."""
     at = 0
     while at < len(message):
         key, at = _read_varint(message, at)
@@ -232,8 +236,8 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _attribute(name: str, value: Attribute) -> Message:
-    message = Message().text(1, name)
+def _attribute(name: str, value: Attribute) -> ProtobufMessage:
+    message = ProtobufMessage().text(1, name)
     if isinstance(value, int):
         return message.varint(3, value).varint(20, 2)
     if isinstance(value, float):
@@ -276,7 +280,7 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 OUTPUT = "last_hidden_state"
 
 
-def integer_model(constants: Mapping[str, Array]) -> Message:
+def integer_model(constants: Mapping[str, Array]) -> ProtobufMessage:
     """Build the model from constants by the names of the shipped model's file; the same bytes on every machine.
 
     Same inputs and output as the file's: int64[batch, sequence] to float32[batch, sequence, 384].
@@ -294,7 +298,7 @@ class _Builder:
         self._matrices = sorted(matrices, key=lambda name: int(name.removeprefix("val_")))
         """Six a layer, in the order in which they are used: query, key, value, attention output, up, down."""
 
-    def model(self) -> Message:
+    def model(self) -> ProtobufMessage:
         """Return the whole model."""
         hidden = self._embeddings()
         self._begin_layers(hidden)
@@ -341,7 +345,7 @@ class _Builder:
         return node("Reshape", [node("Mul", [values, scales]), self._integers("word_rows", 0, 0, HIDDEN)])
 
     def _begin_layers(self, hidden: str) -> None:
-        """Add what every layer uses: the mask, the shape of a batch, the zero points of its tokens."""
+        """Add the parts that every layer uses: the mask, the shape of a batch, the zero points of its tokens."""
         node = self._graph.node
         batch = node("Shape", ["input_ids"])
         node("Concat", [batch, self._integers("hidden_width", HIDDEN)], "batch_shape", axis=0)
@@ -379,7 +383,7 @@ class _Builder:
         return self._normalised(hidden, f"{prefix}.output.LayerNorm")
 
     def _head(self, quantized: tuple[str, str], matrix: str, bias: str) -> str:
-        """Add what attention reads of a token: float32[batch, sequence, 384]."""
+        """Add a token's row for attention: float32[batch, sequence, 384]."""
         rows = self._graph.node("Add", [self._multiplied(quantized, matrix, "zero_point"), self._kept(bias)])
         return self._graph.node("Reshape", [rows, "batch_shape"])
 
@@ -428,7 +432,7 @@ WEIGHTS = Path(__file__).with_name("weights.npz")
 
 SOURCE_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 PREPARED_SHA256 = "fe21fe311959c4172b359e452327b07a735cf3deec8c6e3895af606d3e75fa8a"
-"""Of the package's file, and of what is made of it: the preparation is integers and single float operations, so it
+"""Of the package's file, and of the prepared one: the preparation is integers and single float operations, so it
 gives the same bytes on every machine. Whoever changes the graph changes this and the model's id."""
 
 
@@ -438,11 +442,11 @@ class NotPrepared(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """The preparation of a package's file: the hashes of source and result, and what builds one from the other."""
+    """The preparation of a package's file: the hashes of source and result, and the function from one to the other."""
 
     source_sha256: str
     prepared_sha256: str
-    build: Callable[[memoryview], Message]
+    build: Callable[[memoryview], ProtobufMessage]
 
 
 MINILM = Preparation(
@@ -466,6 +470,7 @@ def _write(source: bytes, target: Path, preparation: Preparation) -> None:
     if hashlib.sha256(source).hexdigest() != preparation.source_sha256:
         raise NotPrepared("the package holds other weights than those this version knows")
     target.parent.mkdir(parents=True, exist_ok=True)
+    # Written next to the target and renamed, so that another process never sees a part of it.
     handle, name = tempfile.mkstemp(prefix=target.name, suffix=".tmp", dir=target.parent)
     try:
         digest = hashlib.sha256()

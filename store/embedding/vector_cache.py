@@ -41,7 +41,7 @@ MIGRATIONS = (
 ASKED_AT_ONCE = 500
 
 PASSING = (*MAY_PASS, apsw.FullError, apsw.ReadOnlyError, apsw.BusyError, apsw.LockedError)
-"""The errors that lie in the disk or in another process, and say nothing of what the file holds."""
+"""The errors of the disk or of another process, which say nothing about the file."""
 
 _GOES_ON = "It is tried again; what is kept there can be made again."
 
@@ -51,8 +51,8 @@ T = TypeVar("T")
 class EmbeddingCache:
     """`embeddings.db`: (model, sha256 of the embedded text) to its float32 vector. Any thread may ask.
 
-    Whatever of it is damaged counts as not there; a damaged file is dropped and begun anew. No loss: what is missing
-    is embedded again.
+    A damaged row counts as missing; a damaged file is dropped, and another begun. Nothing is lost: a missing vector is
+    computed again.
     """
 
     def __init__(self, path: Path, model_id: str) -> None:
@@ -65,6 +65,7 @@ class EmbeddingCache:
 
     def get_many(self, text_hashes: Collection[bytes]) -> dict[bytes, Vector]:
         """Return the vectors that are there."""
+        # SQLite bounds the number of parameters of one statement.
         wanted = list(text_hashes)
         found: dict[bytes, Vector] = {}
         for start in range(0, len(wanted), ASKED_AT_ONCE):
@@ -108,6 +109,7 @@ class EmbeddingCache:
 
     def _prune(self, kept: Collection[bytes], connection: apsw.Connection) -> int:
         with transaction(connection):
+            # A table, since the kept hashes may be more than one statement takes.
             connection.execute("CREATE TEMP TABLE kept(text_hash BLOB PRIMARY KEY) WITHOUT ROWID")
             connection.executemany("INSERT OR IGNORE INTO kept VALUES(?)", [(item,) for item in kept])
             connection.execute(
@@ -120,13 +122,14 @@ class EmbeddingCache:
 
     @staticmethod
     def _compact(connection: apsw.Connection) -> None:
+        # A deleted row stays in free pages and in the write-ahead log until both are rewritten.
         connection.execute("VACUUM")
         empty_wal(connection)
 
     def _run(self, work: Callable[[apsw.Connection], T]) -> T | None:
-        """Do it; None where the file turned out damaged, which is then begun anew.
+        """Run work on the database; None where the file turned out damaged, which is then replaced by an empty one.
 
-        Raises StoreBusy where it cannot be read or written at the moment; it is opened anew the next time.
+        Raises StoreBusy where it cannot be read or written at the moment; it is opened again the next time.
         """
         with self._lock:
             try:
@@ -159,6 +162,7 @@ class EmbeddingCache:
     def _drop(self, error: Exception) -> None:
         logger.warning("the vectors that were kept are dropped (%s); they are made again", type(error).__name__)
         self._leave()
+        # A log without its database would be replayed into the next one.
         for suffix in ("", "-wal", "-shm"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
 
@@ -173,7 +177,7 @@ Value = TypeVar("Value")
 
 
 class Recent(Generic[Value]):
-    """Holds the `most` values that were used last, and counts how often one was there. Any thread may ask."""
+    """The `most` values that were used last, with a count of hits and misses. Any thread may ask."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -182,11 +186,11 @@ class Recent(Generic[Value]):
         self.hits = self.misses = self.cleared = 0
 
     def __len__(self) -> int:
-        """Return how many are held."""
+        """Return the number of values."""
         return len(self._held)
 
     def get(self, key: Hashable) -> Value | None:
-        """Return what is held of a key, which is then the last that was used."""
+        """Return the value of a key, which is then the last that was used."""
         with self._lock:
             value = self._held.get(key)
             if value is None:
@@ -197,7 +201,7 @@ class Recent(Generic[Value]):
             return value
 
     def put(self, key: Hashable, value: Value) -> None:
-        """Hold a value, and let go of those beyond the most."""
+        """Add a value, and drop the least recently used beyond the most."""
         with self._lock:
             self._held[key] = value
             self._held.move_to_end(key)
@@ -205,7 +209,7 @@ class Recent(Generic[Value]):
                 self._held.popitem(last=False)
 
     def clear(self) -> None:
-        """Let go of all."""
+        """Drop all values."""
         with self._lock:
             self._held.clear()
             self.cleared += 1
@@ -215,12 +219,12 @@ _MARKS = re.compile(r"[^\w\s.,;:!?'’\"()-]")  # what may be a part of a name: 
 
 
 def form_of(text: str) -> tuple[str, ...]:
-    """Return what two questions must share to ask the same."""
+    """Return the form of a question: two of the same form ask the same."""
     return (*normal_form(text), *_MARKS.findall(text)) or (text,)
 
 
 class QueryVectors:
-    """Embeds a question once: its vector is held by form, and by what made it."""
+    """Embeds a question once: its vector is kept by its form and by the id of its model."""
 
     def __init__(self, embedder: Embedder, settings: QueryCacheSettings) -> None:
         self._embedder, self.held = embedder, Recent[Vector](settings.entries)

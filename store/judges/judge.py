@@ -1,7 +1,7 @@
 """The judge: a small encoder with several heads, learned from labelled turns, that reads a turn in its place.
 
 Layers, from below, are those of the shipped embedding model; the upper ones and the heads are of `weights.npz`, made by
-`make train`. `docs/models.md` says from what, and what it cannot do.
+`make train`. `docs/models.md` names its data and its limits.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ WINDOWS_MOST = 6
 
 BEFORE_TOKENS, AFTER_TOKENS = 32, 20
 TOKEN_CHARS = 8
-"""More characters than a token has: so many for each are looked at."""
+"""More characters than a token has: a text is cut to so many for each wanted token before it is encoded."""
 
 Span = tuple[int, int]
 
 
 class Mark(IntEnum):
-    """The tokens that tell whose words follow: "user" and "assistant" in the vocabulary."""
+    """The tokens before the words of a side: "user" and "assistant" in the vocabulary."""
 
     USER = 5310
     ASSISTANT = 3353
@@ -54,7 +54,7 @@ class Mark(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A window of a turn: its ids, and where in the turn's text its own tokens stand.
+    """A window of a turn: its ids, and the places of its own tokens in the turn's text.
 
     `spans[i]` are the characters of token `first + i`.
     """
@@ -65,7 +65,7 @@ class Given:
 
 
 def of_turn(role: str, text: str, before: str, after: str) -> list[Given]:
-    """Return the windows of a turn; `before` and `after` are what the other side said. At least one."""
+    """Return the windows of a turn; `before` and `after` are the words of the other side. At least one."""
     own, other = (Mark.USER, Mark.ASSISTANT) if role == "user" else (Mark.ASSISTANT, Mark.USER)
     head = [CLS, other, *_ids(before[-TOKEN_CHARS * BEFORE_TOKENS :])[-BEFORE_TOKENS:], SEP, own]
     tail = [SEP]
@@ -81,6 +81,7 @@ def of_turn(role: str, text: str, before: str, after: str) -> list[Given]:
 def _windows(count: int) -> Iterator[Span]:
     overlap = WINDOW_TOKENS - STRIDE_TOKENS
     starts = range(0, max(1, count - overlap), STRIDE_TOKENS)
+    # A long turn says its point at the beginning or at the end.
     for start in starts if len(starts) <= WINDOWS_MOST else [*starts[: WINDOWS_MOST - 1], starts[-1]]:
         yield start, min(start + WINDOW_TOKENS, count)
 
@@ -116,7 +117,7 @@ KINDS: Final = (
     "done",
 )
 FOUND: Final = "finding"
-"""The first of the kinds that only what an assistant says is of."""
+"""The first of the kinds that only an assistant's turns have."""
 
 REPLIES: Final = (
     "new",
@@ -149,8 +150,8 @@ Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A turn to be judged: its own words, what the other side said before it, and what it said after."""
+class JudgedTurn:
+    """A turn to be judged: its own words, and those of the other side before and after it."""
 
     role: str
     text: str
@@ -162,8 +163,8 @@ class Said:
 class Judgement:
     """The opinion on a turn; each number is a probability.
 
-    `worth`: a careful colleague would write it down. `kind`: as what. `reply`: how a person's turn answers the one
-    before. `refuted`: an assistant's claim is put right by what its person says next. `spans` are its tokens' places
+    `worth`: a careful colleague would write it down. `kind`: the kind of note. `reply`: how a person's turn answers the
+    one before. `refuted`: an assistant's claim is corrected by its person's next turn. `spans` are its tokens' places
     with the probability that these are the words worth keeping.
     """
 
@@ -186,8 +187,9 @@ class Judge:
         self._session = session
         self._heads = heads
 
-    def turns(self, said: Sequence[Said]) -> list[Judgement]:
-        """Judge turns, some milliseconds each; their order and number change nothing in what is said of one."""
+    def turns(self, said: Sequence[JudgedTurn]) -> list[Judgement]:
+        """Judge turns, some milliseconds each; the judgement of one does not depend on the others."""
+        # Windows of all turns are batched by length, and put together by turn again.
         windows = [
             (at, given) for at, one in enumerate(said) for given in of_turn(one.role, one.text, one.before, one.after)
         ]
@@ -207,6 +209,7 @@ class Judge:
         hidden: Array = np.asarray(self._session.run(None, feed)[0])
         for rows, given in zip(hidden, batch, strict=True):
             own = rows[given.first : given.first + len(given.spans)]
+            # The first token sums up the whole window, the mean of its own tokens the turn alone.
             pooled = np.concatenate([rows[0], own.mean(axis=0) if len(own) else np.zeros_like(rows[0])])
             found = {name: pooled @ self._heads[f"{name}.weight"].T + self._heads[f"{name}.bias"] for name in HEADS}
             yield found | {"kept": own @ self._heads["kept.weight"][0] + self._heads["kept.bias"]}
@@ -226,6 +229,7 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 def _judgement(role: str, windows: Sequence[tuple[Given, Mapping[str, Array]]]) -> Judgement:
     """Put the windows of a turn together: its worth, and with it the kind, are those of the best one."""
+    # The batches return windows in any order; the reply is read from the first, the worth from the best.
     ordered = sorted(windows, key=lambda window: window[0].spans[:1])
     head = "user" if role == "user" else "assistant"
     best = max(ordered, key=lambda window: float(window[1][head][0]))[1]

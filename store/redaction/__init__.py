@@ -1,4 +1,4 @@
-"""Secrets out of what is kept: their issuers' forms, rules for places, weights for values near a name."""
+"""Redaction of secrets: issuers' forms, rules for places, and weights for values near a name."""
 
 from .redaction import REDACTED, FileMask, Redacted, bounds_of_secret, find, masked, places_of_secrets, redact
 

@@ -1,4 +1,4 @@
-"""Features of a value that may be a secret: of itself, of its name, and of what stands between them.
+"""The classifier: a logistic regression over features of a value, of its name, and of the text between them.
 
 DB_PASS=kelp_Foundry_61      form=wordy 1, name=pass, before=db, gap='=', "password = wordy 1", …
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from .key_forms import Span
-from .near_names import COPULAS, KIND_OF, WORD, Candidate, Name, Value, candidates, words_of
+from .near_names import COPULAS, KIND_OF, WORD, Name, NearValue, ValueSpan, candidates, words_of
 from .values import (
     classes,
     entropy,
@@ -36,7 +36,7 @@ OF_IDS: Final = frozenset(
     " length build job transaction block address contract bucket container layer node session user run task order"
     " ticket message".split()
 )
-"""Words of what has a number or a hash that is no secret."""
+"""Words for things whose number or hash is no secret."""
 
 OPEN_TO_ALL: Final = frozenset(
     "public publishable pub anon site captcha primary foreign composite unique partition sort cache csrf next"
@@ -64,8 +64,8 @@ _FUNCTION_WORDS: Final = frozenset(
 )
 
 
-def features(text: str, candidate: Candidate) -> list[str]:
-    """Return what is seen of a value, of its name and of what stands between them."""
+def features(text: str, candidate: NearValue) -> list[str]:
+    """Return the features of a value, of its name and of the text between them."""
     name, value, is_before = candidate.name, candidate.value, candidate.is_before
     of_value, form = _of_value(text[value.start : value.end])
     gap = text[value.end : name.start] if is_before else text[name.end : value.start]
@@ -107,6 +107,7 @@ def _of_name(text: str, name: Name) -> list[str]:
     lead = text[max(0, name.start - 24) : name.start]
     seen.append(f"lead={_sort(lead[-1:])}")
     words = WORD.findall(lead)
+    # Without a name the words before the value, and the address around it, are all there is.
     if name.kind == "none":
         line = lead.rpartition("\n")[2]
         seen.append(f"lead none={re.sub('[a-z0-9]+', 'a', line.lower())[-4:]!r}")
@@ -126,7 +127,7 @@ def _of_name(text: str, name: Name) -> list[str]:
     return seen
 
 
-def _of_gap(gap: str, value: Value, *, is_before: bool) -> tuple[list[str], str]:
+def _of_gap(gap: str, value: ValueSpan, *, is_before: bool) -> tuple[list[str], str]:
     words = [word.lower() for word in WORD.findall(gap)]
     link = _link(gap, words, is_before=is_before)
     seen = [f"link={link}", f"words={min(len(words), 9)}"]
@@ -147,6 +148,7 @@ def _of_gap(gap: str, value: Value, *, is_before: bool) -> tuple[list[str], str]
 def _link(gap: str, words: list[str], *, is_before: bool) -> str:
     if is_before:
         return f"before {min(len(words), 3)}"
+    # Quotation marks and brackets before the value are not the sign.
     sign = gap.rstrip(" \t\"'`([{*_«„“\\")[-1:]
     if "\n" in gap:
         return "next line" if not words else "further line"
@@ -187,6 +189,7 @@ def _of_value(value: str) -> tuple[list[str], str]:
     seen.append(f"plain parts={min(plain, 4)} {form}")
     if is_jumbled(value):
         seen.append("jumbled")
+    # The parts of a drawn value are chance; weights on them would only repeat the training set.
     if form not in _DRAWN:
         words = words_of(value)
         seen += [f"part={word}" for word in words if word.isalpha()]
@@ -200,7 +203,8 @@ def _step(size: int) -> int:
 
 
 def form_of(value: str) -> str:
-    """Return the sort of a value: what a reader would call it before looking around."""
+    """Return the sort of a value by itself: a reader's word for it without its surroundings."""
+    # From the surest form to the vaguest: the first that fits is the sort.
     if is_uuid(value):
         return "uuid"
     if value.replace("-", "").replace(" ", "").isdigit():
@@ -238,7 +242,8 @@ def form_of(value: str) -> str:
 def find_likely(text: str, lowered: str, runs: Sequence[re.Match[str]]) -> Iterator[Span]:
     """Find the values that are likely secrets. `runs` are those that are long enough for a key."""
     weights = weights_of_package()
-    found: list[Candidate] = []
+    found: list[NearValue] = []
+    # In `user:X` both the whole and X may look like a secret: the inner one is kept.
     for one in candidates(text, lowered, runs):
         if sum(weights.get(seen, 0.0) for seen in features(text, one)) > 0:
             if found and _is_setting_in(text, found[-1], one.value):
@@ -255,7 +260,7 @@ _KIND_OF_WORD: Final = {"bearer": "bearer", "authorization": "bearer"} | dict.fr
 _SETTING: Final = re.compile(r"(?=[\w.@-]{0,64}[A-Za-z])[\w.@-]{1,64}(?:[:=%]|=>|:=)[\"']?")
 
 
-def _is_setting_in(text: str, candidate: Candidate, inner: Value) -> bool:
+def _is_setting_in(text: str, candidate: NearValue, inner: ValueSpan) -> bool:
     """Return True for X in `user:X` and `PASS=X`, where both look like secrets; not in `password=a:b`."""
     name, outer = candidate.name, candidate.value
     is_nested = outer.start < inner.start and inner.end <= outer.end

@@ -25,7 +25,7 @@ from .prefilter import FEWEST, has_any
 from .values import is_filler, is_jumbled, is_wordy
 
 Span = tuple[int, int, str]
-"""Where a secret is, and of what kind."""
+"""The start and end of a secret, and its kind."""
 
 ALPHABETS: Final = {
     "A": "A-Za-z0-9",
@@ -49,13 +49,13 @@ HEAD: Final = 2
 """The characters of a form's literal beginning by which it is looked up."""
 
 CANDIDATE: Final = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{FEWEST},}}={{0,2}}")
-"""A run long enough to hold a key: most texts hold none, or names and paths."""
+"""A run as long as a key: most texts have none, or names and paths."""
 
 MOST_REFUSED: Final = 8
-"""A run in which a form stands so often, and is words or filler each time, holds no key of it: each try may be long."""
+"""A run in which a form matches so often, each time words or filler, has no key of it: each try may take long."""
 
 PUBLIC: Final = ("pk_", "pub_")
-"""Before what looks like a key these say that it is its public half."""
+"""Before a form these say that it is the public half of a key."""
 
 TELLING, FEWEST_TOLD = 4, 14
 WORDS: Final = frozenset({"key"})
@@ -108,7 +108,7 @@ class Shape:
 
     @cached_property
     def literal(self) -> str:
-        """The form's longest literal part: no text without it holds the shape."""
+        """The form's longest literal part: every match of the form contains it."""
         return max(_PLACE.split(self.form)[::4], key=len)
 
     @property
@@ -123,7 +123,8 @@ class Shape:
                 yield found.start(), found.end(), self.issuer
 
     def accepts(self, text: str, start: int, end: int) -> bool:
-        """Return True if what has the shape looks drawn, and one of the words stands beside it where there must."""
+        """Return True if a match of the form looks drawn, and one of the form's words, if it has any, is near."""
+        # Names in code and placeholders have the form of many keys, but are words or filler behind the beginning.
         value = text[start + len(self.head) : end]
         if is_filler(value) or text.endswith(PUBLIC, 0, start):
             return False
@@ -156,6 +157,7 @@ SHAPES: Final = read()
 
 def _by_place() -> tuple[dict[str, list[Shape]], list[Shape], list[Shape]]:
     """Return the shapes by their first two characters, those found by a literal part, those that are places alone."""
+    # Two characters select a few forms out of hundreds, before any pattern runs.
     headed: defaultdict[str, list[Shape]] = defaultdict(list)
     marked, bare = [], []
     for shape in SHAPES:
@@ -185,7 +187,8 @@ HEADED, MARKED, BARE = _by_place()
 
 
 def find_issued(text: str, lowered: str, candidates: Sequence[re.Match[str]]) -> Iterator[Span]:
-    """Find the keys that their issuers' form betrays."""
+    """Find the keys of a known issuer's form."""
+    # A form that is no part of a long run is found by its literal part; the others only where a run begins.
     for shape in MARKED:
         if shape.literal in text and (not shape.words or has_any(lowered, shape.words)):
             yield from shape.find(text)
@@ -195,6 +198,7 @@ def find_issued(text: str, lowered: str, candidates: Sequence[re.Match[str]]) ->
     for candidate in candidates:
         start, end = candidate.span()
         looked_to, refused = start, Counter[str]()
+        # A key may begin within a run, behind a sign: `token=ghp_…`, `-Dkey=AKIA…`.
         for place in _BOUNDARY.finditer(text, start, end):
             if place.start() < looked_to:
                 continue
@@ -217,7 +221,7 @@ def find_issued(text: str, lowered: str, candidates: Sequence[re.Match[str]]) ->
 
 PRIVATE_KEY: Final = "private-key"
 LONGEST_BLOCK: Final = 16_000
-"""Characters of a block, with what a listing puts before each line: an RSA key of 8,192 bits has 6,400."""
+"""Characters of a block, with the prefix of a listing on each line: an RSA key of 8,192 bits has 6,400."""
 
 _BEGIN = re.compile(r"-{4,5} ?BEGIN (?:(?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1) ?-{4,5}")
 _END = re.compile(r"-{4,5} ?END (?:(?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1) ?-{4,5}")
@@ -257,6 +261,7 @@ def find_arrays(text: str) -> Iterator[Span]:
 
 def find_blocks(text: str) -> Iterator[Span]:
     """Find PEM and PGP blocks; one without its end, or its beginning, goes as far as its lines look like a key's."""
+    # A block that was cut off ends with its last line that looks like a key's.
     looked_to = 0
     while (begin := _BEGIN.search(text, looked_to)) is not None:
         looked_to = begin.end()
@@ -272,15 +277,16 @@ def find_blocks(text: str) -> Iterator[Span]:
 
 
 def find_bodies(text: str) -> Iterator[Span]:
-    """Find the bodies of private keys that stand without their first line."""
+    """Find the bodies of private keys without their first line."""
     for found in _BARE.finditer(text):
         yield *found.span(), PRIVATE_KEY
 
 
 def _tails(text: str) -> Iterator[Span]:
-    """Find what is left of a block of which the beginning was cut off."""
+    """Find the rest of a block whose beginning was cut off."""
     from_ = 0
     for end in _END.finditer(text):
+        # From the end upwards, as long as a line looks like a key's; the last may be short.
         before = text[max(from_, end.start() - LONGEST_BLOCK) : end.start()]
         lines = before.split("\n")
         kept = len(lines)
@@ -316,6 +322,7 @@ def find_coded(text: str, candidates: Sequence[re.Match[str]]) -> Iterator[Span]
     for candidate in candidates:
         if candidate.start() < looked_to or not candidate[0].startswith(_CODED):
             continue
+        # The first line is enough to tell a private key from a certificate.
         beginning = candidate[0][: _DECODED_CHARS - _DECODED_CHARS % 4]
         try:
             decoded = base64.b64decode(beginning[: len(beginning) // 4 * 4])

@@ -1,8 +1,7 @@
-"""Secrets out of what people paste, before it is kept.
+"""Redaction: secrets are replaced in every text before it is kept, and masked in files that are read again.
 
-Most texts hold none: a few substring searches, and one for runs as long as a key, say so (`prefilter`). Only then do
-the rules run whose own words were seen. Every pattern is bounded, or eats what it has looked at, so the time is linear
-in the text.
+Most texts have none: a few substring searches, and one for runs as long as a key, show it (`prefilter`). Otherwise the
+rules run whose own words were seen. Every pattern is bounded, or possessive, so the time is linear in the text.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ REDACTED: Final = "[redacted:"
 _MARK = re.compile(r"\[redacted:[\w-]{1,40}\]")
 MASK: Final = "x"  # of one byte, a stand-in for every rule, and no command of YAML's
 MOST_ROUNDS: Final = 4
-"""Once one is gone, another may stand beside its name; a text that is made of secrets alone needs a third."""
+"""Once one is gone, another may be next to its name; a text of secrets alone needs a third round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ _OUR_NAME = re.compile(r"[\w./-]{1,400}--[a-z2-7]{13}(?:\.md)?(?![\w-])")
 
 
 def redact(text: str, *, personal: bool = False) -> Redacted:
-    """Replace secrets by `[redacted:KIND]`; what stands around them, and their names, stay.
+    """Replace secrets by `[redacted:KIND]`; the text around them, and their names, stay.
 
     `personal`: identifiers of people too.
     """
@@ -62,7 +61,7 @@ def redact(text: str, *, personal: bool = False) -> Redacted:
 
 
 def masked(data: bytes, *, personal: bool = False) -> bytes:
-    """Return a file's bytes with an `x` for each byte of a secret: what else is in it stays where it is."""
+    """Return a file's bytes with an `x` for each byte of a secret: all other bytes keep their places."""
     text = data.decode("utf-8", "surrogateescape")
     for _ in range(MOST_ROUNDS):
         spans = find(text, personal=personal)
@@ -89,6 +88,7 @@ def bounds_of_secret(text: str, at: int) -> tuple[int, int]:
     """Return where the secret, its mark or the identifier is that a position falls into; the position for none."""
     first = max(0, at - LONGEST_NAME)
     around = text[first : at + LONGEST_NAME]
+    # A cut within a secret, or within the mark that replaced it, would leave a part of it.
     marks = (mark.span() for mark in _MARK.finditer(around))
     for start, end in (*marks, *(span[:2] for span in find(around, personal=True))):
         if first + start < at < first + end:
@@ -108,6 +108,7 @@ def find(text: str, *, personal: bool = False) -> list[Span]:
     """Return where secrets are and their kinds, from left to right; none overlaps another."""
     if len(text) < FEWEST and text.isalnum() and not personal:
         return []  # a role, a number: too short for a key, and without a mark
+    # `without_escapes` keeps places, so that spans of the plain text are spans of the text.
     plain = without_escapes(text)
     candidates = list(CANDIDATE.finditer(plain)) if has_long_run(plain) else []
     spans = [_without_space(plain, span) for span in _found(plain, candidates, personal=personal)]
@@ -122,8 +123,9 @@ _CUT = re.compile(r"[ \t]{0,4}\r?\n[ \t>|]{0,16}(?P<rest>[A-Za-z0-9+/_.~-]{6,512
 
 
 def _with_next_line(text: str, span: Span) -> Span:
-    """Return a key with what a terminal or a mail put on the next lines: runs that are no word, alone on theirs."""
+    """Return a key with the lines on which a terminal or a mail continued it: lone runs that are no word."""
     start, end, kind = span
+    # Passwords are short: only a key is broken over lines.
     while kind != "password" and end - start >= FEWEST and (more := _CUT.match(text, end)) is not None:
         if not any(map(str.isdigit, more["rest"])) or is_wordy(more["rest"]):
             break
@@ -132,7 +134,7 @@ def _with_next_line(text: str, span: Span) -> Span:
 
 
 def _wrapped(text: str, plain: str, candidates: Sequence[re.Match[str]]) -> Iterator[Span]:
-    """Find what shows only once it is unwrapped."""
+    """Find secrets that show only once they are unwrapped."""
     if (view := unwrapped(text, plain, candidates)) is not None:
         inner = without_escapes(view.text)
         for start, end, _ in _found(inner, list(CANDIDATE.finditer(inner))):
@@ -156,6 +158,7 @@ def _found(text: str, candidates: Sequence[re.Match[str]], *, personal: bool = F
     for rule in RULES:
         if rule.may_find(text, lowered, seen):
             spans += rule.find(text)
+    # The classifier is last: a rule knows the kind, and the bounds, of a secret better.
     spans += [span for span in find_likely(text, lowered, candidates) if not _is_known(text, span, spans)]
     if personal:
         spans += find_personal(text)
@@ -173,7 +176,7 @@ def _is_known(text: str, span: Span, spans: Sequence[Span]) -> bool:
 
 
 def _is_our_name(text: str, span: Span) -> bool:
-    """Return True for what stands in the name of a memory's file: a slug of words that were cleaned, and an id."""
+    """Return True for a span in the name of a memory's file: a slug of words that were redacted, and an id."""
     start, end, _ = span
     if "\n" in text[start:end]:
         return False
@@ -183,7 +186,7 @@ def _is_our_name(text: str, span: Span) -> bool:
 
 
 def _apart(spans: Iterable[Span]) -> list[Span]:
-    """Join what overlaps: what was found first gives its kind, except to a block that holds it."""
+    """Join spans that overlap: the first found gives its kind, except to a block around it."""
     apart: list[Span] = []
     for start, end, kind in sorted(spans, key=lambda span: (span[0], -span[1])):
         if apart and start < apart[-1][1]:
@@ -199,10 +202,10 @@ MOST_KNOWN: Final = 4096
 
 
 class FileMask:
-    """Masks the secrets of files, but looks for none in what the store itself has just written from redacted text.
+    """Masks the secrets of files, but skips the files that the store itself has just written from redacted text.
 
-    A content is known by its hash, and no longer than this process lives: what anybody else wrote, into whichever
-    file, has another hash, and is masked. `note` is called in the writer's thread, `over` in any.
+    It knows their contents by hash, while this process lives: an edit by another program has another hash, and is
+    masked. `note` is called in the writer's thread, `over` in any.
     """
 
     def __init__(self, *, personal: bool = False) -> None:

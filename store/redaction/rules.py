@@ -34,7 +34,7 @@ Search = Callable[[str], Iterator[Span]]
 
 
 def _values_of(kind: str, judge: Callable[[str], bool], *patterns: re.Pattern[str]) -> Search:
-    """Return a search for the group `secret` of some patterns, where a judgement of its value holds."""
+    """Return a search for the group `secret` of some patterns, if `judge` accepts its value."""
 
     def find(text: str) -> Iterator[Span]:
         for pattern in patterns:
@@ -104,7 +104,7 @@ def find_options(text: str) -> Iterator[Span]:
 
 
 def _is_typed(value: str) -> bool:
-    """Return True for what is no port, no name of a database, no variable."""
+    """Return True for a value that is no port, no name of a database, no variable."""
     if is_phrase(value):
         return True
     if is_placeholder(value) or is_reference(value) or not any(map(str.isalpha, value)):
@@ -168,7 +168,7 @@ def find_url_passwords(text: str) -> Iterator[Span]:
 
 
 def _is_drawn(value: str) -> bool:
-    """Return True for what is no word, has letters and digits, and varies as drawn values do."""
+    """Return True for a value with letters and digits that is no word, and varies as drawn values do."""
     has_both = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
     return has_both and not is_placeholder(value) and not is_wordy(value) and entropy(value) >= FEWEST_BITS
 
@@ -200,7 +200,7 @@ _PAIR = re.compile(
 
 
 def find_in_tables(text: str) -> Iterator[Span]:
-    """Find what stands in the column `password` of a table: markdown's, a database shell's, an exported list's."""
+    """Find the cells of a column `password` in a table: markdown's, a database shell's, an exported list's."""
     ended = 0
     for at in starts_of(HEADINGS, folded(text)):
         if at < ended:
@@ -255,8 +255,8 @@ def _in_column(text: str, position: int, cell: re.Pattern[str], column: int) -> 
 
 def _of_column(text: str, cells: Sequence[Span]) -> list[Span]:
     """Return the cells of a column that are passwords: all but the empty ones, where one of them looks like one."""
-    told = [cell for cell in cells if _may_be_password(text[cell[0] : cell[1]])]
-    return told if any(_looks_like_one(text[start:end]) for start, end, _ in told) else []
+    filled = [cell for cell in cells if _may_be_password(text[cell[0] : cell[1]])]
+    return filled if any(_looks_like_one(text[start:end]) for start, end, _ in filled) else []
 
 
 def _may_be_password(value: str) -> bool:
@@ -288,7 +288,7 @@ _PUBLIC_ADDRESSES = ("example.com", "example.org", "example.net", "noreply.githu
 
 
 def find_personal(text: str) -> Iterator[Span]:
-    """Find what names or reaches a person; card numbers and IBANs with their checksums alone."""
+    """Find addresses and numbers of people; card numbers and IBANs only if their checksums are right."""
     if "@" in text:
         for found in _EMAIL.finditer(text):
             if not found[0].lower().endswith(_PUBLIC_ADDRESSES):
@@ -327,7 +327,7 @@ def is_iban(text: str) -> bool:
 class Rule:
     """A rule that finds one sort of secret.
 
-    A text that holds one has one of `words` (lower-case) in it, and, where the rule has `marks`, one of these as it is
+    A text with one has one of `words` (lower-case) in it, and, where the rule has `marks`, one of these as it is
     written: a character or two that most texts lack, so that the words need not be looked for.
     """
 
@@ -336,7 +336,7 @@ class Rule:
     marks: tuple[str, ...] = ()
 
     def may_find(self, text: str, lowered: str, seen: Set[str]) -> bool:
-        """Return True if a text may hold one; `seen` are those of WORDS that are in it."""
+        """Return True if a text may have one; `seen` are those of WORDS that are in it."""
         if self.marks:
             return has_any(text, self.marks) and has_any(lowered, self.words)
         return not seen.isdisjoint(self.words)

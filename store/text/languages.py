@@ -10,7 +10,7 @@ from typing import Any
 
 _FOLDER = Path(__file__).parent / "data" / "languages"
 DEFAULT = "en"
-"""The language of a text in which no other stands out."""
+"""The language of a text without function words of any."""
 
 
 @cache
@@ -32,6 +32,7 @@ def table(language: str, section: str) -> dict[str, Any]:
 
 
 def _section(language: str, section: str) -> Any:
+    # A language may lack a section; its words then match nothing.
     found: Any = _read(language)
     for key in section.split("."):
         found = found.get(key, {})

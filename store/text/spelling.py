@@ -17,16 +17,16 @@ FEWEST_LETTERS = 4
 """A shorter word is one slip away from too many others."""
 
 MOST_TERMS, MOST_WORDS = 8, 20_000
-"""The words of a question that are looked at, and of the memories: 10 ms."""
+"""The most terms of a question and words of memories that are compared: 10 ms."""
 
 
 _MARKS = ".,;:!?…()[]{}<>\"'’‘“”„«»*_`#"
 
 
 def meant(terms: Sequence[str], texts: Iterable[str]) -> list[str]:
-    """Return for each term that no text holds the commonest word that one slip away makes, if there is one.
+    """Return for each term that is in no text the most frequent word one slip away from it, if there is one.
 
-    No word that names nothing: who asks for "Sand" did not mean "and".
+    Words that carry grammar alone are left out: a question about "Sand" does not mean "and".
 
     A slip is a letter too many, too few, wrong, or two neighbours in each other's place (Damerau). Terms and words are
     in lower case; a word of the same stem is no slip.
@@ -38,6 +38,7 @@ def meant(terms: Sequence[str], texts: Iterable[str]) -> list[str]:
         :MOST_TERMS
     ]:
         ends = [word for word in others if word[0] == term[0] or word[-1] == term[-1]]  # one slip leaves one end
+        # Among the near words a form of the same word is no slip: "deploys" is not a misspelt "deploy".
         near = [word for word in ends if is_slip(term, word)]
         if near and not any(stem(word) == stem(term) for word in near):
             found[max(near, key=lambda word: (words[word], word))] = None
@@ -69,6 +70,7 @@ def names_asked(question: str, stems: Collection[str]) -> list[str]:
     """
     if len(question) > LONGEST_QUESTION_CHARS:
         return []
+    # Dates cost most, so they are looked for only if a name is left.
     words = list(TERM.finditer(question))
     asked = [word for word in words if stem(word.group().lower()) in stems and word.group().lower() not in _times()]
     numbers = {word for word in asked if len(word.group()) > 1 and any(map(str.isdigit, word.group()))}
@@ -82,7 +84,7 @@ def names_asked(question: str, stems: Collection[str]) -> list[str]:
 
 
 def _names_have_capitals(question: str) -> bool:
-    """Check that a capital says something: not in German, and not where every word has one."""
+    """Return True where a capital marks a name: not in German, and not where every word has one."""
     starts = [word.group()[0] for word in TERM.finditer(question)]
     return "names" in entries(language_of(question), "capitals") and any(map(str.islower, starts))
 
@@ -93,15 +95,15 @@ def _times() -> frozenset[str]:
 
 
 def _is_name(word: str) -> bool:
-    """Check for a capital before a small letter: "Anna", "BigDecimal", no "API" and no "I"."""
+    """Return True for a capital with a small letter in the word: "Anna", "BigDecimal"; not "API" or "I"."""
     return word[0].isupper() and any(map(str.islower, word))
 
 
 def unnamed(names: Sequence[str], texts: Iterable[str]) -> list[str]:
-    """Return those of some names that no word of the texts begins like in plain letters, or is one slip away from.
+    """Return the names without a match in the texts: a word that begins like the name, or is one slip away.
 
-    "Torbjorn" is Torbjørn, "Ana" Anna: one with the same first letter, of four letters or more, and a name by its
-    capital. A slip in a number or an identifier is another.
+    Letters are compared without their marks: "Torbjorn" matches Torbjørn. A slip counts in words of four letters or
+    more with a capital and the same first letter; in a number or an identifier it makes another one.
     """
     pieces = {piece for text in texts for piece in text.split() if not piece.isascii() or not piece[0].islower()}
     words = {_plain(word): word for word in (piece.strip(_MARKS).partition("'")[0] for piece in pieces) if word}
@@ -121,7 +123,7 @@ def _is_among(name: str, words: Iterable[str], capital: Iterable[str]) -> bool:
 
 
 def beginning_of_name(name: str) -> str:
-    """Return what a word begins with that stands for a name, three quarters of it or more: Postgres, PostgreSQL."""
+    """Return the beginning by which a longer form of a name is known, three quarters of it: Postgres, PostgreSQL."""
     return name[: max(FEWEST_LETTERS, 3 * len(name) // 4)]
 
 
@@ -130,11 +132,12 @@ def _plain(word: str) -> str:
 
 
 def is_slip(one: str, other: str) -> bool:
-    """Check that two words differ by one letter, or by two neighbours that trade places."""
+    """Return True for two words that differ by one letter, or by two neighbours that trade places."""
     shorter, longer = sorted((one, other), key=len)
     if len(longer) - len(shorter) > 1 or one == other:
         return False
     same = next((place for place, letter in enumerate(shorter) if letter != longer[place]), len(shorter))
+    # Behind the common beginning one letter is inserted, replaced, or swapped with its neighbour.
     rest, other_rest = shorter[same:], longer[same:]
     if len(longer) > len(shorter):
         return rest == other_rest[1:]

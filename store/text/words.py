@@ -1,4 +1,4 @@
-"""Words: the patterns of a word, and what is made of words: stems, content words, terms, names, the normal form.
+"""Words: the patterns of a word, and all that is made of words: stems, content words, terms, names, the normal form.
 
 Every room asks here for the words of a text. The normal form is the words that another text must share, in their order,
 to mean the same. Embeddings cannot separate "purple" from "cyan" (cosine .96); in the normal form a number, a name, a
@@ -16,7 +16,7 @@ from typing import Final
 
 import snowballstemmer
 
-from .languages import DEFAULT, entries, languages, words_in
+from .languages import DEFAULT, entries, languages, phrases, words_in
 
 # ---- patterns: what a word is depends on what is done with it
 
@@ -25,7 +25,7 @@ WORD: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?%?|[^\W_](?:[\w'’.:/@+#
 
 TERM: Final = re.compile(r"[^\W_]+(?:[-_./:'’][^\W_]+)*")
 """A word of a question, for the index: one mark at most joins two parts. At `@`, `+` and `#`, and where several marks
-stand together, the parts are searched by themselves."""
+follow each other, the parts are searched by themselves."""
 
 PART_OF_NAME: Final = re.compile(r"[^\W_][\w.+#/-]*[^\W_]|[^\W_]")
 """A word of a name: an apostrophe ends it, so that "Anna" is found in "Anna's"."""
@@ -60,7 +60,7 @@ def words(text: str) -> list[str]:
 def folded_words(text: str) -> list[str]:
     """Return the words of a text for a fingerprint: case, punctuation, spacing and formatting do not count.
 
-    Tombstones hold hashes of these, so what this returns may not change.
+    Tombstones have hashes of these on disk, so the result may not change.
     """
     return WORD_CHARACTERS.findall(unicodedata.normalize("NFKC", text).casefold())
 
@@ -78,7 +78,7 @@ def without_contraction(word: str) -> str:
 # ---- stems
 
 LONGEST_STEMMED = 64
-"""Characters; what is longer is a hash or a path, and has no stem."""
+"""Characters; a longer word is a hash or a path, and has no stem."""
 
 REMEMBERED = 50_000
 """Words of each algorithm whose stem is kept; making one is 26 µs."""
@@ -113,12 +113,24 @@ def index_stem(word: str) -> str:
 
 ENGLISH_WORDS = 0.1
 """The share of function words from which a text is English: of the turns of the seven labelled people who write English
-.72 to .99 have so many, of the fifteen who do not .02 to .46."""
+.72 to .99 reach it, of the fifteen others .02 to .46."""
 
 
 def content_words(text: str) -> list[str]:
     """Return the words of a text that do not carry grammar alone, in order."""
     return [word for word in words(text) if grammar_words().isdisjoint((word, without_possessive(word)))]
+
+
+def words_of_turn(text: str) -> list[str]:
+    """Return the words of a turn without greetings, assent and the most frequent words, in order.
+
+    Wider than `content_words`: in a short turn ("go on then, staging", "what was there") question words and adverbs
+    carry meaning, and which turns are kept was fitted on these. With `content_words` in their place, other facts are
+    drawn from the labelled sessions.
+    """
+    frequent = words_in("function_words") | words_in("grounding.empty") | words_in("grounding.own")
+    said = phrases("speech.accept").sub("", phrases("speech.chat").sub("", text))
+    return [word for word in words(said) if before_apostrophe(word) not in frequent]
 
 
 def content_stems(text: str) -> list[str]:
@@ -184,7 +196,7 @@ def before_apostrophe(word: str) -> str:
 # ---- names
 
 NAMES_READ_CHARS, MOST_NAMES = 4_000, 32
-"""A long text is read up to so many characters, and so many of its names are kept."""
+"""The characters of a long text that are read, and the most names of a text that are kept."""
 
 _NAME_WORD = rf"{CAPITAL}[\w'’+#/-]*\w"
 _NAME = re.compile(rf"(?<=[^\W_][ ,(]|[,;)] ){_NAME_WORD}(?: {_NAME_WORD})*")
@@ -197,8 +209,10 @@ def names_in(text: str) -> Iterator[str]:
 
     Any word has a capital there.
     """
+    # A name within a sentence: a word, a space or a mark is before its capital.
     for match in _NAME.finditer(text):
         yield from _without(_unnamed(), match.group())
+    # An identifier: in backticks, or with a hump, an underscore or a file's ending.
     for code, plain in _THING.findall(text):
         thing = code or plain
         if sum(character.isalnum() for character in thing) > 2 and not (thing.isalpha() and thing.islower()):
@@ -206,7 +220,7 @@ def names_in(text: str) -> Iterator[str]:
 
 
 def entities_in(text: str) -> tuple[str, ...]:
-    """Return the names in a statement that stands alone, also those that open its sentences, at most MOST_NAMES."""
+    """Return the names in a statement, also those that open its sentences, at most MOST_NAMES."""
     text = text[:NAMES_READ_CHARS]
     unnamed = _unnamed() | words_in("question_words")
     opening = (name for match in _OPENING.finditer(text) for name in _without(unnamed, match[1]))
@@ -231,7 +245,7 @@ def _without(unnamed: Set[str], name: str) -> Iterator[str]:
 FILLERS = frozenset(
     "a an the just really very also so quite pretty actually basically simply totally definitely well".split()
 )
-"""Words that may be there or not without changing what is said."""
+"""Words that change nothing in the meaning of a text."""
 
 CONTRACTIONS: Final = {
     "can't": "can not", "cannot": "can not", "won't": "will not", "shan't": "shall not",

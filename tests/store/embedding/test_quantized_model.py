@@ -7,7 +7,7 @@ from dreamd.store.embedding.quantized_model import (
     Array,
     GraphWriter,
     MalformedModel,
-    Message,
+    ProtobufMessage,
     read_constants,
     tensor,
     value_info,
@@ -21,7 +21,7 @@ ARRAYS = hnp.arrays(
 )
 
 
-def written(message: Message) -> bytes:
+def written(message: ProtobufMessage) -> bytes:
     joined = b"".join(message.pieces)
     assert len(joined) == message.size_bytes
     return joined
