@@ -125,7 +125,8 @@ class Daemon:
     async def _open_store(self) -> MemoryStore:
         settings = self._settings
         embedder = embedder_for(settings.store.embedding, store_paths(settings).models)
-        embedder.start()
+        if settings.store.backend != "files":
+            embedder.start()
         return await asyncio.to_thread(
             MemoryStore.open, store_paths(settings), settings.store, embedder, utc_now, self._lock.claim_vault
         )

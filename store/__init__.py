@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from .changes.purge_plan import Selection
     from .changes.runs import AppliedRun, SkippedAction, new_run_id
     from .embedding.embedding import Embedder, embedder_for
+    from .engine.database import is_full, may_pass
     from .engine.deadline import within
-    from .engine.unwritable import is_full, may_pass
     from .ledger.records import LANDED, LINK, Run
     from .ledger.salvage import discard as discard_ledgers
     from .ledger.salvage import salvage as salvage_ledgers
@@ -108,9 +108,9 @@ _HOMES = {
     "in_calendar": "okf.notes",
     "has_unreadable_date": "okf.notes",
     "is_digest": "vault.vault",
-    "is_full": "engine.unwritable",
+    "is_full": "engine.database",
     "is_kept": "vault.vault",
-    "may_pass": "engine.unwritable",
+    "may_pass": "engine.database",
     "new_run_id": "changes.runs",
     "note_date": "okf.notes:date_of",
     "note_title": "okf.notes:title_of",

@@ -78,7 +78,7 @@ def _channel(name: str, identity: Path) -> str:
 
 @lru_cache(maxsize=_NAMES_IN_MIND)
 def _without_secrets(name: str) -> str:
-    """Return a folder's name without what looks like a secret in it; the hash of its path tells it from others."""
+    """Return a folder's name with anything like a secret replaced; the hash of its path keeps it apart from others."""
     return redact(name).text
 
 

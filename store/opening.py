@@ -27,7 +27,7 @@ from .documents.search import DocumentSearch
 from .door import Door
 from .embedding.embedding import Embedder
 from .embedding.vector_cache import EmbeddingCache, QueryVectors
-from .engine.unwritable import copy_to_memory
+from .engine.database import copy_to_memory
 from .index.indexer import Indexer
 from .index.mending import Mending
 from .index.opening import OpenIndex

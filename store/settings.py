@@ -75,6 +75,11 @@ class SearchSettings(BaseModel):
     cache: QueryCacheSettings = QueryCacheSettings()
     priors: PriorSettings = PriorSettings()
     without: tuple[StageName, ...] = Field((), description="stages of the preset that are switched off")
+    vectors_in_memory: int = Field(
+        2_000_000,
+        ge=0,
+        description="the most vectors that are held in memory, 440 bytes each; more are searched on disk by sqlite-vec",
+    )
 
     @property
     def is_reranked(self) -> bool:
@@ -101,6 +106,9 @@ class StoreSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    backend: Literal["sqlite-vec", "files"] = Field(
+        "sqlite-vec", description="the search engine; `files` finds by words alone, and the daemon loads no model"
+    )
     embedding: EmbeddingSettings = EmbeddingSettings()
     search: SearchSettings = SearchSettings()
     chunks: ChunkSettings = ChunkSettings()

@@ -179,7 +179,7 @@ def engines(folder: Path, nodes: Sequence[Node]) -> Iterator[Engines]:
         Point(node.node_id, "word", vector=vector, payload=node.payload())
         for node, vector in zip(nodes, vectors, strict=True)
     ]
-    files = FilesStore(folder / "files")
+    files = FilesStore(lambda: folder / "files")
     held, not_held = _sqlite(folder / "held.db"), _sqlite(folder / "not held.db")
     stores: dict[str, VectorStore] = {"files": files, "sqlite": held.store, "sqlite, fields not held": not_held.store}
     for store in stores.values():

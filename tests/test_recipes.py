@@ -324,9 +324,9 @@ def add_backend(workshop: Workshop) -> None:
     )
     workshop.edit(
         "store/index/opening.py",
-        (r"^from ..backends.sqlite_vec", "from ..backends.relay import Relay\n"),
-        (r"SqliteVecStore\(.+\),$", "Relay("),
-        (r"(?<=readers.get\(\)\)),$", ")"),
+        (r"^from ..engine.sqlite_vec", "from ..engine.relay import Relay\n"),
+        (r"SqliteVecStore\(.+most_held\)$", "Relay("),
+        (r"(?<=most_held\))$", ")"),
     )
 
 

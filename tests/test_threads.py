@@ -27,7 +27,7 @@ from dreamd.pipelines.extract.facts import drafts_of
 from dreamd.store import okf, redaction
 from dreamd.store.changes.runs import new_run_id
 from dreamd.store.embedding.embedding import StubEmbedder, embedder_for
-from dreamd.store.engine import tokenizer
+from dreamd.store.engine import bm25
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Turn
 from dreamd.store.okf import frontmatter, frontmatter_dump
@@ -122,7 +122,7 @@ WORDS: dict[str, Callable[[str], object]] = {
 
 TEXTS: dict[str, Callable[[str], object]] = {
     "store.text.words of a question": words.term_stems,
-    "store.engine.tokenizer": tokenizer.words,
+    "store.engine.bm25": bm25.words,
     "store.text.token_count": token_count.estimate_tokens,
     "store.text.chunking": lambda text: chunking.chunk("n", text * 3, 20, 4),
     "store.text.judging": lambda text: judging.judge(

@@ -13,6 +13,7 @@ from ...store import okf
 from ...store.channel import channel_of_folder
 from ...store.engine.database import Connections, backup, open_database
 from ...store.index.catalog import Catalog
+from ...store.index.opening import copy_engine
 from ...store.index.projection import IMPORT, Node
 from ...store.ledger.ledger import Ledger
 from ...store.ledger.ranking import last_refusal, standing
@@ -40,6 +41,7 @@ class Snapshot:
     def __init__(self, folder: Path, vault: Path, index: Path, ledger: Path) -> None:
         _check_space(folder, index, ledger)
         backup(index, folder / "index.db")
+        copy_engine(index, folder / "index.db")
         backup(ledger, folder / "ledger.db")
         self._vault = Vault(vault, Disk())
         self._connections = Connections(lambda: open_database(folder / "index.db", durable=False, read_only=True))

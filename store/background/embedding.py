@@ -10,8 +10,8 @@ from itertools import islice
 
 from ..embedding.embedding import Embedder, ModelUnavailable, batches_by_length
 from ..embedding.vector_cache import EmbeddingCache
+from ..engine.database import is_full
 from ..engine.interface import Vector
-from ..engine.unwritable import is_full
 from ..index.index import Index, Pending
 from ..model import IndexDamaged, NodeId
 from .worker import wait_until_idle

@@ -47,7 +47,9 @@ class DocumentSearch:
         return sorted(ranked, key=lambda each: (-each.score, each.document.created_at))
 
     def _cosines(self, node_ids: Sequence[NodeId], query: str) -> dict[NodeId, float]:
-        """Return the cosine of the nearest piece of each node that has a vector; {} without a model."""
+        """Return the cosine of the nearest piece of each node that has a vector; {} without a model or vectors."""
+        if not self._backend.capabilities().vector:
+            return {}
         pieces = self._catalog.pieces(node_ids)
         try:
             vector = self._embedder.embed_query(query)

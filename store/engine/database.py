@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import errno
 import functools
 import os
+import re
+import shutil
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,15 +22,19 @@ import apsw
 import sqlite_vec
 
 from ..model import Corrupt, SchemaTooNew, StoreBusy
-from .deadline import obey
+from .deadline import is_over, obey
 
 BUSY_TIMEOUT_MS = 5000
 
 DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.IOError, UnicodeDecodeError)
 """The exceptions by which SQLite reports damage; text that is not UTF-8 lay in a page without structure."""
 
+_VEC0_FAILED: Final = re.compile(r"Could not |Internal sqlite-vec error|vec0|SQL logic error")
+"""Messages of sqlite-vec, which reports damage of its tables, or a deadline that ended its reading, as a wrong
+statement."""
+
 MAY_PASS: Final = (apsw.CantOpenError, apsw.IOError)
-"""Signs that may lie in the disk or in the number of open files, and not in what the file holds."""
+"""Errors that may come from the disk or the number of open files, and not from the content of the file."""
 
 FALSE_ALARMS: Final = 5
 """The signs of damage that are put down to the disk while a check finds the file whole."""
@@ -138,7 +147,7 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def integrity_problems(path: Path, vfs: str | None = None) -> list[str]:
-    """Return what `PRAGMA quick_check` finds wrong with a database, [] when nothing; reads the whole file."""
+    """Return the problems that `PRAGMA quick_check` finds in a database; reads the whole file."""
     if vfs is None and not path.exists():
         return ["the file is not there"]
     try:
@@ -148,7 +157,7 @@ def integrity_problems(path: Path, vfs: str | None = None) -> list[str]:
 
 
 def lasting_problems(path: Path, vfs: str | None = None) -> list[str]:
-    """Return what two checks find, between which every byte of the file could be read; [] when nothing.
+    """Return the problems of two checks, between which every byte of the file could be read.
 
     Raises StoreBusy where it cannot be read at the moment, as from a disk that hiccups: that is no damage.
     """
@@ -178,7 +187,7 @@ def _read_through(path: Path) -> None:
 
 
 def tried_again(work: Callable[[], T], may_pass: Callable[[Exception], bool], patience_s: float) -> T:
-    """Return what `work` returns, once it does: it is tried again while its error may pass, for `patience_s`.
+    """Return the result of `work`, tried again while its error may pass, for `patience_s`.
 
     Raises the last error.
     """
@@ -199,7 +208,7 @@ def unreadable(path: Path) -> StoreBusy:
 
 
 def quick_check(path: Path, vfs: str | None = None) -> list[str]:
-    """Return what SQLite's own check complains of. Raises apsw.Error where it cannot get that far.
+    """Return the complaints of SQLite's own check. Raises apsw.Error where it cannot get that far.
 
     Looks through a connection of its own: on one that has been in use, FTS5 checks the segments that it remembers
     against those that are there, and takes a merge by another connection for damage.
@@ -262,12 +271,18 @@ def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, *args, **kwargs)
         except DAMAGE as error:
             raise self.on_damage(error) from error
+        except apsw.SQLError as error:
+            if not _VEC0_FAILED.match(str(error)):
+                raise
+            if is_over():
+                raise apsw.InterruptError(str(error)) from error
+            raise self.on_damage(error) from error
 
     return watched
 
 
 class _WatchedCursor(apsw.Cursor):
-    """Hands every sign of damage to `on_damage`, and raises what that answers."""
+    """Hands every sign of damage to `on_damage`, and raises the error that it returns."""
 
     on_damage: Callable[[Exception], Exception]
 
@@ -286,7 +301,7 @@ class _WatchedCursor(apsw.Cursor):
 
 
 def watch(connection: apsw.Connection, on_damage: Callable[[Exception], Exception]) -> None:
-    """Pass every sign of damage that a statement of this connection meets to `on_damage`, and raise what it returns.
+    """Pass every sign of damage that a statement of this connection meets to `on_damage`, and raise its result.
 
     Callers need not handle damage then: none is overlooked, in whichever thread it shows.
     """
@@ -329,3 +344,59 @@ class Connections:
             connections, self._all = self._all, []
         for connection in connections:
             connection.close()
+
+
+PROBE_BYTES: Final = 2**18
+"""More than SQLite writes to open a database: its shared memory, and a page or two."""
+
+_PASSING: Final = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 (a file system in memory, where there is one)
+
+
+def is_full(error: BaseException) -> bool:
+    """Tell whether a write failed for want of room."""
+    return isinstance(error, apsw.FullError) or (isinstance(error, OSError) and error.errno in _NO_ROOM)
+
+
+def may_pass(error: BaseException | None) -> bool:
+    """Tell whether an error of a file lies in its disk (it cannot be read, is full, or may not be written now)."""
+    return isinstance(error, OSError) and error.errno in _PASSING
+
+
+def can_be_written(folder: Path) -> bool:
+    """Tell whether the folder's disk takes a little more, by trying; nothing is left behind."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".dreamd-", suffix=".tmp") as probe:
+            probe.write(bytes(PROBE_BYTES))
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError:
+        return False
+    return True
+
+
+def copy_to_memory(path: Path, beside: Sequence[str] = ()) -> Path:
+    """Copy a database with its write-ahead log to where it can be opened, and return the copy's path.
+
+    `beside`: the endings of the names of its other files, copied where they are there.
+
+    It goes with this process. Raises StoreBusy where there is nothing to copy, or no room for it.
+    """
+    base = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix="dreamd-", dir=base))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    real = path.resolve()
+    try:
+        shutil.copyfile(real, folder / path.name)
+        for suffix in ("-wal", *beside):
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(real.with_name(real.name + suffix), folder / f"{path.name}{suffix}")
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise StoreBusy(
+            f"the disk of {path} cannot be written, and {path.name} cannot be copied ({error.strerror})",
+            hint="Make room, or make it writable, and start dreamd again.",
+        ) from error
+    return folder / path.name

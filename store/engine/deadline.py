@@ -1,4 +1,4 @@
-"""A moment by which what a thread asks of SQLite must be answered."""
+"""Deadlines for the statements that a thread gives to SQLite."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ def lifted() -> Iterator[None]:
 
 def obey(connection: apsw.Connection) -> apsw.Connection:
     """Have a connection's statements end with InterruptError once the deadline of the thread that runs them is over."""
-    connection.set_progress_handler(_is_over, STEPS)
+    connection.set_progress_handler(is_over, STEPS)
     return connection
 
 
-def _is_over() -> bool:
+def is_over() -> bool:
+    """Return True if the deadline of this thread has passed."""
     return time.monotonic() > getattr(_mine, "until_s", float("inf"))

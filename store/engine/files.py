@@ -1,4 +1,4 @@
-"""The smallest engine: keyword search over a file of JSON lines, no database, no vectors."""
+"""The smallest engine: keyword search over a file of JSON lines, no vectors and no memory for them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ..filters import Filter, Payload, holds
-from ..model import InvalidInput, NotFound, StoreError
+from ..model import Corrupt, InvalidInput, NotFound, StoreError
 from . import bm25
+from .bm25 import words
 from .interface import Capabilities, Match, Point, Vector
-from .tokenizer import words
 
 COMPACT_AT = 1_000
 """Lines that say nothing any more: a file with more of them, and more than half, is written anew."""
@@ -34,6 +34,9 @@ class Collected:
     points: dict[str, Point] = field(default_factory=dict)
     postings: dict[str, dict[str, int]] = field(default_factory=dict)
     lines: int = 0
+    commits: int = 0
+    waiting: list[Mapping[str, Any]] = field(default_factory=list)
+    """The changes since the last commit."""
 
     def put(self, point: Point) -> None:
         """Hold a point as it is now."""
@@ -55,14 +58,16 @@ class Collected:
 
 
 class FilesStore:
-    """Collections as files of JSON lines in a folder: a line a change, read whole at the first use.
+    """Collections as files of JSON lines beside a database: a line a change, read whole at the first use.
 
-    For one process. A torn last line, as a crash leaves it, is dropped. Not synced: what is here can be rebuilt.
+    For one process. `path` answers the database's path, perhaps another from one call to the next. A torn last line, as
+    a crash leaves it, is dropped. Not synced: the index can be rebuilt from the vault, and `mark` shows when it must
+    be.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._held: dict[str, Collected] = {}
+    def __init__(self, path: Callable[[], Path]) -> None:
+        self._path = path
+        self._held: dict[Path, Collected] = {}
         self._lock = threading.RLock()
 
     def capabilities(self) -> Capabilities:
@@ -74,9 +79,10 @@ class FilesStore:
         if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name):
             raise InvalidInput(f"{name!r} cannot name a collection", "Use lower-case letters, digits and _.")
         with self._lock:
-            if not self._file(name).exists():
-                self._folder.mkdir(parents=True, exist_ok=True)
-                self._append(name, [{"dimension": dimension}])
+            file = self._file(name)
+            if not file.exists():
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(_encoded([{"dimension": dimension}]), encoding="ascii")
             held = self._collected(name)
             if held.dimension != dimension:
                 raise StoreError(
@@ -94,7 +100,7 @@ class FilesStore:
             kept = [Point(point.id, point.text, point.context, None, dict(point.payload)) for point in points]
             for point in kept:
                 held.put(point)
-            self._write(name, held, map(_line, kept))
+            held.waiting += map(_line, kept)
 
     def set_vectors(self, name: str, vectors: Mapping[str, Vector]) -> None:
         """Vectors are not kept."""
@@ -106,11 +112,38 @@ class FilesStore:
             known = [point_id for point_id in ids if point_id in held.points]
             for point_id in known:
                 held.remove(point_id)
-            self._write(name, held, ({"gone": point_id} for point_id in known))
+            held.waiting += ({"gone": point_id} for point_id in known)
+
+    def commit(self, name: str) -> None:
+        """Append the changes to the file, and a line that numbers the commit."""
+        with self._lock:
+            held = self._collected(name)
+            if not held.waiting:
+                return
+            held.commits += 1
+            lines = [*held.waiting, {"commit": held.commits}]
+            with self._file(name).open("a", encoding="ascii") as file:
+                file.write(_encoded(lines))
+            held.waiting.clear()
+            held.lines += len(lines)
+            idle = held.lines - len(held.points)
+            if idle > COMPACT_AT and idle > held.lines // 2:
+                self._compact(name, held)
+
+    def rollback(self, name: str) -> None:
+        """Drop the collection from memory; the file holds all commits."""
+        with self._lock:
+            self._held.pop(self._file(name), None)
+
+    def mark(self, name: str) -> str:
+        """Return the number of the last commit."""
+        with self._lock:
+            return str(self._collected(name).commits)
 
     def compact(self, name: str) -> None:
         """Write the file anew, without the lines of removed points."""
         with self._lock:
+            self.commit(name)
             self._compact(name, self._collected(name))
 
     def keep_columns(self, name: str, batch: object) -> bool:
@@ -168,16 +201,19 @@ class FilesStore:
             return len(self._collected(name).points)
 
     def _file(self, name: str) -> Path:
-        return self._folder / f"{name}.jsonl"
+        path = self._path()
+        return path.with_name(path.name + suffix_of(name))
 
     def _collected(self, name: str) -> Collected:
-        held = self._held.get(name)
+        file = self._file(name)
+        held = self._held.get(file)
         if held is None:
-            held = self._held[name] = self._read(name)
+            # A file that is gone was exchanged for another and is not asked for again.
+            self._held = {known: one for known, one in self._held.items() if known.exists()}
+            held = self._held[file] = self._read(file, name)
         return held
 
-    def _read(self, name: str) -> Collected:
-        file = self._file(name)
+    def _read(self, file: Path, name: str) -> Collected:
         try:
             data = file.read_bytes()
         except FileNotFoundError:
@@ -187,35 +223,43 @@ class FilesStore:
             os.truncate(file, len(whole))
         held = Collected(0)
         for line in whole.splitlines():
-            change = json.loads(line)
-            if "dimension" in change:
-                held.dimension = change["dimension"]
-            elif "gone" in change:
-                held.remove(change["gone"])
-            else:
-                held.put(Point(change["id"], change["text"], change["context"], None, change["payload"]))
+            try:
+                _follow(held, json.loads(line))
+            except (ValueError, KeyError, TypeError) as error:  # zeros, as a power cut may leave them
+                raise Corrupt(f"{file.name} holds a line that is none of this engine's") from error
             held.lines += 1
+        if not held.lines:
+            raise Corrupt(f"{file.name} is empty")
         return held
-
-    def _write(self, name: str, held: Collected, lines: Iterable[Mapping[str, Any]]) -> None:
-        held.lines += self._append(name, lines)
-        idle = held.lines - len(held.points) - 1
-        if idle > COMPACT_AT and idle > held.lines // 2:
-            self._compact(name, held)
-
-    def _append(self, name: str, lines: Iterable[Mapping[str, Any]]) -> int:
-        encoded = [json.dumps(line) + "\n" for line in lines]
-        with self._file(name).open("a", encoding="ascii") as file:
-            file.writelines(encoded)
-        return len(encoded)
 
     def _compact(self, name: str, held: Collected) -> None:
         file = self._file(name)
-        fresh = file.with_suffix(".tmp")
-        lines = [{"dimension": held.dimension}, *map(_line, held.points.values())]
-        fresh.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="ascii")
+        fresh = file.with_name(f"{file.name}.tmp")
+        lines = [{"dimension": held.dimension}, *map(_line, held.points.values()), {"commit": held.commits}]
+        fresh.write_text(_encoded(lines), encoding="ascii")
         fresh.replace(file)
         held.lines = len(lines)
+
+
+def suffix_of(name: str) -> str:
+    """Return the ending of the name of a collection's file, after the name of its database."""
+    return f"-{name}.jsonl"
+
+
+def _follow(held: Collected, change: Mapping[str, Any]) -> None:
+    """Apply the change of one line to a collection."""
+    if "dimension" in change:
+        held.dimension = change["dimension"]
+    elif "commit" in change:
+        held.commits = change["commit"]
+    elif "gone" in change:
+        held.remove(change["gone"])
+    else:
+        held.put(Point(change["id"], change["text"], change["context"], None, change["payload"]))
+
+
+def _encoded(lines: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(line) + "\n" for line in lines)
 
 
 _FREQUENCY = {

@@ -1,10 +1,10 @@
 """FTS5 as an inverted index: the rows that have a word in their text or context. Weights are computed in memory.
 
-What was listed is held for the next question that has the word (`postings.py`), and what a question lists anew is
-bounded: its words are taken rarest first while their postings fit MAX_POSTINGS, the first of them in any case, and the
-rest are left out. So each question adds to what is held, and soon all its words are. Those that many points have
-are listed before a question asks for them. A word that more than COMMON of all contexts have is looked up in texts
-alone.
+Lists of rows are kept in memory for the next question that has the word (`postings.py`), and new ones are bounded: the
+question's words are taken rarest first while their postings fit MAX_POSTINGS, the first of them in any case, and the
+rest are left out. So each question adds to the lists in memory, and soon all its words are there. Those that many
+points have are listed before a question asks for them. A word that more than COMMON of all contexts have is looked up
+in texts alone.
 
 Example, of a million points, and where "trip" is held: of "Otto's kayak trip for the team" kayak lists 400 rows, otto
 90,000, team 240,000 (texts and contexts together). Kayak (400) and otto (90,400) are listed; "team" would make 330,400,
@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from ..text.languages import words_in
 from . import bm25
+from .bm25 import spell_out
 from .columns import Columns, Scope
 from .postings import Listed, Stems, Word
-from .tokenizer import spell_out
 from .vectors import Rows
 
 TOKENIZER = ("unicode61", "remove_diacritics", "2")
@@ -47,8 +47,8 @@ FEW = 30
 """Where fewer than one of so many rows are listed, they are sorted; else all rows are looked through for them."""
 
 MERGE_AT = 1_000
-"""Points written, at least, and half of what is there, before FTS5's segments are merged into one: looking a word up
-takes half as long then."""
+"""Points written, at least, and at least half of all points, before FTS5's segments are merged into one: looking a word
+up takes half as long then."""
 
 LAYOUT = """
 CREATE VIRTUAL TABLE {name}_words USING fts5(
@@ -72,17 +72,17 @@ class WordIndex:
         self._unmerged = 0
 
     def put_texts(self, connection: apsw.Connection, texts: Sequence[tuple[int, str]]) -> None:
-        """Index the texts of rows, in place of what they had."""
+        """Index the texts of rows in place of their old ones."""
         spelled = [(row, spell_out(text)) for row, text in texts]
         connection.executemany(f"REPLACE INTO {self._texts}(rowid, text) VALUES (?, ?)", spelled)
 
     def put_contexts(self, connection: apsw.Connection, contexts: Sequence[tuple[int, str]]) -> None:
-        """Index the contexts of rows, in place of what they had."""
+        """Index the contexts of rows in place of their old ones."""
         spelled = [(row, spell_out(context)) for row, context in contexts]
         connection.executemany(f"REPLACE INTO {self._contexts}(rowid, context) VALUES (?, ?)", spelled)
 
     def merge_at_times(self, connection: apsw.Connection, written: int, held: int) -> None:
-        """Count what was written, and merge the segments when it is much against what was held."""
+        """Count written points, and merge the segments when they are many against those that were there."""
         self._unmerged += written
         if self._unmerged >= max(MERGE_AT, held // 2):
             self.merge(connection)
@@ -90,7 +90,7 @@ class WordIndex:
     def merge(self, connection: apsw.Connection) -> None:
         """Merge each table's segments into one, which holds the words of no row that is gone.
 
-        FTS5's own `secure-delete` does nothing for tables without content: it would need the words of what it removes.
+        FTS5's own `secure-delete` does nothing for tables without content: it would need the removed words.
         """
         for table in (self._texts, self._contexts):
             connection.execute(f"INSERT INTO {table}({table}) VALUES ('optimize')")

@@ -20,7 +20,7 @@ class Point:
     """A chunk as an engine stores it.
 
     `text` is matched by keyword with weight 1, `context` (a neighbour's words) with a smaller one. `vector` is None
-    until it has been embedded; `payload` is what filters see.
+    until it has been embedded; filters test `payload`.
     """
 
     id: str
@@ -65,7 +65,7 @@ class VectorStore(Protocol):
     def upsert(self, name: str, points: Sequence[Point]) -> None:
         """Write points; a point with a known id replaces text, context and payload, and its vector if one is given.
 
-        Without one, the vector stays as long as the text does: a new text is never found by what the old one said.
+        Without one, the vector stays as long as the text does: a new text is never found by the meaning of the old one.
         """
         ...
 
@@ -77,8 +77,23 @@ class VectorStore(Protocol):
         """Remove points; unknown ids are passed over."""
         ...
 
+    def commit(self, name: str) -> None:
+        """Make the changes since the last commit durable; a no-op where the owner's transaction does that."""
+        ...
+
+    def rollback(self, name: str) -> None:
+        """Take back the changes since the last commit; a no-op where the owner's transaction does that."""
+        ...
+
+    def mark(self, name: str) -> str:
+        """Return a name of the state that was last committed; "" where the owner's transaction covers the engine.
+
+        The owner keeps it beside its own data: if the two differ at a start, one of them has lost changes.
+        """
+        ...
+
     def compact(self, name: str) -> None:
-        """Leave nothing of removed points in what the engine keeps of its own; the database itself is the owner's."""
+        """Remove the last traces of removed points from the engine's own structures; the database is the owner's."""
         ...
 
     def keep_columns(self, name: str, batch: Callable[[], AbstractContextManager[None]]) -> bool:
@@ -109,7 +124,7 @@ class VectorStore(Protocol):
         ...
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
-        """Return the points that are there, in the order asked, with their vectors."""
+        """Return the points that are there, in the order asked, with their vectors as precisely as they are kept."""
         ...
 
     def count(self, name: str) -> int:

@@ -1,12 +1,12 @@
 """Postings in memory: the rows that the inverted index listed for a word, for the next question that has it.
 
 Listing a row takes 100 ns and scoring it 30. At a million points a question's words are in 350,000 texts and contexts
-together, nearly all of them for words that many questions have. So what was listed is held: as bits where a word is in
+together, nearly all of them for words that many questions have. So lists are kept in memory: as bits where a word is in
 more than one row of 32, else as row numbers. What was not asked for longest is let go.
 
 A change of some rows is noted by their words, which then stand in for what is held of these rows; after a change of
 many, nothing is held. Example: "kayak" is held with rows 3, 7 and 9. Row 7 gets another text, "a canoe", row 12 is
-new, "two kayaks": 7 is left out of what is held, 12 is put in. `stems` says that "kayaks" is "kayak".
+new, "two kayaks": 7 is taken out of the list, 12 is put in. `stems` says that "kayaks" is "kayak".
 """
 
 from __future__ import annotations

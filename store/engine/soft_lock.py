@@ -1,4 +1,4 @@
-"""A lock for what may run at once and is faster alone."""
+"""A lock for work that may run in parallel but is faster alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class SoftLock:
     """Lets threads through one at a time, and those that have waited for `patience_s` as well.
 
     It guards no data. Python runs one thread at a time, and threads that take it from each other in the middle of
-    their work finish later than one after the other. A thread may enter again what it has entered.
+    their work finish later than one after the other. It is reentrant.
     """
 
     def __init__(self, patience_s: float) -> None:

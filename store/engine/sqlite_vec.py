@@ -1,9 +1,12 @@
-"""The embedded engine: FTS5 finds words, SQLite keeps everything, columns in memory rank it.
+"""The embedded engine: FTS5 finds words, vec0 keeps vectors, columns in memory rank both.
 
 Measured at 10,000 points of real turns: FTS5's own `bm25()` took 10 ms a question, since it reads the positions and
 the length of every match, where listing the matching rows takes 1 ms; vec0's scan took 4.7 ms for the nearest 200, and
 6 ms under a filter, where an XOR over codes in memory takes .2 ms, and reading 200 vectors .5 ms more. So FTS5 lists
 rows, and memory ranks them under the filter: by their words, or by their signs and the best of these by their vectors.
+
+A collection with more vectors than may be held in memory is searched by vec0 on the disk: the nearest by whole numbers
+(int8), whose cosines are then computed as in memory, so that both ways answer alike.
 """
 
 from __future__ import annotations
@@ -24,13 +27,13 @@ from numpy.typing import NDArray
 
 from ..filters import Condition, Filter, Payload, Scalar
 from ..model import InvalidInput, NotFound, StoreError
-from . import deadline, fts, snapshot
-from .columns import NO_VECTOR, Columns, Scope
+from . import deadline, fts, kept_columns
+from .columns import COSINE_DIGITS, NO_VECTOR, Columns, Scope
 from .database import transaction
 from .fts import WordIndex, rows_listed
 from .interface import Capabilities, Match, Point, Vector
 from .postings import CHANGED_AT_MOST, GONE, Listed, Postings, Word
-from .vectors import Rows
+from .vectors import Rows, cosines_of, factors_of, quantized, unit
 
 RESCORED, RESCORED_OF = 1_000, 500
 """Rows whose vectors are compared, at least, after the scan of signs, and one of so many more: .2 ms a thousand. Of
@@ -47,11 +50,23 @@ CREATE TABLE {name}_point(
 );
 CREATE INDEX {name}_point_stamp ON {name}_point(stamp);
 CREATE TABLE {name}_text(row INTEGER PRIMARY KEY, text TEXT NOT NULL, context TEXT NOT NULL);
-CREATE TABLE {name}_vector(row INTEGER PRIMARY KEY, embedding BLOB NOT NULL);
+CREATE VIRTUAL TABLE {name}_vector USING vec0(
+    row INTEGER PRIMARY KEY, embedding int8[{dimension}] distance_metric=cosine
+);
 CREATE TABLE {name}_gone(row INTEGER PRIMARY KEY, stamp INTEGER NOT NULL);
 CREATE INDEX {name}_gone_stamp ON {name}_gone(stamp);
 """
 """`stamp` counts the collection's changes: holders of its columns read the rows that are newer than these."""
+
+MOST_HELD = 2_000_000
+"""Vectors in memory, 440 bytes each with their signs."""
+
+MOST_NEAREST = 4096
+"""vec0 answers no more."""
+
+SURPLUS = 50
+"""Rows that vec0 is asked for beyond the limit: it compares whole numbers with whole numbers, the order of the last of
+them may change when their cosines with the question's floats are known."""
 
 
 KEPT_AFTER, KEPT_SHARE = 5_000, 20
@@ -67,7 +82,7 @@ LATELY = 20_000
 
 
 class _Lately(NamedTuple):
-    """The rows, by id, of what matched since a collection's columns got their stamp: any change makes them void."""
+    """The rows, by id, of points that matched since the columns got their stamp: any change makes them void."""
 
     columns: Columns | None
     stamp: int
@@ -100,14 +115,20 @@ class SqliteVecStore:
     """Collections in one SQLite database.
 
     Writes go through the connection that `writer` answers, inside its transaction where one is open (then they are
-    seen when it commits). Reads go through the connection that `reader` answers, one a thread; they see what is
-    committed. The two must be different connections wherever a transaction may be rolled back. Both may answer a
-    connection to another file from one call to the next.
+    seen when it commits). Reads go through the connection that `reader` answers, one a thread; they see committed
+    changes only. The two must be different connections wherever a transaction may be rolled back. Both may answer a
+    connection to another file from one call to the next. `most_held`: the most vectors of a collection in memory.
     """
 
-    def __init__(self, writer: Callable[[], apsw.Connection], reader: Callable[[], apsw.Connection]) -> None:
+    def __init__(
+        self,
+        writer: Callable[[], apsw.Connection],
+        reader: Callable[[], apsw.Connection],
+        most_held: int = MOST_HELD,
+    ) -> None:
         self._writer = writer
         self._reader = reader
+        self._most_held = most_held
         self._held: dict[str, tuple[str, Columns]] = {}  # by collection: the file that they are of, and they
         self._holding = threading.Lock()
         self._lately = _Lately(None, -1, {})
@@ -130,13 +151,13 @@ class SqliteVecStore:
             row = connection.execute("SELECT dimension FROM collection WHERE name = ?", (name,)).fetchone()
             if row is None:
                 connection.execute("INSERT INTO collection VALUES (?, ?, 0, '[]')", (name, dimension))
-                connection.execute((LAYOUT + fts.LAYOUT).format(name=name))
+                connection.execute((LAYOUT + fts.LAYOUT).format(name=name, dimension=dimension))
             elif row[0] != dimension:
                 raise StoreError(
                     f"collection {name} holds vectors of {row[0]} numbers, the model gives {dimension}",
                     "Run `dreamctl rebuild` to embed everything with the model of the settings.",
                 )
-            connection.execute(snapshot.LAYOUT.format(name=name))
+            connection.execute(kept_columns.LAYOUT.format(name=name))
 
     def ensure_payload_index(self, name: str, field: str) -> None:
         """Hold the payload field in memory, where filters test it; a no-op where it already is."""
@@ -187,16 +208,26 @@ class SqliteVecStore:
                 connection.executemany(f"DELETE FROM {name}_{part} WHERE {column} = ?", rows)
             connection.executemany(f"REPLACE INTO {name}_gone VALUES (?, {stamp})", rows)
 
+    def commit(self, name: str) -> None:
+        """Do nothing: the transaction is the owner's."""
+
+    def rollback(self, name: str) -> None:
+        """Do nothing: the transaction is the owner's."""
+
+    def mark(self, name: str) -> str:
+        """Return "": the owner's transaction covers all that is here."""
+        return ""
+
     def compact(self, name: str) -> None:
         """Merge the segments of the inverted index, and drop the columns: both hold the words of rows that are gone."""
         with self._writing() as connection:
             self._word_index(name).merge(connection)
-            snapshot.drop(connection, name)
+            kept_columns.drop(connection, name)
         with self._holding:
             self._held.pop(name, None)
 
     def keep_columns(self, name: str, batch: Callable[[], AbstractContextManager[None]]) -> bool:
-        """Read the columns and what is often asked into memory, and keep a snapshot where much of them has changed.
+        """Read the columns and frequent words into memory, and write a snapshot where many rows have changed.
 
         It is written in short transactions, each a `batch` of the owner's. False where changes overtook it.
         """
@@ -206,9 +237,9 @@ class SqliteVecStore:
                 return True
             file, about, arrays = connection.filename, columns.about(), columns.arrays()
         current = partial(self._is_current, name, file, columns, about["stamp"])
-        pieces = ((part, *piece) for part, array in arrays.items() for piece in snapshot.pieces_of(array))
+        pieces = ((part, *piece) for part, array in arrays.items() for piece in kept_columns.pieces_of(array))
         try:
-            snapshot.write(self._writer, partial(_guarded, batch, current), name, about, pieces)
+            kept_columns.write(self._writer, partial(_guarded, batch, current), name, about, pieces)
         except _Overtaken:
             return False
         with self._holding:
@@ -234,9 +265,13 @@ class SqliteVecStore:
         with self._reading() as connection:
             with self._columns(connection, name) as columns:
                 scope = self._scope(connection, name, columns, where)
-            keep = max(2 * limit, RESCORED + scope.vectors // RESCORED_OF)
-            rows = columns.signs.nearest(asked, keep, scope.with_vector, scope.vectors)
-            scores = columns.cosines(rows, asked)
+            if columns.holds_vectors:
+                keep = max(2 * limit, RESCORED + scope.vectors // RESCORED_OF)
+                rows = columns.signs.nearest(asked, keep, scope.with_vector, scope.vectors)
+                scores = columns.cosines(rows, asked)
+            else:
+                among = None if scope.vectors == columns.vectors else np.flatnonzero(scope.with_vector)
+                rows, scores = _nearest_on_disk(connection, name, asked, limit + SURPLUS, among)
             best = _highest(scores, limit)
             return self._matches(name, columns, rows[best], scores[best], limit)
 
@@ -244,8 +279,12 @@ class SqliteVecStore:
         """Return the cosines of these points; those without a vector, or unknown, are left out."""
         with self._reading() as connection:
             found, rows = self._rows(connection, name, ids)
+            asked = np.asarray(vector, np.float32)
             with self._columns(connection, name) as columns:
-                scores = columns.cosines(rows, np.asarray(vector, np.float32))
+                if columns.holds_vectors:
+                    scores = columns.cosines(rows, asked)
+            if not columns.holds_vectors:
+                scores = _cosines_on_disk(connection, name, rows, asked)
         return {point_id: score for point_id, score in zip(found, scores.tolist(), strict=True) if score > NO_VECTOR}
 
     def fields(self, name: str, ids: Collection[str], fields: Sequence[str]) -> dict[str, tuple[Payload, ...]]:
@@ -289,7 +328,7 @@ class SqliteVecStore:
             return self._matches(name, columns, rows[best], scores[best], limit)
 
     def _hold(self, connection: apsw.Connection, name: str, listed: Mapping[Word, Listed]) -> None:
-        """Hold what this snapshot lists, unless it is an old one: a row may have changed since."""
+        """Keep the lists of this snapshot, unless it is an old one: a row may have changed since."""
         if not listed:
             return
         with self._columns(connection, name) as columns:
@@ -360,13 +399,17 @@ class SqliteVecStore:
         if not vectors:
             return
         dimension = _one(connection, "SELECT dimension FROM collection WHERE name = ?", name)
-        floats = [(row, np.ascontiguousarray(vector, np.float32)) for row, vector in vectors]
-        if any(vector.shape != (dimension,) for _, vector in floats):
+        if any(np.shape(vector) != (dimension,) for _, vector in vectors):
             raise InvalidInput(f"a vector for {name} must have {dimension} numbers")
+        rows = [(row,) for row, _ in vectors]
+        numbers = quantized(np.array([vector for _, vector in vectors], np.float32))
+        # vec0 knows no REPLACE, and an UPDATE loses the type of its value.
+        connection.executemany(f"DELETE FROM {name}_vector WHERE row = ?", rows)
         connection.executemany(
-            f"REPLACE INTO {name}_vector VALUES (?, ?)", [(row, vector.tobytes()) for row, vector in floats]
+            f"INSERT INTO {name}_vector VALUES (?, vec_int8(?))",
+            [(row, one.tobytes()) for (row,), one in zip(rows, numbers, strict=True)],
         )
-        connection.executemany(f"UPDATE {name}_point SET stamp = {stamp} WHERE row = ?", [(row,) for row, _ in floats])
+        connection.executemany(f"UPDATE {name}_point SET stamp = {stamp} WHERE row = ?", rows)
 
     def _word_index(self, name: str) -> WordIndex:
         return self._words.setdefault(name, WordIndex(name))
@@ -397,7 +440,7 @@ class SqliteVecStore:
             connection.execute("ROLLBACK")
 
     def _head(self, connection: apsw.Connection, name: str) -> _Head:
-        """Return what a collection is in the snapshot that this thread reads, with one statement for all of it."""
+        """Return the head of a collection in the snapshot that this thread reads, with one statement."""
         heads = self._seen.heads
         if heads is not None and name in heads:
             return heads[name]
@@ -416,8 +459,12 @@ class SqliteVecStore:
         with self._holding:
             file, columns = self._held.get(name, ("", None))
             with deadline.lifted():  # the next question would begin it from the start
+                if columns is not None and columns.holds_vectors and columns.count > self._most_held:
+                    columns = None  # it grew beyond the bound: read again without vectors
                 if columns is None or file != connection.filename or not columns.holds(fields):
-                    columns = _kept_columns(connection, name, stamp, dimension, fields) or Columns(dimension, fields)
+                    holds = _one(connection, f"SELECT coalesce(max(row), 0) FROM {name}_point") <= self._most_held
+                    fresh = Columns(dimension, fields, holds_vectors=holds)
+                    columns = _kept_columns(connection, name, stamp, fresh) or fresh
                     self._held[name] = (connection.filename, columns)
                 if columns.stamp < stamp:
                     self._bring_up(connection, name, columns)
@@ -443,7 +490,7 @@ class SqliteVecStore:
         self._note_words(connection, name, columns.postings, np.concatenate(changes))
 
     def _note_words(self, connection: apsw.Connection, name: str, postings: Postings, rows: Rows) -> None:
-        """Have what is held of words follow a change of rows."""
+        """Bring the lists of words in memory up to date with a change of rows."""
         if len(rows) > CHANGED_AT_MOST:
             postings.clear()
         elif len(postings):
@@ -457,19 +504,16 @@ class SqliteVecStore:
         return columns.measured(columns.mask(where, lambda condition: columns.test(condition, other)))
 
 
-def _kept_columns(
-    connection: apsw.Connection, name: str, stamp: int, dimension: int, fields: Sequence[str]
-) -> Columns | None:
-    """Return the columns as they were kept, None where there is no snapshot that is whole and of these fields."""
-    about = snapshot.read_head(connection, name)
+def _kept_columns(connection: apsw.Connection, name: str, stamp: int, columns: Columns) -> Columns | None:
+    """Fill empty columns as they were kept; None where there is no whole snapshot of like columns."""
+    about = kept_columns.read_head(connection, name)
     if about is None or about["stamp"] > stamp:
         return None
-    if about["dimension"] != dimension or list(about["texts"]) != list(fields):
+    if not columns.is_like(about):
         return None
     arrays = {part: np.empty(length, kind) for part, (kind, length) in about["arrays"].items()}
-    if not all(snapshot.read_array(connection, name, part, array) for part, array in arrays.items()):
+    if not all(kept_columns.read_array(connection, name, part, array) for part, array in arrays.items()):
         return None
-    columns = Columns(dimension, fields)
     columns.restore(about, arrays)
     return columns
 
@@ -515,13 +559,45 @@ def _highest(scores: NDArray[np.float32], limit: int) -> Rows:
 
 
 def _best_first(ids: list[str], scores: NDArray[np.float32]) -> list[Match]:
-    """Return matches, best first, ties by id; what is gone has no id, and what has no vector no cosine."""
+    """Return matches, best first, ties by id; a removed row has no id, and a row without a vector no cosine."""
     pairs = sorted((-score, point_id) for point_id, score in zip(ids, scores.tolist(), strict=True) if point_id)
     return [Match(point_id, -score) for score, point_id in pairs if -score > NO_VECTOR]
 
 
 def _vector(blob: bytes | None) -> Vector | None:
-    return None if blob is None else np.frombuffer(blob, np.float32)
+    """Return the unit vector of whole numbers as vec0 keeps them."""
+    if blob is None:
+        return None
+    numbers = np.frombuffer(blob, np.int8)[np.newaxis]
+    return np.asarray(numbers[0] * factors_of(numbers)[0], np.float32)
+
+
+def _nearest_on_disk(
+    connection: apsw.Connection, name: str, vector: Vector, keep: int, among: Rows | None
+) -> tuple[Rows, NDArray[np.float32]]:
+    """Return the `keep` rows, of some or of all, that vec0 finds nearest to a vector, with their cosines."""
+    sql = f"SELECT row, embedding FROM {name}_vector WHERE embedding MATCH vec_int8(?) AND k = ?"
+    bindings: list[Any] = [quantized(vector[np.newaxis]).tobytes(), min(MOST_NEAREST, keep)]
+    if among is not None:
+        sql += " AND row IN (SELECT value FROM json_each(?))"
+        bindings.append(json.dumps(among.tolist()))
+    found: list[Any] = connection.execute(sql, bindings).fetchall()
+    return np.array([row for row, _ in found], np.int64), _cosines_of(found, vector)
+
+
+def _cosines_on_disk(connection: apsw.Connection, name: str, rows: Rows, vector: Vector) -> NDArray[np.float32]:
+    """Return the cosines of rows with a vector, NO_VECTOR for those that have none."""
+    asked = json.dumps(rows.tolist())
+    sql = f"SELECT row, embedding FROM {name}_vector WHERE row IN (SELECT value FROM json_each(?))"
+    found: list[Any] = connection.execute(sql, (asked,)).fetchall()
+    known = dict(zip([row for row, _ in found], _cosines_of(found, vector).tolist(), strict=True))
+    return np.array([known.get(row, NO_VECTOR) for row in rows.tolist()], np.float32)
+
+
+def _cosines_of(found: Sequence[tuple[int, bytes]], vector: Vector) -> NDArray[np.float32]:
+    """Return the cosines of rows that vec0 found, computed and rounded as of vectors in memory."""
+    numbers = np.frombuffer(b"".join(blob for _, blob in found), np.int8).reshape(-1, len(vector))
+    return np.round(cosines_of(numbers, unit(vector)), COSINE_DIGITS)
 
 
 def _rows_where(connection: apsw.Connection, name: str, condition: Condition) -> Rows:

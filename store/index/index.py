@@ -41,6 +41,9 @@ from .projection import (
 
 COLLECTION = "chunks"
 
+MARK_KEY = "engine_mark"
+"""The catalogue's note of the engine's last commit."""
+
 PAYLOAD_INDEXES = (
     *("channel", "level", "live", "ranks", "kind", "valid_from", "valid_to"),
     *("session", "agent", "task", "user", "tags", "time", "entity", FORGOTTEN),
@@ -169,6 +172,7 @@ class Index:
         self.raise_if_stopped: Callable[[], None] = lambda: None
         """Asked within a long file, too: a stop ends it, and the transaction is taken back."""
         self.backend = backend
+        self._wants_vectors = backend.capabilities().vector
         backend.ensure_collection(COLLECTION, dimension)
         for name in PAYLOAD_INDEXES:
             backend.ensure_payload_index(COLLECTION, name)
@@ -207,15 +211,31 @@ class Index:
                 before = self._connection.total_changes()
                 yield
                 self._send_points()
+                self._commit_engine()
                 self._connection.execute("COMMIT")
                 self.generation += self._connection.total_changes() != before
             except BaseException:
                 self._points.clear()
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
+                self.backend.rollback(COLLECTION)
                 raise
             finally:
                 self._depth -= 1
+
+    def _commit_engine(self) -> None:
+        """Commit an engine of its own files before the catalogue, which notes the engine's mark in its transaction.
+
+        A crash between the two leaves marks that differ, and the next start makes the index anew (`is_in_step`).
+        """
+        self.backend.commit(COLLECTION)
+        if (mark := self.backend.mark(COLLECTION)) and mark != self._catalog.meta(MARK_KEY):
+            self._connection.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (MARK_KEY, mark))
+
+    def is_in_step(self) -> bool:
+        """Return True if the engine has what the catalogue says it has."""
+        mark = self.backend.mark(COLLECTION)
+        return not mark or mark == (self._catalog.meta(MARK_KEY) or "0")
 
     def apply(self, path: str, from_offset: int = 0, appended: Appended | None = None) -> None:
         """Bring the index up to date with a file; one that is gone is unlearned if its deletion is recorded.
@@ -374,7 +394,8 @@ class Index:
     def hold_as_near(self) -> None:
         """Note that all vectors so far are of a near model."""
         with self.batch():
-            self._connection.execute("UPDATE chunk SET embedded = 2 WHERE embedded = 1")
+            if self._wants_vectors:
+                self._connection.execute("UPDATE chunk SET embedded = 2 WHERE embedded = 1")
 
     def compact(self) -> None:
         """Leave nothing on the disk of what was unlearned: writes the whole file anew, while questions go on.
@@ -613,11 +634,11 @@ class Index:
             text_hash = hashlib.sha256(text.encode()).digest()
             self._points.append(Point(piece.chunk_id, text, node.context, payload=payload))
             self._connection.execute(
-                'INSERT INTO chunk(chunk_id, node_id, start, "end", text_hash) VALUES(?, ?, ?, ?, ?)'
+                'INSERT INTO chunk(chunk_id, node_id, start, "end", text_hash, embedded) VALUES(?, ?, ?, ?, ?, ?)'
                 " ON CONFLICT DO UPDATE SET node_id = excluded.node_id, start = excluded.start,"
-                ' "end" = excluded."end", embedded = embedded * (text_hash = excluded.text_hash),'
-                " text_hash = excluded.text_hash",
-                (piece.chunk_id, node.node_id, piece.start, piece.end, text_hash),
+                ' "end" = excluded."end", text_hash = excluded.text_hash,'
+                " embedded = max(excluded.embedded, embedded * (text_hash = excluded.text_hash))",
+                (piece.chunk_id, node.node_id, piece.start, piece.end, text_hash, int(not self._wants_vectors)),
             )
         self._remove_chunks(before.keys() - {piece.chunk_id for piece in pieces})
 

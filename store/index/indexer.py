@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 import apsw
 
-from ..engine.unwritable import is_full
+from ..engine.database import is_full
 from ..ledger.journal import Appended, AppliedFile
 from ..model import StoreBusy, StoreError
 from ..vault.vault import is_kept

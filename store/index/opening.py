@@ -13,7 +13,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -28,20 +28,23 @@ from ..engine.database import (
     LOOK_AGAIN_S,
     MAY_PASS,
     Connections,
+    can_be_written,
+    copy_to_memory,
     lasting_problems,
     open_database,
     tried_again,
     watch,
 )
+from ..engine.files import FilesStore, suffix_of
+from ..engine.interface import VectorStore
 from ..engine.sqlite_vec import SqliteVecStore
-from ..engine.unwritable import can_be_written, copy_to_memory
 from ..model import Corrupt, IndexDamaged, NodeId, SchemaTooNew, StoreBusy
 from ..redaction import FileMask
 from ..settings import StoreSettings
 from ..vault.vault import Vault
 from .catalog import MIGRATIONS, Catalog
 from .images import Images
-from .index import Index, MissingFiles, Reconciled
+from .index import COLLECTION, Index, MissingFiles, Reconciled
 from .lost import LostFile, lost_files
 from .projection import PROJECTION_VERSION
 from .withdrawn import Withdrawn
@@ -52,7 +55,8 @@ MADE_BY_KEY: Final = "made_by"
 WHOLE_KEY: Final = "whole"
 """Set once every file of the vault has been read: before that, what is not in the index may be in the vault."""
 
-SIDECARS: Final = ("", "-wal", "-shm")
+SIDECARS: Final = ("", "-wal", "-shm", suffix_of(COLLECTION))
+"""Endings of the names of an index's files; the last is that of an engine without a database."""
 
 FEW: Final = 64
 """Changed files that are left for the moment in which nothing else is written: about as many as one transaction."""
@@ -123,13 +127,14 @@ class OpenIndex:
         self._on_damage = on_damage
         # what was indexed before the setting was made is masked too
         rules = f", projection {PROJECTION_VERSION}" + (", without people" if settings.redact_personal else "")
+        rules += "" if settings.backend == "sqlite-vec" else f", {settings.backend}"
         self._made_by = embedder.model_id + rules
         self._made_near = {near + rules for near in NEAR_MODELS.get(embedder.model_id, ())}
         self.is_copy = False
         """True for a copy in memory, since the disk could not be written at the start."""
         if path.exists() and not can_be_written(path.parent):
             self.is_copy = True
-            self._copy = copy_to_memory(path)
+            self._copy = copy_to_memory(path, SIDECARS[3:])
         path.parent.mkdir(parents=True, exist_ok=True)
         self._numbers = itertools.count(1 + max(self._number_of(file.name) for file in (path, *path.parent.iterdir())))
         self._rebuilding = threading.RLock()
@@ -341,6 +346,7 @@ class OpenIndex:
             row = file.writing.execute("SELECT value FROM meta WHERE key = ?", (MADE_BY_KEY,)).fetchone()
             self._refuse_if_outdated(row)
             index = self._index_over(lambda: file)
+            _refuse_if_behind(index)
             if row is None or row[0] != self._made_by:
                 with index.batch():
                     index.hold_as_near()
@@ -362,7 +368,7 @@ class OpenIndex:
     def _index_over(self, file: Callable[[], IndexFile]) -> Index:
         return Index(
             lambda: file().writing,
-            SqliteVecStore(lambda: file().writing, lambda: file().readers.get()),
+            self._engine_over(file),
             self._vault,
             now=self._now,
             dimension=self._dimension,
@@ -372,6 +378,13 @@ class OpenIndex:
             missing=self._missing,
             mask=self._mask,
         )
+
+    def _engine_over(self, file: Callable[[], IndexFile]) -> VectorStore:
+        """Return the engine of the settings over a file, perhaps another from one call to the next."""
+        if self._settings.backend == "files":
+            return FilesStore(lambda: file().path)
+        most_held = self._settings.search.vectors_in_memory
+        return SqliteVecStore(lambda: file().writing, lambda: file().readers.get(), most_held)
 
     # ---- names of files
 
@@ -428,7 +441,19 @@ class OpenIndex:
 
 
 class _Outdated(Exception):
-    """The index was made by another model, not a near one, or by other rules."""
+    """The index was made by another model, not a near one, or by other rules, or its engine has lost something."""
+
+
+def _refuse_if_behind(index: Index) -> None:
+    if not index.is_in_step():
+        raise _Outdated("a catalogue whose engine has another state")
+
+
+def copy_engine(index: Path, copy: Path) -> None:
+    """Copy the file of an engine without a database; if it changes meanwhile, the copied index is made anew."""
+    file = index.resolve()
+    with suppress(FileNotFoundError):
+        shutil.copyfile(file.with_name(file.name + SIDECARS[-1]), copy.with_name(copy.name + SIDECARS[-1]))
 
 
 def _remove(path: Path) -> None:

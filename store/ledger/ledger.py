@@ -21,7 +21,10 @@ from ..engine.database import (
     FALSE_ALARMS,
     MAY_PASS,
     Connections,
+    can_be_written,
+    copy_to_memory,
     lasting_problems,
+    may_pass,
     open_database,
     preallocate_wal,
     transaction,
@@ -29,7 +32,6 @@ from ..engine.database import (
     tried_again,
     unreadable,
 )
-from ..engine.unwritable import can_be_written, copy_to_memory, may_pass
 from ..model import Corrupt, NodeId, NotFound, StoreBusy
 from ..results import Anchor, Goal
 from .answered import ANSWER

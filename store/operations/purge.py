@@ -31,8 +31,7 @@ from ..changes.erasure import Erasure
 from ..changes.purge_plan import Planner, PurgePlan, Selection
 from ..changes.runs import PURGE, new_run_id
 from ..embedding.vector_cache import EmbeddingCache
-from ..engine.database import tried_again
-from ..engine.unwritable import may_pass
+from ..engine.database import may_pass, tried_again
 from ..index.opening import OpenIndex
 from ..ledger import records
 from ..ledger.journal import FileChange, sha256

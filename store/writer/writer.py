@@ -23,7 +23,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import apsw
 
-from ..engine.unwritable import is_full
+from ..engine.database import is_full
 from ..ledger.journal import BLIND, AppliedFile, Entry, FileChange
 from ..ledger.ledger import Ledger
 from ..ledger.records import Write

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dreamd.store import okf
-from dreamd.store.engine.tokenizer import words
+from dreamd.store.engine.bm25 import words
 from dreamd.store.text.words import index_stem, query_terms
 
 from .daemon_under_test import DaemonUnderTest, Wire

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dreamd.store import embedder_for
-from dreamd.store.engine.tokenizer import words
+from dreamd.store.engine.bm25 import words
 from dreamd.store.settings import EmbeddingSettings
 
 from ..options import Options

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dreamd.store.engine import signs
+from dreamd.store.engine import vectors as engine_vectors
 from dreamd.store.engine.interface import Vector
-from dreamd.store.engine.signs import Signs
+from dreamd.store.engine.vectors import Signs
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors, asked = _vectors(500), _vectors(1, 5)[0]
     held, mask = _held(vectors, 500), np.ones(500, bool)
     whole = held.nearest(asked, 20, mask, 500)
-    monkeypatch.setattr(signs, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(engine_vectors, "BLOCK_ROWS", 64)
     assert held.nearest(asked, 20, mask, 500).tolist() == whole.tolist()
 
 
@@ -57,7 +57,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_least_of_many_are_those_of_a_sort(keep: int, seed: int) -> None:
     distances = np.random.default_rng(seed).integers(0, 400, 9000).astype(np.uint16)
     last = np.sort(distances)[keep - 1]
-    found = signs._least(distances, keep)
+    found = engine_vectors._least(distances, keep)
     assert len(found) == min(4 * keep, np.count_nonzero(distances <= last))
     assert set(np.flatnonzero(distances < last)) <= set(found.tolist())
     assert distances[found].max() == last
@@ -67,12 +67,3 @@ def test_of_many_that_tie_some_are_returned() -> None:
     same = np.repeat(_vectors(1), 500, axis=0)
     found = _held(same, 500).nearest(same[0], 20, np.ones(500, bool), 500)
     assert found.tolist() == list(range(80))
-
-
-def test_a_row_without_a_vector_has_no_code() -> None:
-    held = _held(_vectors(3), 8)
-    held.put(np.array([4]), _vectors(1))
-    held.remove(np.array([1]))
-    assert held.held.tolist() == [True, False, True, False, True, False, False, False]
-    held.remove(np.array([0]))
-    assert np.flatnonzero(held.held).tolist() == [2, 4]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dreamd.store.engine import vectors as module
-from dreamd.store.engine.vectors import QuantizedVectors, unit
+from dreamd.store.engine.vectors import QuantizedVectors, quantized, unit
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ def test_a_row_is_what_was_last_put(steps: list[list[int]], seed: int) -> None:
         if max(rows) >= capacity:
             held.grow(capacity := max(rows) + 1)
         expected[rows] = _given(len(rows), seed + number)
-        held.put(np.array(rows), expected[rows])
+        held.put(np.array(rows), quantized(expected[rows]))
     held.grow(ROWS)
     asked = unit(_given(1, seed + 1000)[0])
     assert np.abs(held.cosines(np.arange(ROWS), asked) - unit(expected) @ asked).max() < KEPT_TO
@@ -40,7 +40,7 @@ def test_cosines_are_those_of_the_whole_numbers(seed: int, length: float) -> Non
     vectors = np.float32(length) * _given(ROWS, seed)
     held = QuantizedVectors(DIMENSION)
     held.grow(ROWS)
-    held.put(np.arange(ROWS), vectors)
+    held.put(np.arange(ROWS), quantized(vectors))
     whole = unit(np.rint(vectors * (127 / np.abs(vectors).max(axis=1, keepdims=True))))
     asked = unit(_given(1, seed + 1)[0])
     assert np.allclose(held.cosines(np.arange(ROWS), asked), whole @ asked, atol=1e-5)
@@ -52,7 +52,7 @@ def test_cosines_are_those_of_the_whole_numbers(seed: int, length: float) -> Non
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     held, asked = QuantizedVectors(DIMENSION), unit(_given(1, 3)[0])
     held.grow(ROWS)
-    held.put(np.arange(ROWS), _given(ROWS, 4))
+    held.put(np.arange(ROWS), quantized(_given(ROWS, 4)))
     rows = np.array([7, 3, 3, 29, 0, 12])
     whole = held.cosines(rows, asked)
     monkeypatch.setattr(module, "AT_ONCE", 4)
@@ -63,14 +63,14 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_direction_is_near_nothing() -> None:
     held = QuantizedVectors(DIMENSION)
     held.grow(3)
-    held.put(np.array([1]), np.zeros((1, DIMENSION), np.float32))
+    held.put(np.array([1]), quantized(np.zeros((1, DIMENSION), np.float32)))
     assert held.cosines(np.arange(3), unit(_given(1, 3)[0])).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_what_was_kept_is_restored() -> None:
     held, other, asked = QuantizedVectors(DIMENSION), QuantizedVectors(DIMENSION), unit(_given(1, 3)[0])
     held.grow(ROWS)
-    held.put(np.arange(20), _given(20, 4))
+    held.put(np.arange(20), quantized(_given(20, 4)))
     other.restore(held.arrays(20))
     other.grow(ROWS)
     assert np.array_equal(other.cosines(np.arange(ROWS), asked), held.cosines(np.arange(ROWS), asked))

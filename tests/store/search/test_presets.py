@@ -188,7 +188,7 @@ def test_facts_of_one_tag_and_of_one_page_are_linked(store: MemoryStore) -> None
 
 # ---- what the page says of them
 
-PAGE = (Path(__file__).parents[4] / "docs" / "presets.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "presets.md").read_text(encoding="utf-8")
 NUMBER = re.compile(r"\d*\.?\d+")
 DEFAULTS: dict[str, list[float]] = {
     "fusion": [],

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from dreamd.store.engine import tokenizer
+from dreamd.store.engine import bm25
 from dreamd.store.model import InvalidInput
 from dreamd.store.search.question import MEANT_TOKENS, READ_CHARS, read_query
 from dreamd.store.search.relevance import Words, pieces_of
@@ -60,8 +60,8 @@ HOSTILE = {
 }  # fmt: skip
 
 READERS: dict[str, Callable[[str], object]] = {
-    "read_query": read_query, "query_terms": query_terms, "term_stems": term_stems, "words": tokenizer.words,
-    "spell_out": tokenizer.spell_out, "estimate_tokens": estimate_tokens, "statement": read.__wrapped__,
+    "read_query": read_query, "query_terms": query_terms, "term_stems": term_stems, "words": bm25.words,
+    "spell_out": bm25.spell_out, "estimate_tokens": estimate_tokens, "statement": read.__wrapped__,
     "pieces_of": pieces_of.__wrapped__, "words of a question": Words(("word", "may")).found,
     "normal_form": normal_form, "stems_of": lambda text: stems_of([text]),
     "judge": lambda text: judge(text + " now", [Candidate("earlier", text, 0.9)]),

@@ -10,7 +10,8 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from dreamd.store.engine import snapshot, sqlite_vec
+from dreamd.store.engine import kept_columns as snapshot
+from dreamd.store.engine import sqlite_vec
 from dreamd.store.engine.columns import Columns
 from dreamd.store.engine.database import Connections, open_database, transaction
 from dreamd.store.engine.interface import Point, Vector

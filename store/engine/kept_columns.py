@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS {name}_columns(
 )
 """
 
-VERSION = 2
+VERSION = 3
 HEAD = ""
 PIECE_BYTES = 2**21
 
@@ -58,7 +58,7 @@ def write(
 
 
 def read_head(connection: apsw.Connection, name: str) -> dict[str, Any] | None:
-    """Return what a snapshot was written about; None where there is no whole one."""
+    """Return the description of a snapshot; None where there is no whole one."""
     data = _piece(connection, name, HEAD, 0)
     head: dict[str, Any] | None = json.loads(data) if data is not None else None
     return head if head is not None and head["version"] == VERSION else None
