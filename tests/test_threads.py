@@ -126,7 +126,7 @@ TEXTS: dict[str, Callable[[str], object]] = {
     "store.text.token_count": token_count.estimate_tokens,
     "store.text.chunking": lambda text: chunking.chunk("n", text * 3, 20, 4),
     "store.text.judging": lambda text: judging.judge(
-        text.replace("costs", "costs now"), [judging.Candidate("earlier", text, 0.9)]
+        text.replace("costs", "costs now"), [judging.EarlierStatement("earlier", text, 0.9)]
     ),
     "store.embedding": lambda text: StubEmbedder().embed_query(text).tobytes(),
     "store.redaction": redaction.redact,

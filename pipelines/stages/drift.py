@@ -22,7 +22,7 @@ from ...store.changes.decisions import is_reviewed, pair_key
 from ...store.changes.link_edits import LinkEdits
 from ...store.model import Level, Memory, NodeId
 from ...store.roles import MACHINES, Role
-from ...store.text.judging import RELATED_FROM, Candidate, Judgement, Relation, judge
+from ...store.text.judging import RELATED_FROM, EarlierStatement, FoundRelation, Relation, judge
 from ..grounding.changes import judge_by_model
 from ..grounding.overlap import SharedWords
 from ..workspace.checkpoint import once
@@ -64,8 +64,8 @@ class _Open(NamedTuple):
 
     newer: Memory
     place: int
-    near: list[Candidate]
-    judged: list[Judgement]
+    near: list[EarlierStatement]
+    judged: list[FoundRelation]
 
 
 def plan(view: View, now: datetime) -> Planned:
@@ -211,11 +211,11 @@ class _Comparing:
         self._planned.actions += self._edits.actions()
         return is_asked
 
-    def _take(self, one: _Open, judged: Sequence[Judgement], now: datetime) -> None:
+    def _take(self, one: _Open, judged: Sequence[FoundRelation], now: datetime) -> None:
         for found in judged:
             self._propose(found, self._place[found.node_id], one.place, now)
 
-    def _asked(self, one: _Open) -> list[Judgement]:
+    def _asked(self, one: _Open) -> list[FoundRelation]:
         """Add what the model says of a new fact to what the words say. Raises LlmUnavailable."""
         assert self._view.model is not None
         found = judge_by_model(one.newer.text, one.near, self._view.model, partial(once, self._view.memo))
@@ -231,7 +231,7 @@ class _Comparing:
         at = self._reworded.get(fact.node_id)
         return fact if at is None else replace(fact, valid_from=at, said_by=None, tags=())
 
-    def _candidates(self, place: int) -> list[Candidate]:
+    def _candidates(self, place: int) -> list[EarlierStatement]:
         """Return the older facts that hold, nearest by meaning and by words, and may be about the same thing."""
         among = self._holds[:place] if self._is_fresh[place] else self._holds[:place] & self._is_fresh[:place]
         if not among.any():
@@ -241,7 +241,7 @@ class _Comparing:
         near = [old for old in near if self._may_meet(old, place)][:NEAREST]
         alike = [old for old in self._words.shared_with(place) if among[old] and self._may_meet(old, place)]
         return [
-            Candidate(self._facts[old].node_id, self._facts[old].text, float(cosines[old]))
+            EarlierStatement(self._facts[old].node_id, self._facts[old].text, float(cosines[old]))
             for old in dict.fromkeys([*near, *alike[:BY_WORDS]])
         ]
 
@@ -255,7 +255,7 @@ class _Comparing:
             bool(one_speaker) and not one_turn and not self._view.is_forbidden(pair_key(older.node_id, newer.node_id))
         )
 
-    def _propose(self, found: Judgement, old: int, new: int, now: datetime) -> None:
+    def _propose(self, found: FoundRelation, old: int, new: int, now: datetime) -> None:
         """Turn a judgement into edits of both files; a fact that a person looked at is not touched."""
         older, newer = (self._view.memory(self._facts[place].node_id) for place in (old, new))
         if older is None or newer is None or not (self._holds[old] and self._holds[new]):

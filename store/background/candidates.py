@@ -15,7 +15,7 @@ from ..index.index import COLLECTION
 from ..index.projection import Node
 from ..model import Level, NodeId
 from ..search.gathering import CHUNK_MARK, node_of_chunk
-from ..text.judging import Candidate
+from ..text.judging import EarlierStatement
 from ..text.words import query_terms
 
 NEAREST: Final = 5
@@ -38,7 +38,7 @@ class Candidates:
         self._backend = backend
         self._embed_now = embed_now
 
-    def of(self, node: Node) -> dict[NodeId, tuple[Node, Candidate]]:
+    def of(self, node: Node) -> dict[NodeId, tuple[Node, EarlierStatement]]:
         """Return the candidates by id, the node itself not among them; by words alone where no model can embed."""
         where = _facts_of(node.channel)
         terms = query_terms(node.text, TERMS)
@@ -54,7 +54,7 @@ class Candidates:
             nearest[other] = max(nearest.get(other, 0.0), cosines.get(chunk, 0.0))
         found = self._catalog.nodes([other for other in nearest if other != node.node_id])
         return {
-            node_id: (other, Candidate(node_id, other.text, nearest[node_id]))
+            node_id: (other, EarlierStatement(node_id, other.text, nearest[node_id]))
             for node_id, other in sorted(found.items())
         }
 

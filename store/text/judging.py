@@ -312,7 +312,7 @@ class Relation(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class EarlierStatement:
     """An earlier statement of the same channel, and its cosine to the later one."""
 
     node_id: str
@@ -321,7 +321,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class FoundRelation:
     """The relation of the later statement to a candidate; `score` is 0 to 1."""
 
     node_id: str
@@ -329,7 +329,7 @@ class Judgement:
     score: float
 
 
-def judge(later: str, candidates: Sequence[Candidate]) -> list[Judgement]:
+def judge(later: str, candidates: Sequence[EarlierStatement]) -> list[FoundRelation]:
     """Judge a statement against earlier ones: changes, the surest first, and disputes, or else a repetition alone.
 
     A word that many candidates have says little about which of them is meant.
@@ -338,7 +338,7 @@ def judge(later: str, candidates: Sequence[Candidate]) -> list[Judgement]:
     if len(later) > LONGEST_CHARS or any(len(one.text) > LONGEST_CHARS for one in candidates):
         equal = [one for one in candidates if normal_form(one.text) == normal_form(later)]
         if equal:
-            return [Judgement(equal[0].node_id, Relation.SAME, equal[0].cosine)]
+            return [FoundRelation(equal[0].node_id, Relation.SAME, equal[0].cosine)]
         candidates = [] if len(later) > LONGEST_CHARS else [one for one in candidates if len(one.text) <= LONGEST_CHARS]
     repeated = [one for one in candidates if _repeats(one, later)]
     others = [one for one in candidates if one not in repeated]
@@ -349,22 +349,22 @@ def judge(later: str, candidates: Sequence[Candidate]) -> list[Judgement]:
     cosines = {one.node_id: one.cosine for one in others}
     is_short = len(later.split()) <= LIKELY_WORDS
     found = [
-        Judgement(node_id, Relation.UPDATES if score >= CERTAIN else Relation.LATER, score)
+        FoundRelation(node_id, Relation.UPDATES if score >= CERTAIN else Relation.LATER, score)
         for score, node_id in changed[:CHANGED_MOST]
         if score >= CERTAIN or (score >= LIKELY and is_short and cosines[node_id] >= LIKELY_COSINE)
     ]
     # A change outweighs a repetition: "Postgres 16 now, on the same host" repeats the host and changes the version.
     if repeated and not found:
         nearest = max(repeated, key=lambda one: one.cosine)
-        return [Judgement(nearest.node_id, Relation.SAME, nearest.cosine)]
+        return [FoundRelation(nearest.node_id, Relation.SAME, nearest.cosine)]
     # The later cannot both replace a statement and dispute it.
     known = {one.node_id for one in found}
     against = [one for one in others if one.node_id not in known and _disputes(one, later)]
     against.sort(key=lambda one: (-one.cosine, one.node_id))
-    return found + [Judgement(one.node_id, Relation.CONTRADICTS, one.cosine) for one in against[:DISPUTED_MOST]]
+    return found + [FoundRelation(one.node_id, Relation.CONTRADICTS, one.cosine) for one in against[:DISPUTED_MOST]]
 
 
-def rarity_of(later: str, candidates: Sequence[Candidate]) -> Mapping[str, float]:
+def rarity_of(later: str, candidates: Sequence[EarlierStatement]) -> Mapping[str, float]:
     """Map each stem of the later to 1 / the number of candidates that have it."""
     content = read(later).content
     spread = Counter(stem for one in candidates for stem in shared(content, read(one.text).content))
@@ -381,13 +381,13 @@ def _statements(text: str) -> tuple[Statement, ...]:
     return tuple(found[:SENTENCES_MOST])
 
 
-def _repeats(one: Candidate, later: str) -> bool:
+def _repeats(one: EarlierStatement, later: str) -> bool:
     if normal_form(one.text) == normal_form(later):
         return True
     return repeats(read(one.text), read(later), one.cosine)
 
 
-def _score(one: Candidate, later: str, rarity: Mapping[str, float]) -> float:
+def _score(one: EarlierStatement, later: str, rarity: Mapping[str, float]) -> float:
     if read(later).is_change and _other_value(one.text, later):
         return 1.0
     pairs = list(product(_statements(one.text), _statements(later)))
@@ -400,7 +400,7 @@ def _other_value(earlier: str, later: str) -> bool:
     return other_value(earlier, later) and not narrows(read(earlier), read(later))
 
 
-def _disputes(one: Candidate, later: str) -> bool:
+def _disputes(one: EarlierStatement, later: str) -> bool:
     is_plain = not any(read(text).is_change or read(text).is_brief for text in (one.text, later))
     if is_plain and _other_value(one.text, later):
         return True
