@@ -15,10 +15,10 @@ from typing import Any
 from loguru import logger
 
 from .. import __version__
-from ..ipc.mcp import session
-from ..ipc.paths import default_socket_path
+from ..ipc.mcp import mcp_session
 from ..ipc.server.listener import adopt_listener, open_listener
 from ..ipc.server.server import Server
+from ..ipc.socket_path import default_socket_path
 from ..store import MemoryStore, embedder_for
 from .agents.hooks import Hooks
 from .clock import local_now, utc_now
@@ -29,7 +29,8 @@ from .host.folder_watch import VaultWatch
 from .host.lock import DaemonLock
 from .host.service_manager import Notifier, passed_descriptors
 from .importing.following.follower import Follower
-from .methods.control import ControlMethods
+from .methods.control import Process
+from .methods.table import methods_of
 from .settings import Settings, store_paths
 
 FORCED_EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
@@ -93,7 +94,7 @@ class Daemon:
             watch = VaultWatch(settings.vault, settings.watch, store.file_changed, store.reconcile)
             own = (settings.data_dir, settings.vault)
             follower = Follower(store, settings.transcripts, own, utc_now, activity.touch, activity.quiet_s)
-            methods = ControlMethods(
+            methods = methods_of(
                 store,
                 dreamer,
                 schedule,
@@ -101,15 +102,13 @@ class Daemon:
                 Hooks(store, follower, utc_now),
                 follower,
                 settings,
-                started_s=self._started_s,
-                stop=self.stop,
-                socket_problem=lambda: server.socket_problem,
+                Process(self._started_s, self.stop, socket_problem=lambda: server.socket_problem),
             )
             server = Server(
-                methods.handlers(),
+                methods,
                 settings.ipc,
                 lambda method: activity.touch(),
-                {session.ATTACH: session.attach},
+                {mcp_session.ATTACH: mcp_session.attach},
             )
             await server.start(listener)
             stack.push_async_callback(server.stop)

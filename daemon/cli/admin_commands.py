@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from ... import __version__
 from ...ipc.client import Unreachable
-from ...ipc.paths import default_socket_path
+from ...ipc.socket_path import default_socket_path
 from .formatting import BOLD, YELLOW, Look, clean, count, duration, listing, pairs, sentence, when
 from .request import ask
 from .terminal import Terminal
 from .watch_commands import STATUS_TIMEOUT_S, progress_in_words
 
 if TYPE_CHECKING:
-    from ...ipc.answers import ChannelAnswer, HelloAnswer, StatusAnswer
+    from ...ipc.protocol import Json
 
 LEVEL_NOUNS = {"L0": "session", "L1": "fact", "L2": "scenario", "L3": "profile"}
 MOST_CHANNELS = 4
@@ -26,7 +26,7 @@ STOP_TIMEOUT_S = 30.0
 
 def status(options: Namespace, terminal: Terminal) -> int:
     """Print the daemon's state."""
-    answer: StatusAnswer = ask(terminal, "status", timeout_s=STATUS_TIMEOUT_S)
+    answer = ask(terminal, "status", timeout_s=STATUS_TIMEOUT_S)
     terminal.report(answer, status_in_words(answer, terminal.look))
     return 0
 
@@ -51,7 +51,7 @@ def channel_arguments(parser: ArgumentParser) -> None:
 
 def channel(options: Namespace, terminal: Terminal) -> int:
     """Switch learning in one channel."""
-    answer: ChannelAnswer = ask(terminal, "channel", {"name": options.name, "learning": options.learning == "on"})
+    answer = ask(terminal, "channel", {"name": options.name, "learning": options.learning == "on"})
     for note in answer["notes"]:
         terminal.warn(note)
     return _done(terminal, answer, f"Learning in {clean(answer['channel'])} is {options.learning}.")
@@ -71,7 +71,7 @@ def stop(options: Namespace, terminal: Terminal) -> int:
 def version(options: Namespace, terminal: Terminal) -> int:
     """Print the versions of this program and of the daemon."""
     try:
-        daemon: HelloAnswer | None = ask(terminal, "hello", timeout_s=STATUS_TIMEOUT_S)
+        daemon: Json | None = ask(terminal, "hello", timeout_s=STATUS_TIMEOUT_S)
     except Unreachable:
         daemon = None
     if terminal.as_json:
@@ -82,7 +82,7 @@ def version(options: Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def status_in_words(answer: StatusAnswer, look: Look) -> list[str]:
+def status_in_words(answer: Json, look: Look) -> list[str]:
     """Describe the daemon's state in a few lines."""
     up = f", up {duration(answer['uptime_s'])}"
     lines = [look.paint(f"dreamd {answer['version']}", BOLD) + f" is running (pid {answer['pid']}{up}).", ""]
@@ -91,7 +91,6 @@ def status_in_words(answer: StatusAnswer, look: Look) -> list[str]:
         ("memories", memories_in_words(answer)),
         ("channels", channels_in_words(answer)),
         ("searchable", searchable_in_words(answer)),
-        ("ranking", ranking_in_words(answer)),
         ("learning", learning_in_words(answer)),
         ("watching", progress_in_words(answer["transcripts"])),
         ("dreams", dreams_in_words(answer, look)),
@@ -104,7 +103,7 @@ def status_in_words(answer: StatusAnswer, look: Look) -> list[str]:
     return lines
 
 
-def memories_in_words(answer: StatusAnswer) -> str:
+def memories_in_words(answer: Json) -> str:
     """Count the memories: `10 sessions with 150 turns, 40 facts`."""
     numbers = answer["memories"]
     parts = [count(numbers[level], noun) for level, noun in LEVEL_NOUNS.items() if numbers[level]]
@@ -117,13 +116,13 @@ def memories_in_words(answer: StatusAnswer) -> str:
     return ", ".join(parts) or "none yet; `dreamctl import` and `dreamctl remember` make some"
 
 
-def channels_in_words(answer: StatusAnswer) -> str:
+def channels_in_words(answer: Json) -> str:
     """List the largest channels, with their number of memories and turns."""
     largest = sorted(answer["channels"].items(), key=lambda channel: -channel[1])
     return listing([f"{name} ({number:,})" for name, number in largest], MOST_CHANNELS) if largest else ""
 
 
-def searchable_in_words(answer: StatusAnswer) -> str:
+def searchable_in_words(answer: Json) -> str:
     """Count the searchable chunks, and those not yet found by meaning."""
     if not answer["chunks"]:
         return ""
@@ -134,13 +133,7 @@ def searchable_in_words(answer: StatusAnswer) -> str:
     return count(answer["chunks"], "chunk") + by_words + (f"; {unread:,} changes not found yet" if unread else "")
 
 
-def ranking_in_words(answer: StatusAnswer) -> str:
-    """Return the number of questions to which the ranking was fitted, "" for the shipped ranking."""
-    questions = answer["ranking_fitted_to"]
-    return f"fitted to {count(questions, 'question')} of yours" if questions else ""
-
-
-def learning_in_words(answer: StatusAnswer) -> str:
+def learning_in_words(answer: Json) -> str:
     """Return whether learning is on, and the channels in which it is off."""
     if answer["paused"]:
         return "paused; `dreamctl resume` ends it"
@@ -148,7 +141,7 @@ def learning_in_words(answer: StatusAnswer) -> str:
     return "on" if not off else f"on, but not in {listing(off)}"
 
 
-def dreams_in_words(answer: StatusAnswer, look: Look) -> str:
+def dreams_in_words(answer: Json, look: Look) -> str:
     """Describe the dream that runs, else the last and the next."""
     if running := answer["dream"]:
         far = f", {running['done']:,} of {running['total']:,}" if running["total"] else ""

@@ -14,7 +14,7 @@ from .request import ask, shown_progress
 from .terminal import Terminal
 
 if TYPE_CHECKING:
-    from ...ipc.answers import DigestAnswer, DreamAnswer, RunAnswer, RunsAnswer, SteeredAnswer, UndoAnswer
+    from ...ipc.protocol import Json
 
 # A page's links lead nowhere in a terminal.
 # A link; its name may be a long quote, with a resolved day in brackets.
@@ -64,7 +64,7 @@ def dream(options: Namespace, terminal: Terminal) -> int:
     if options.kind in STEERING:
         return _steer(options.kind, terminal)
     params = {"kind": options.kind, "dry_run": options.dry_run, "wait": options.wait or options.dry_run}
-    answer: DreamAnswer
+    answer: Json
     if not params["wait"]:
         answer = ask(terminal, "dream", params)
     else:
@@ -75,7 +75,7 @@ def dream(options: Namespace, terminal: Terminal) -> int:
 
 
 def _steer(word: str, terminal: Terminal) -> int:
-    answer: SteeredAnswer = ask(terminal, f"dream_{word}")
+    answer = ask(terminal, f"dream_{word}")
     if terminal.as_json:
         terminal.document(answer)
     else:
@@ -95,9 +95,7 @@ def runs_arguments(parser: ArgumentParser) -> None:
 
 def runs(options: Namespace, terminal: Terminal) -> int:
     """List the runs."""
-    answer: RunsAnswer = ask(
-        terminal, "runs", {"limit": options.limit, "kind": options.kind, "all": options.all or None}
-    )
+    answer = ask(terminal, "runs", {"limit": options.limit, "kind": options.kind, "all": options.all or None})
     if terminal.as_json:
         terminal.document(answer)
     elif answer["runs"]:
@@ -116,7 +114,7 @@ def undo_arguments(parser: ArgumentParser) -> None:
 def undo(options: Namespace, terminal: Terminal) -> int:
     """Undo the changes of a run."""
     with shown_progress(terminal, "Undoing") as on_progress:
-        answer: UndoAnswer = ask(terminal, "undo", {"run_id": options.run}, on_progress, timeout_s=None)
+        answer = ask(terminal, "undo", {"run_id": options.run}, on_progress, timeout_s=None)
     terminal.report(answer, undo_in_words(answer, terminal.look))
     if answer["already"] or not (answer["restored"] or answer["turns"] or answer["conflicts"]):
         return NOTHING_LEFT
@@ -131,7 +129,7 @@ def digest_arguments(parser: ArgumentParser) -> None:
 
 def digest(options: Namespace, terminal: Terminal) -> int:
     """Print the report of a day's dreams."""
-    answer: DigestAnswer = ask(terminal, "digest", {"date": options.date})
+    answer = ask(terminal, "digest", {"date": options.date})
     if terminal.as_json:
         terminal.document(answer)
     elif options.open:
@@ -180,7 +178,7 @@ def _table_in_words(block: list[str], look: Look) -> list[str]:
     return table(rows, look, heads)
 
 
-def dream_in_words(answer: DreamAnswer, look: Look) -> list[str]:
+def dream_in_words(answer: Json, look: Look) -> list[str]:
     """Describe the end of a dream, and its changes or planned changes."""
     state = answer["state"]
     words = OUTCOMES.get(state, f"The dream {{run}} is {state}.")
@@ -205,7 +203,7 @@ def dream_in_words(answer: DreamAnswer, look: Look) -> list[str]:
     return lines
 
 
-def runs_in_words(runs: Iterable[RunAnswer], look: Look) -> list[str]:
+def runs_in_words(runs: Iterable[Json], look: Look) -> list[str]:
     """Describe each run in one line."""
     rows = [
         (
@@ -221,26 +219,23 @@ def runs_in_words(runs: Iterable[RunAnswer], look: Look) -> list[str]:
     return table(rows, look, ("run", "kind", "state", "when", "took", "changes"))
 
 
-def changes_in_words(run: RunAnswer) -> str:
+def changes_in_words(run: Json) -> str:
     """Count a run's changes, as `+12 ~3 -1`, and add its note."""
     numbers = (("+", run["created"]), ("~", run["replaced"]), ("-", run["deleted"]))
     amounts = " ".join(f"{sign}{number}" for sign, number in numbers if number)
     return "  ".join(part for part in (amounts, run["note"]) if part) or "nothing"
 
 
-def undo_in_words(answer: UndoAnswer, look: Look) -> list[str]:
+def undo_in_words(answer: Json, look: Look) -> list[str]:
     """Count the restored files, and list the files that later changes keep from being restored."""
     if answer["already"]:
         return [f"Run {answer['run_id']} was undone before; nothing was changed."]
-    if not any(answer[key] for key in ("restored", "turns", "conflicts", "ranking")):
+    if not any(answer[key] for key in ("restored", "turns", "conflicts")):
         return look.wrap(f"Nothing of run {answer['run_id']} can come back: it changed no file, or that was purged.")
     files = [f"{count(answer['restored'], 'file')} as before"] if answer["restored"] else []
     files += [f"{count(answer['turns'], 'turn')} found again"] if answer["turns"] else []
-    is_undone = bool(files or answer["ranking"])
     undone = f"Run {answer['run_id']} is undone{': ' if files else ''}{', '.join(files)}."
-    lines = look.wrap(undone if is_undone else f"Nothing of run {answer['run_id']} could be undone.")
-    if answer["ranking"]:
-        lines.append("Ranking has the weights of before.")
+    lines = look.wrap(undone if files else f"Nothing of run {answer['run_id']} could be undone.")
     if answer["forbidden"]:
         lines += look.wrap(FORBIDDEN)
     if conflicts := answer["conflicts"]:

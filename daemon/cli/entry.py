@@ -14,7 +14,7 @@ import socket
 import sys
 import time
 
-from ...ipc.paths import default_socket_path
+from ...ipc.socket_path import default_socket_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

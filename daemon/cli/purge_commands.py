@@ -12,7 +12,7 @@ from .request import ask, shown_progress
 from .terminal import Terminal
 
 if TYPE_CHECKING:
-    from ...ipc.answers import PurgeAnswer
+    from ...ipc.protocol import Json
 
 MOST_TITLES = 5
 MOST_REPEATED = 5
@@ -44,14 +44,14 @@ def purge(options: Namespace, terminal: Terminal) -> int:
         terminal.fail("say in one way what is to be purged", "`dreamctl purge --help` lists them.")
         return NOT_UNDERSTOOD
     if not options.probes:
-        plan: PurgeAnswer = ask(terminal, "purge", {**named, "dry_run": True}, timeout_s=None)
+        plan = ask(terminal, "purge", {**named, "dry_run": True}, timeout_s=None)
         if options.dry_run or is_nothing(plan):
             terminal.report(plan, plan_in_words(plan, terminal.look))
             return LEFT if is_nothing(plan) else 0
         if not options.yes and not _agreed(plan, terminal):
             return LEFT
     with shown_progress(terminal, "Purging") as on_progress:
-        answer: PurgeAnswer = ask(terminal, "purge", named, on_progress, timeout_s=None)
+        answer = ask(terminal, "purge", named, on_progress, timeout_s=None)
     terminal.report(answer, outcome_in_words(answer, terminal.look, questions=options.probes))
     return TRACES_LEFT if answer["traces"] else 0
 
@@ -72,7 +72,7 @@ def _begin_of_day(text: str) -> str:
     return datetime.fromisoformat(text).astimezone().isoformat()
 
 
-def _agreed(plan: PurgeAnswer, terminal: Terminal) -> bool:
+def _agreed(plan: Json, terminal: Terminal) -> bool:
     """Show the plan and ask; refuse without a terminal."""
     if not sys.stdin.isatty():
         terminal.fail("a purge cannot be undone, and nobody is there to be asked", "`--yes` does it all the same.")
@@ -85,13 +85,13 @@ def _agreed(plan: PurgeAnswer, terminal: Terminal) -> bool:
     return False
 
 
-def is_nothing(plan: PurgeAnswer) -> bool:
+def is_nothing(plan: Json) -> bool:
     """Return True for a plan that removes nothing."""
     named = plan["turns"] or plan["memories"] or plan["sessions"] or plan["secrets"]
     return not (named or plan["files_removed"] or plan["files_changed"])
 
 
-def amounts_in_words(answer: PurgeAnswer) -> str:
+def amounts_in_words(answer: Json) -> str:
     """Count the erased items: `1 session, 26 turns and 9 memories`."""
     memories = answer["memories"]
     parts = [
@@ -103,7 +103,7 @@ def amounts_in_words(answer: PurgeAnswer) -> str:
     return listing([words for number, words in parts if number] or ["what titles and pages say of it"])
 
 
-def plan_in_words(plan: PurgeAnswer, look: Look) -> list[str]:
+def plan_in_words(plan: Json, look: Look) -> list[str]:
     """Describe a plan: the removed items, and remaining ones with much of the same text."""
     if is_nothing(plan):
         return ["There is nothing to purge."]
@@ -121,7 +121,7 @@ def plan_in_words(plan: PurgeAnswer, look: Look) -> list[str]:
     return lines
 
 
-def outcome_in_words(answer: PurgeAnswer, look: Look, *, questions: bool) -> list[str]:
+def outcome_in_words(answer: Json, look: Look, *, questions: bool) -> list[str]:
     """Describe a purge: the removed items, traces that were found, and places that were not searched."""
     if questions:
         return [f"{count(answer['questions'], 'past question')} deleted for good; this cannot be undone."]

@@ -14,23 +14,7 @@ from .request import ask
 from .terminal import Terminal
 
 if TYPE_CHECKING:
-    from ...ipc.answers import (
-        AnchorAnswer,
-        CandidateAnswer,
-        ContextAnswer,
-        ElsewhereAnswer,
-        EvidenceAnswer,
-        FoundAnchorAnswer,
-        GoalAnswer,
-        GoalsAnswer,
-        HitAnswer,
-        ListAnswer,
-        ListedAnswer,
-        RecallAnswer,
-        ShowAnswer,
-        TraceAnswer,
-        WhyNotAnswer,
-    )
+    from ...ipc.protocol import Json
 
 
 CHANNEL_HELP = (
@@ -73,7 +57,7 @@ def recall(options: Namespace, terminal: Terminal) -> int:
         "include_archived": options.archived or None,
         "filter": chosen_filter(options),
     }
-    answer: RecallAnswer = ask(terminal, "recall", params)
+    answer = ask(terminal, "recall", params)
     if terminal.as_json:
         terminal.document(answer)
     else:
@@ -113,7 +97,7 @@ def context(options: Namespace, terminal: Terminal) -> int:
         "as_of": options.as_of,
         "filter": chosen_filter(options),
     }
-    answer: ContextAnswer = ask(terminal, "context", params)
+    answer = ask(terminal, "context", params)
     if terminal.as_json:
         terminal.document(answer)
     elif answer["slots"]:
@@ -137,7 +121,7 @@ def show_arguments(parser: ArgumentParser) -> None:
 
 def show(options: Namespace, terminal: Terminal) -> int:
     """Print one memory in full."""
-    answer: ShowAnswer = ask(terminal, "show", {"node_id": options.node})
+    answer = ask(terminal, "show", {"node_id": options.node})
     texts = [answer["text"]]
     # The wire bounds an answer, so a long memory comes in pages.
     while answer["next"] is not None:
@@ -166,7 +150,7 @@ def list_(options: Namespace, terminal: Terminal) -> int:
     if options.channel is None:
         with suppress(OSError):  # the folder is gone
             params["cwd"] = str(Path.cwd())
-    answer: ListAnswer = ask(terminal, "list", params)
+    answer = ask(terminal, "list", params)
     if terminal.as_json:
         terminal.document(answer)
     elif answer["memories"]:
@@ -186,7 +170,7 @@ def note_channels(channel: str, asked: str | None, terminal: Terminal) -> None:
         terminal.note(f"looked in {channel} and _global; --channel '*' looks everywhere")
 
 
-def elsewhere_in_words(elsewhere: Iterable[ElsewhereAnswer], look: Look) -> list[str]:
+def elsewhere_in_words(elsewhere: Iterable[Json], look: Look) -> list[str]:
     """List the hits of other channels, each under its name."""
     lines: list[str] = []
     for place in elsewhere:
@@ -195,7 +179,7 @@ def elsewhere_in_words(elsewhere: Iterable[ElsewhereAnswer], look: Look) -> list
     return lines[:-1]
 
 
-def hits_in_words(hits: Iterable[HitAnswer], look: Look) -> list[str]:
+def hits_in_words(hits: Iterable[Json], look: Look) -> list[str]:
     """Describe each hit: kind, age and channel in a line, then its text and sources."""
     lines: list[str] = []
     for hit in hits:
@@ -215,7 +199,7 @@ def hits_in_words(hits: Iterable[HitAnswer], look: Look) -> list[str]:
     return lines[:-1]
 
 
-def _doubts(hit: HitAnswer) -> Iterator[str]:
+def _doubts(hit: Json) -> Iterator[str]:
     """Yield the reasons to doubt a hit."""
     if hit["superseded_by"]:
         yield f"replaced by: {clean(listing(hit['superseded_by'], MOST_SOURCES))}"
@@ -227,7 +211,7 @@ def _doubts(hit: HitAnswer) -> Iterator[str]:
         yield "out of date"
 
 
-def sources_in_words(evidence: Iterable[EvidenceAnswer]) -> str:
+def sources_in_words(evidence: Iterable[Json]) -> str:
     """List turns by their ids, each with its original id."""
     names = [
         f"{turn['node_id']} ({given})"
@@ -238,7 +222,7 @@ def sources_in_words(evidence: Iterable[EvidenceAnswer]) -> str:
     return clean(listing(names, MOST_SOURCES))
 
 
-def shown_in_words(shown: ShowAnswer, look: Look) -> list[str]:
+def shown_in_words(shown: Json, look: Look) -> list[str]:
     """Describe a memory in full: its kind, text, sources, and the memories that cite it."""
     about = [shown["kind"], look.ago(shown["created_at"]), shown["channel"], *(f"#{tag}" for tag in shown["tags"])]
     if shown["curated"]:
@@ -269,7 +253,7 @@ def shown_in_words(shown: ShowAnswer, look: Look) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def memories_in_words(memories: Iterable[ListedAnswer], look: Look) -> list[str]:
+def memories_in_words(memories: Iterable[Json], look: Look) -> list[str]:
     """Describe each memory in one line."""
     listed = list(memories)
     # The channel is a column only where there are several.
@@ -281,7 +265,7 @@ def memories_in_words(memories: Iterable[ListedAnswer], look: Look) -> list[str]
     return table(rows, look, ("node", "level", "kind", "when", *(["channel"] * names), "title"))
 
 
-def trace_in_words(trace: TraceAnswer, look: Look) -> list[str]:
+def trace_in_words(trace: Json, look: Look) -> list[str]:
     """Describe a trace: each step's time, and each candidate's place in each arm of the search."""
     timings = [f"{step} {ms:.1f} ms" for step, ms in trace["timings_ms"].items()]
     candidates = trace["candidates"]
@@ -303,7 +287,7 @@ def trace_in_words(trace: TraceAnswer, look: Look) -> list[str]:
     return lines
 
 
-def arm_in_words(candidate: CandidateAnswer, arm: str) -> str:
+def arm_in_words(candidate: Json, arm: str) -> str:
     """Return a candidate's rank in this arm of the search, and its score there, as `#3 0.61`."""
     if arm not in candidate["ranks"]:
         return "-"
@@ -311,7 +295,7 @@ def arm_in_words(candidate: CandidateAnswer, arm: str) -> str:
     return f"#{candidate['ranks'][arm]}" + (f" {score:.2f}" if score is not None else "")
 
 
-def why_not_in_words(why_not: WhyNotAnswer, look: Look) -> list[str]:
+def why_not_in_words(why_not: Json, look: Look) -> list[str]:
     """Describe the step at which a memory was dropped."""
     place = f"came in place {why_not['place']}" if why_not["place"] else "was not found"
     return look.wrap(f"{why_not['node_id']} {place}: {why_not['reason']}.")
@@ -332,13 +316,13 @@ def anchor_arguments(parser: ArgumentParser) -> None:
 
 def anchor(options: Namespace, terminal: Terminal) -> int:
     """Print the anchor of a session, or the newest of a channel."""
-    answer: FoundAnchorAnswer = ask(terminal, "anchor_get", {"session": options.session, "channel": options.channel})
+    answer = ask(terminal, "anchor_get", {"session": options.session, "channel": options.channel})
     found = answer["anchor"]
     terminal.report(answer, anchor_in_words(found, terminal.look) if found else ["No agent left an anchor here."])
     return 0 if found else NOTHING_FOUND
 
 
-def anchor_in_words(anchor: AnchorAnswer, look: Look) -> list[str]:
+def anchor_in_words(anchor: Json, look: Look) -> list[str]:
     """Describe an anchor: its session, age and content."""
     ended = " (ended)" if anchor["ended_at"] else ""
     head = f"Session {clean(anchor['session_id'])}{ended} in {clean(anchor['channel'])}, {look.ago(anchor['set_at'])}:"
@@ -360,22 +344,22 @@ def goals(options: Namespace, terminal: Terminal) -> int:
     """Print the open threads of a channel, or close one."""
     if closing := options.complete or options.abandon:
         state = "completed" if options.complete else "abandoned"
-        closed: GoalAnswer = ask(terminal, "goal_set", {"goal_id": closing, "state": state, "channel": options.channel})
+        closed = ask(terminal, "goal_set", {"goal_id": closing, "state": state, "channel": options.channel})
         terminal.report(closed, [f"{state.capitalize()}: {clean(closed['text'])}"])
         return 0
     params: dict[str, Any] = {"session": options.session, "channel": options.channel}
-    answer: GoalsAnswer = ask(terminal, "goals", params)
+    answer = ask(terminal, "goals", params)
     terminal.report(answer, goals_in_words(answer, terminal.look))
     return 0
 
 
-def goals_in_words(answer: GoalsAnswer, look: Look) -> list[str]:
+def goals_in_words(answer: Json, look: Look) -> list[str]:
     """List the goals of a session, and the open threads of earlier ones."""
     lines = _listed("Goals of the session:", answer["goals"], look)
     lines += _listed(f"Open threads in {clean(answer['channel'])}:", answer["threads"], look)
     return lines or [f"There are no open threads in {clean(answer['channel'])}."]
 
 
-def _listed(head: str, goals: Sequence[GoalAnswer], look: Look) -> list[str]:
+def _listed(head: str, goals: Sequence[Json], look: Look) -> list[str]:
     rows = [(goal["goal_id"], goal["state"], look.ago(goal["changed_at"]), goal["text"]) for goal in goals]
     return [head, *table(rows, look, ("goal", "state", "when", "text"))] if rows else []

@@ -16,7 +16,7 @@ from .request import OnProgress, ask, shown_progress
 from .terminal import Terminal
 
 if TYPE_CHECKING:
-    from ...ipc.answers import CheckAnswer, ProblemAnswer, RebuildAnswer
+    from ...ipc.protocol import Json
     from ..settings import Settings
 
 ONLY_BY_DAEMON = "the vault's files, and what of them is found: only a daemon compares them; start it with `dreamd`"
@@ -33,7 +33,7 @@ def check(options: Namespace, terminal: Terminal) -> int:
     """Print problems; without a daemon, only those of the settings and the databases."""
     offline = {}
     try:
-        answer: CheckAnswer = ask(terminal, "check", {"accept": options.accept or None}, timeout_s=None)
+        answer = ask(terminal, "check", {"accept": options.accept or None}, timeout_s=None)
     except Unreachable as error:
         if options.accept:
             raise
@@ -54,7 +54,7 @@ def rebuild(options: Namespace, terminal: Terminal) -> int:
     """Rebuild the index."""
     with shown_progress(terminal, "Rebuilding") as on_progress:
         try:
-            answer: RebuildAnswer = ask(terminal, "rebuild", {}, on_progress, timeout_s=None)
+            answer = ask(terminal, "rebuild", {}, on_progress, timeout_s=None)
         except Absent:
             if not _is_in_use():
                 raise
@@ -89,7 +89,7 @@ def salvage(options: Namespace, terminal: Terminal) -> int:
 # ---- without a daemon
 
 
-def _check_alone() -> tuple[list[ProblemAnswer], str]:
+def _check_alone() -> tuple[list[Json], str]:
     """Check the databases and the vault's folder; return problems, and what was not checked. Raises ClientError."""
     with _errors_in_words():
         from ..settings import load
@@ -98,14 +98,15 @@ def _check_alone() -> tuple[list[ProblemAnswer], str]:
         if not data_dir.is_dir():
             return [], f"{data_dir}, where nothing was ever kept"
     with _without_daemon() as settings:
-        from ...ipc.store_methods import plain
+        from dataclasses import asdict
+
         from ...store import check_closed
         from ..settings import store_paths
 
-        return plain(check_closed(store_paths(settings))), ONLY_BY_DAEMON
+        return [asdict(problem) for problem in check_closed(store_paths(settings))], ONLY_BY_DAEMON
 
 
-def _rebuild_alone(on_progress: OnProgress | None) -> RebuildAnswer:
+def _rebuild_alone(on_progress: OnProgress | None) -> Json:
     """Rebuild the index. Raises ClientError."""
 
     def progress(done: int, total: int) -> None:
@@ -113,7 +114,8 @@ def _rebuild_alone(on_progress: OnProgress | None) -> RebuildAnswer:
             on_progress({"stage": "rebuild", "done": done, "total": total, "note": ""})
 
     with _without_daemon() as settings:
-        from ...ipc.store_methods import plain
+        from dataclasses import asdict
+
         from ...store import MemoryStore, embedder_for
         from ..clock import utc_now
         from ..settings import store_paths
@@ -122,8 +124,7 @@ def _rebuild_alone(on_progress: OnProgress | None) -> RebuildAnswer:
         embedder = embedder_for(settings.store.embedding, paths.models)
         embedder.start()
         with contextlib.closing(MemoryStore.open(paths, settings.store, embedder, utc_now)) as store:
-            answer: RebuildAnswer = plain(store.rebuild(progress))
-            return answer
+            return asdict(store.rebuild(progress))
 
 
 def _is_in_use() -> bool:
@@ -167,7 +168,7 @@ def _errors_in_words() -> Iterator[None]:
 # ---- in words
 
 
-def check_in_words(answer: CheckAnswer, look: Look) -> list[str]:
+def check_in_words(answer: Json, look: Look) -> list[str]:
     """List the problems, those of the settings first."""
     lines: list[str] = []
     for problem in answer["settings_problems"]:
@@ -181,7 +182,7 @@ def check_in_words(answer: CheckAnswer, look: Look) -> list[str]:
     return lines or ["No problems."]
 
 
-def rebuild_in_words(answer: RebuildAnswer, look: Look) -> list[str]:
+def rebuild_in_words(answer: Json, look: Look) -> list[str]:
     """Count the files, nodes and chunks, and the new embeddings."""
     text = (
         f"The index is rebuilt from {count(answer['files'], 'file')}: {count(answer['nodes'], 'node')}, "

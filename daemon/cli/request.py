@@ -13,6 +13,7 @@ from typing import Any
 
 from ... import __version__
 from ...ipc.client import Client
+from ...ipc.protocol import Json
 from .formatting import clean, clip
 from .terminal import Terminal
 
@@ -23,11 +24,11 @@ ANSWER_TIMEOUT_S = 30.0
 def ask(
     terminal: Terminal,
     method: str,
-    params: dict[str, Any] | None = None,
-    on_progress: Callable[[dict[str, Any]], None] | None = None,
+    params: Json | None = None,
+    on_progress: Callable[[Json], None] | None = None,
     timeout_s: float | None = ANSWER_TIMEOUT_S,
-) -> Any:
-    """Return the daemon's answer, of the method's type in `ipc.answers`. Ctrl-C cancels the request."""
+) -> Json:
+    """Return the daemon's answer, the JSON of the method's `result`. Ctrl-C cancels the request."""
     given = {name: value for name, value in (params or {}).items() if value is not None}
     with Client(timeout_s=timeout_s, name=f"dreamctl {__version__}") as client:
         try:
@@ -51,7 +52,7 @@ PAUSES = ("paused", "waits")
 
 BAR = "{desc} {bar:30} {elapsed}{postfix}"
 
-OnProgress = Callable[[dict[str, Any]], None]
+OnProgress = Callable[[Json], None]
 
 
 @contextmanager

@@ -15,15 +15,7 @@ from .request import ask
 from .terminal import Terminal
 
 if TYPE_CHECKING:
-    from ...ipc.answers import (
-        DecayAnswer,
-        DecidedAnswer,
-        DecisionAnswer,
-        LeakAnswer,
-        RestoreAnswer,
-        ReviewAnswer,
-        WaitingAnswer,
-    )
+    from ...ipc.protocol import Json
 
 MOST_SHOWN = 40
 # Marks shown after the open decisions, if they were not asked for.
@@ -56,7 +48,7 @@ def decay_arguments(parser: ArgumentParser) -> None:
 
 def decay(options: Namespace, terminal: Terminal) -> int:
     """Print the memories that would be archived."""
-    answer: DecayAnswer = ask(terminal, "decay_preview", {"days": options.days}, timeout_s=None)
+    answer = ask(terminal, "decay_preview", {"days": options.days}, timeout_s=None)
     terminal.report(answer, fading_in_words(answer, terminal.look))
     return 0
 
@@ -68,7 +60,7 @@ def restore_arguments(parser: ArgumentParser) -> None:
 
 def restore(options: Namespace, terminal: Terminal) -> int:
     """Bring an archived or replaced memory back."""
-    answer: RestoreAnswer = ask(terminal, "restore", {"node_id": options.node})
+    answer = ask(terminal, "restore", {"node_id": options.node})
     lines = [f"{clean(options.node)} is back. `dreamctl undo {answer['run_id']}` takes that back."]
     if other := answer["beside"]:
         lines += [f"{other}, which had taken its place, holds as well.", f"`dreamctl forget {other}` removes that one."]
@@ -94,7 +86,7 @@ def review(options: Namespace, terminal: Terminal) -> int:
     """List open decisions and marks, settle one, or ask about each decision."""
     if options.keep or options.edit or options.accept or options.reject:
         return _settle(options, terminal)
-    answer: ReviewAnswer = ask(terminal, "review_list")
+    answer = ask(terminal, "review_list")
     if options.decision or options.list or terminal.as_json:
         _ask_for_all_marks(answer, terminal)
     if options.decision:
@@ -114,9 +106,9 @@ def review(options: Namespace, terminal: Terminal) -> int:
     return 4 if options.decision and not (waits or answer["marks"]) else 0
 
 
-def _ask_for_all_marks(answer: ReviewAnswer, terminal: Terminal) -> None:
+def _ask_for_all_marks(answer: Json, terminal: Terminal) -> None:
     while len(marks := answer["marks"]) < answer["marks_total"]:
-        more: ReviewAnswer = ask(terminal, "review_list", {"offset": len(marks)})
+        more = ask(terminal, "review_list", {"offset": len(marks)})
         # Some may be undone between two pages: the total is then never reached.
         if not more["marks"]:  # some were taken back meanwhile
             break
@@ -134,12 +126,11 @@ def _settle(options: Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def _decide(terminal: Terminal, name: str, keep: str, by: str | None, text: str | None = None) -> DecidedAnswer:
-    answer: DecidedAnswer = ask(terminal, "review_decide", {"decision": name, "keep": keep, "by": by, "text": text})
-    return answer
+def _decide(terminal: Terminal, name: str, keep: str, by: str | None, text: str | None = None) -> Json:
+    return ask(terminal, "review_decide", {"decision": name, "keep": keep, "by": by, "text": text})
 
 
-def _walk(answer: ReviewAnswer, by: str | None, terminal: Terminal) -> int:
+def _walk(answer: Json, by: str | None, terminal: Terminal) -> int:
     """Ask about one decision after the other; a skipped one stays open."""
     look = terminal.look
     asked: list[tuple[str, list[str], str]] = [
@@ -200,7 +191,7 @@ def _edited(text: str, terminal: Terminal) -> str | None:
     return edited if edited and edited != text.strip() else None
 
 
-def fading_in_words(answer: DecayAnswer, look: Look) -> list[str]:
+def fading_in_words(answer: Json, look: Look) -> list[str]:
     """List the memories that would fade, the soonest first."""
     fading, days = answer["fading"], answer["days"]
     if not fading:
@@ -232,7 +223,7 @@ def _in_days(instant: str | None, look: Look) -> str:
     return "tonight" if days == 0 else f"in {count(days, 'day')}"
 
 
-def decisions_in_words(answer: ReviewAnswer, look: Look, most_marks: int = MARKS_SHOWN) -> list[str]:
+def decisions_in_words(answer: Json, look: Look, most_marks: int = MARKS_SHOWN) -> list[str]:
     """Describe the open decisions, claims of agents first, then the marks."""
     lines: list[str] = [] if answer["decisions"] or answer["waiting"] else ["No decision waits."]
     for one in answer["waiting"]:
@@ -248,7 +239,7 @@ def decisions_in_words(answer: ReviewAnswer, look: Look, most_marks: int = MARKS
     return lines + marks_in_words(answer, look, most_marks) + leaks_in_words(answer["leaks"], look)
 
 
-def marks_in_words(answer: ReviewAnswer, look: Look, most: int = MARKS_SHOWN) -> list[str]:
+def marks_in_words(answer: Json, look: Look, most: int = MARKS_SHOWN) -> list[str]:
     """Describe the pairs marked by dreams or `remember`, and how a mark is undone."""
     shown = answer["marks"][:most]
     if not shown:
@@ -264,7 +255,7 @@ def marks_in_words(answer: ReviewAnswer, look: Look, most: int = MARKS_SHOWN) ->
     return lines
 
 
-def claim_in_words(claim: WaitingAnswer, look: Look) -> list[str]:
+def claim_in_words(claim: Json, look: Look) -> list[str]:
     """Describe an agent's claim: its kind and place, and why it waits."""
     wanted = claim["kind"] + (", in every envelope" if claim["always"] else "")
     since = look.ago(claim["at"]) if claim["at"] else "undated"
@@ -274,7 +265,7 @@ def claim_in_words(claim: WaitingAnswer, look: Look) -> list[str]:
     return [*lines, *look.wrap(clean(f"as {wanted}; waits, since {claim['because']}"), "      ")]
 
 
-def decision_in_words(decision: DecisionAnswer, look: Look) -> list[str]:
+def decision_in_words(decision: Json, look: Look) -> list[str]:
     """Describe both sides of a decision with their dates and sources."""
     lines = []
     for name, side in zip(SIDES[decision["mark"]], (decision["older"], decision["newer"]), strict=True):
@@ -288,7 +279,7 @@ def decision_in_words(decision: DecisionAnswer, look: Look) -> list[str]:
     return lines
 
 
-def leaks_in_words(leaks: list[LeakAnswer], look: Look) -> list[str]:
+def leaks_in_words(leaks: list[Json], look: Look) -> list[str]:
     """List the person's own files that may hold a secret; they are reported, never changed."""
     if not leaks:
         return []
@@ -297,10 +288,10 @@ def leaks_in_words(leaks: list[LeakAnswer], look: Look) -> list[str]:
     return lines + [line for each in listed for line in each]
 
 
-def decided_in_words(answer: DecidedAnswer) -> list[str]:
+def decided_in_words(answer: Json) -> list[str]:
     """Describe a decision, and how to undo it."""
     return [f"{KEPT[answer['choice']]} `dreamctl undo {answer['run_id']}` takes that back."]
 
 
-def _names(decision: DecisionAnswer) -> tuple[str, str, str]:
+def _names(decision: Json) -> tuple[str, str, str]:
     return decision["decision_id"], decision["older"]["node_id"], decision["newer"]["node_id"]

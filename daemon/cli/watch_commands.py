@@ -6,18 +6,14 @@ import sys
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...ipc.client import Absent, ClientError, DaemonError, Unreachable
-from ...ipc.protocol import NOT_FOUND
+from ...ipc.protocol import NOT_FOUND, Json
 from ..importing import FOLLOWED
 from .formatting import Look, clean, count, listing
 from .request import ask
 from .terminal import Terminal
-
-if TYPE_CHECKING:
-    from ...ipc.answers import PlaceAnswer, StatusAnswer, TranscriptsAnswer, WatchAnswer
-
 
 STATUS_TIMEOUT_S = 5.0
 
@@ -37,16 +33,16 @@ def watch_arguments(parser: ArgumentParser) -> None:
 def watch(options: Namespace, terminal: Terminal) -> int:
     """Follow an agent's sessions, or list the followed ones."""
     if options.what is None:
-        status: StatusAnswer = ask(terminal, "status", timeout_s=STATUS_TIMEOUT_S)
+        status = ask(terminal, "status", timeout_s=STATUS_TIMEOUT_S)
         terminal.report(status["transcripts"], transcripts_in_words(status["transcripts"], terminal.look))
         return 0
     params = _named(options.what, options.folder)
-    found: WatchAnswer = ask(terminal, "watch", {**params, "dry_run": True}, timeout_s=None)
+    found = ask(terminal, "watch", {**params, "dry_run": True}, timeout_s=None)
     if options.dry_run:
         terminal.report(found, [*terminal.look.wrap(found_in_words(found))])
         return 0
     from_now = options.from_now or not (options.yes or takes_all(found, terminal))
-    answer: WatchAnswer = ask(terminal, "watch", {**params, "backlog": "none" if from_now else "all"}, timeout_s=None)
+    answer = ask(terminal, "watch", {**params, "backlog": "none" if from_now else "all"}, timeout_s=None)
     terminal.report(answer, watched_in_words(answer, terminal.look))
     return 0
 
@@ -58,7 +54,7 @@ def unwatch_arguments(parser: ArgumentParser) -> None:
 
 def unwatch(options: Namespace, terminal: Terminal) -> int:
     """Stop following an agent's sessions."""
-    answer: PlaceAnswer = ask(terminal, "unwatch", _named(options.what, None))
+    answer = ask(terminal, "unwatch", _named(options.what, None))
     terminal.report(answer, [f"{clean(answer['name'])} is not watched any more. What was learned stays."])
     return 0
 
@@ -71,7 +67,7 @@ def _named(what: str, folder: str | None) -> dict[str, Any]:
     }
 
 
-def takes_all(found: WatchAnswer, terminal: Terminal) -> bool:
+def takes_all(found: Json, terminal: Terminal) -> bool:
     """Ask whether to import the existing sessions; return True where no one can be asked."""
     if not found["turns"] or terminal.as_json or not sys.stdin.isatty():
         return True
@@ -80,7 +76,7 @@ def takes_all(found: WatchAnswer, terminal: Terminal) -> bool:
     return not sys.stdin.readline().strip().lower().startswith("n")
 
 
-def found_in_words(found: WatchAnswer) -> str:
+def found_in_words(found: Json) -> str:
     """Describe the amount of existing sessions."""
     if not found["files"]:
         return f"There are no sessions in {clean(found['path'])} yet."
@@ -90,7 +86,7 @@ def found_in_words(found: WatchAnswer) -> str:
     )
 
 
-def watched_in_words(answer: WatchAnswer, look: Look) -> list[str]:
+def watched_in_words(answer: Json, look: Look) -> list[str]:
     """Describe a followed place, and whether its existing sessions are imported."""
     lines = look.wrap(f"Watching {clean(answer['name'])}: what is said there is remembered as it is said.")
     if answer["since"]:
@@ -102,7 +98,7 @@ def watched_in_words(answer: WatchAnswer, look: Look) -> list[str]:
     )
 
 
-def transcripts_in_words(answer: TranscriptsAnswer, look: Look) -> list[str]:
+def transcripts_in_words(answer: Json, look: Look) -> list[str]:
     """List the followed places."""
     if not answer["places"]:
         return look.wrap("No sessions are watched. `dreamctl watch claude-code` follows what Claude Code writes.")
@@ -114,14 +110,14 @@ def transcripts_in_words(answer: TranscriptsAnswer, look: Look) -> list[str]:
     return lines + (look.wrap(progress) if progress else [])
 
 
-def progress_in_words(answer: TranscriptsAnswer) -> str:
+def progress_in_words(answer: Json) -> str:
     """Describe the followed places, active sessions, and the backlog in a line."""
     if not answer["places"]:
         return ""
     return "; ".join([listing([place["name"] for place in answer["places"]]), *_progress(answer)])
 
 
-def _progress(answer: TranscriptsAnswer) -> Iterator[str]:
+def _progress(answer: Json) -> Iterator[str]:
     if active := len(answer["active"]):
         yield f"{count(active, 'session')} going on"
     if backlog := answer["backlog"]:
@@ -194,7 +190,7 @@ def follow(
     try:
         if is_followed(sessions, terminal):
             return True
-        found: WatchAnswer = ask(terminal, "watch", {**sessions.params, "dry_run": True}, timeout_s=None)
+        found = ask(terminal, "watch", {**sessions.params, "dry_run": True}, timeout_s=None)
     except Unreachable as error:
         if choice.watch:
             raise ClientError(
@@ -207,7 +203,7 @@ def follow(
         return False
     from_now = choice.from_now or not (choice.takes_past or takes_all(found, terminal))
     params = {**sessions.params, "backlog": "none" if from_now else "all"}
-    answer: WatchAnswer = ask(terminal, "watch", params, timeout_s=None)
+    answer = ask(terminal, "watch", params, timeout_s=None)
     if not terminal.as_json:
         terminal.lines(watched_in_words(answer, terminal.look))
     return True
@@ -215,11 +211,11 @@ def follow(
 
 def is_followed(sessions: ProgramSessions, terminal: Terminal) -> bool:
     """Return True if the daemon follows these sessions."""
-    status: StatusAnswer = ask(terminal, "status", timeout_s=STATUS_TIMEOUT_S)
+    status = ask(terminal, "status", timeout_s=STATUS_TIMEOUT_S)
     return any(place["path"] == str(sessions.folder) for place in status["transcripts"]["places"])
 
 
-def _asks(sessions: ProgramSessions, found: WatchAnswer, terminal: Terminal, says_yes: Callable[[str], bool]) -> bool:
+def _asks(sessions: ProgramSessions, found: Json, terminal: Terminal, says_yes: Callable[[str], bool]) -> bool:
     """Ask whether to follow sessions; where no one can be asked, name the command."""
     if terminal.as_json or not sys.stdin.isatty():
         past = f" (of before: about {count(found['turns'], 'turn')})" if found["turns"] else ""

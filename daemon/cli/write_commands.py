@@ -8,27 +8,14 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...ipc.client import ClientError
-from ...ipc.protocol import KEPT_KINDS
+from ...ipc.protocol import KEPT_KINDS, Json
 from ..importing import FORMAT_NAMES
 from .arguments import whole
 from .formatting import Look, clean, clip, count, listing, sentence
 from .request import ask, shown_progress
 from .terminal import Terminal
-
-if TYPE_CHECKING:
-    from ...ipc.answers import (
-        FeedbackAnswer,
-        ForgetAnswer,
-        ImportAnswer,
-        LinkAnswer,
-        RememberAnswer,
-        ShowAnswer,
-        SkippedAnswer,
-        TagAnswer,
-    )
 
 GLOBAL_CHANNEL = "_global"
 KEPT = {
@@ -80,7 +67,7 @@ def remember(options: Namespace, terminal: Terminal) -> int:
     params = {"text": text, "kind": options.kind, "channel": channel, "tags": options.tag, **written_by(os.environ)}
     if options.always or options.priority:
         params |= {"always": True, "priority": options.priority}
-    answer: RememberAnswer = ask(terminal, "remember", params)
+    answer = ask(terminal, "remember", params)
     terminal.report(answer, remembered_in_words(answer, terminal.look))
     # A known memory has been linked before; only a new one may replace others.
     if answer["novelty"] == "new" and not terminal.as_json:
@@ -93,11 +80,11 @@ def remember(options: Namespace, terminal: Terminal) -> int:
 
 def _changes_in_words(node_id: str, terminal: Terminal) -> list[str]:
     """Describe the memories that a new one replaces and disputes, as far as they are found at once."""
-    new: ShowAnswer = ask(terminal, "show", {"node_id": node_id, "linked": True})
+    new = ask(terminal, "show", {"node_id": node_id, "linked": True})
     lines = []
     for does, others in (("replaces", new["supersedes"]), ("disputes", new["contradicts"])):
         for other in others[:MOST_CHANGES]:
-            old: ShowAnswer = ask(terminal, "show", {"node_id": other})
+            old = ask(terminal, "show", {"node_id": other})
             lines += terminal.look.wrap(f"It {does} {clean(other)}: {clean(clip(old['text'], LONGEST_CHANGE))}")
     return lines
 
@@ -109,7 +96,7 @@ def written_by(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in (("agent_id", agent), ("session", session)) if value}
 
 
-def remembered_in_words(answer: RememberAnswer, look: Look) -> list[str]:
+def remembered_in_words(answer: Json, look: Look) -> list[str]:
     """Describe a kept memory: its place, whether it was known, and redacted secrets."""
     node, channel = answer["node_id"], clean(answer["channel"])
     for_all = ", for all projects" if answer["channel"] == GLOBAL_CHANNEL else ""
@@ -135,7 +122,7 @@ def forget_arguments(parser: ArgumentParser) -> None:
 
 def forget(options: Namespace, terminal: Terminal) -> int:
     """Forget one memory."""
-    answer: ForgetAnswer = ask(terminal, "forget", {"node_id": options.node, "reason": options.reason})
+    answer = ask(terminal, "forget", {"node_id": options.node, "reason": options.reason})
     terminal.report(answer, [f"Forgot {clean(options.node)}. `dreamctl undo {answer['run_id']}` brings it back."])
     return 0
 
@@ -148,7 +135,7 @@ def feedback_arguments(parser: ArgumentParser) -> None:
 
 def feedback(options: Namespace, terminal: Terminal) -> int:
     """Record a verdict on a memory."""
-    answer: FeedbackAnswer = ask(terminal, "feedback", {"node_id": options.node, "verdict": options.verdict})
+    answer = ask(terminal, "feedback", {"node_id": options.node, "verdict": options.verdict})
     terminal.report(answer, [f"Noted: {clean(options.node)} was {options.verdict.replace('-', ' ')}."])
     return 0
 
@@ -162,9 +149,7 @@ def link_arguments(parser: ArgumentParser) -> None:
 
 def link(options: Namespace, terminal: Terminal) -> int:
     """Link two memories."""
-    answer: LinkAnswer = ask(
-        terminal, "link", {"from": options.node, "to": options.other, "relation": options.relation}
-    )
+    answer = ask(terminal, "link", {"from": options.node, "to": options.other, "relation": options.relation})
     linked = f"{clean(answer['source'])} {answer['relation']} {clean(answer['target'])}"
     terminal.report(answer, [_done(linked, answer["run_id"])])
     return 0
@@ -180,7 +165,7 @@ def tag_arguments(parser: ArgumentParser) -> None:
 def tag(options: Namespace, terminal: Terminal) -> int:
     """Change the tags of a memory."""
     params = {"node_id": options.node, "add": options.tags or None, "remove": options.remove}
-    answer: TagAnswer = ask(terminal, "tag", params)
+    answer = ask(terminal, "tag", params)
     tags = " ".join(f"#{clean(tag)}" for tag in answer["tags"]) or "no tags"
     terminal.report(answer, [_done(f"{clean(answer['node_id'])} has {tags}", answer["run_id"])])
     return 0
@@ -214,12 +199,12 @@ def import_(options: Namespace, terminal: Terminal) -> int:
         "trust_frontmatter": options.trust_frontmatter or None,
     }
     with shown_progress(terminal, "Importing") as on_progress:
-        answer: ImportAnswer = ask(terminal, "import", params, on_progress, timeout_s=None)
+        answer = ask(terminal, "import", params, on_progress, timeout_s=None)
     terminal.report(answer, import_in_words(answer, terminal.look))
     return import_code(answer)
 
 
-def import_code(answer: ImportAnswer) -> int:
+def import_code(answer: Json) -> int:
     """Return 0 if every named path had content to import."""
     refusals = {piece["refused"] for piece in answer["skipped"]}
     if "unreadable" in refusals:
@@ -228,7 +213,7 @@ def import_code(answer: ImportAnswer) -> int:
     return BAD_DATA if nothing or "unsupported" in refusals else 0
 
 
-def import_in_words(answer: ImportAnswer, look: Look) -> list[str]:
+def import_in_words(answer: Json, look: Look) -> list[str]:
     """Count the imported, known and skipped parts, with the reasons."""
     lines = look.wrap(_taken(answer))
     if channels := answer["channels"]:
@@ -247,7 +232,7 @@ def import_in_words(answer: ImportAnswer, look: Look) -> list[str]:
     return lines + _passed_over(skipped[len(refused) :], answer["skipped_total"] - len(refused), look)
 
 
-def _taken(answer: ImportAnswer) -> str:
+def _taken(answer: Json) -> str:
     added, purged = answer["turns_added"], answer["turns_purged"]
     known = answer["turns_known"] - purged
     parts = [f"{count(added, 'new turn')} from {count(answer['sessions'], 'session')}"] if answer["sessions"] else []
@@ -261,7 +246,7 @@ def _taken(answer: ImportAnswer) -> str:
     return taken + "."
 
 
-def _passed_over(skipped: list[SkippedAnswer], total: int, look: Look) -> list[str]:
+def _passed_over(skipped: list[Json], total: int, look: Look) -> list[str]:
     if not skipped:
         return []
     lines = [f"Passed over {count(total, 'piece')} that could not be read:"]

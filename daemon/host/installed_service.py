@@ -20,7 +20,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ...ipc.paths import default_socket_path, too_long
+from ...ipc.socket_path import default_socket_path, too_long
 from ...store import replace_file
 from .. import HintedError
 from ..settings import PREFIX, default_config_path, secret_in_variable

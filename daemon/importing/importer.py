@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...ipc.answers import ImportAnswer, SkippedAnswer
 from ...ipc.call import Call
 from ...store.channel import channel_of_folder
 from ...store.model import GLOBAL_CHANNEL, InvalidInput, Kind, NewTurn, NodeId, SessionHead, StoreBusy, StoreReadOnly
@@ -33,6 +32,24 @@ MAX_IN_FLIGHT = 16
 BUSY_WAIT_S = 60
 # Errors that an unforeseen content may cause: its item is left out and named, and the rest is imported.
 _CONTENT_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportAnswer:
+    """The outcome of an import on the wire: the amounts that it took, and what it left."""
+
+    sessions: int
+    turns_added: int
+    turns_known: int
+    turns_purged: int
+    notes: int
+    notes_known: int
+    redacted: int
+    contents_left_out: int
+    skipped: Sequence[Skipped]
+    skipped_total: int
+    remarks: Sequence[str]
+    channels: Sequence[str]
 
 
 @dataclass(slots=True)
@@ -66,30 +83,20 @@ class Account:
 
     def answer(self) -> ImportAnswer:
         """Return the account in the wire's form."""
-        return {
-            "sessions": len(self.sessions),
-            "turns_added": self.turns_added,
-            "turns_known": self.turns_known,
-            "turns_purged": self.turns_purged,
-            "notes": self.notes,
-            "notes_known": self.notes_known,
-            "redacted": self.redacted,
-            "contents_left_out": self.contents_left_out,
-            "skipped": [_skipped(one) for one in (*self.refused, *self.skipped)[:MAX_SKIPPED]],
-            "skipped_total": self.skipped_total,
-            "remarks": [_remark(text, names) for text, names in self.remarks.items()],
-            "channels": sorted(self.channels),
-        }
-
-
-def _skipped(part: Skipped) -> SkippedAnswer:
-    return {
-        "path": str(part.path),
-        "line": part.line,
-        "reason": part.reason,
-        "refused": part.refused,
-        "hint": part.hint,
-    }
+        return ImportAnswer(
+            sessions=len(self.sessions),
+            turns_added=self.turns_added,
+            turns_known=self.turns_known,
+            turns_purged=self.turns_purged,
+            notes=self.notes,
+            notes_known=self.notes_known,
+            redacted=self.redacted,
+            contents_left_out=self.contents_left_out,
+            skipped=(*self.refused, *self.skipped)[:MAX_SKIPPED],
+            skipped_total=self.skipped_total,
+            remarks=[_remark(text, names) for text, names in self.remarks.items()],
+            channels=sorted(self.channels),
+        )
 
 
 def _remark(text: str, names: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import sqlite3
 import time
 from concurrent.futures import Future
@@ -18,9 +19,11 @@ from dreamd.daemon.dreaming.idle import LastActivity
 from dreamd.daemon.dreaming.schedule import Schedule
 from dreamd.daemon.host.folder_watch import VaultWatch
 from dreamd.daemon.importing.following.follower import Follower
-from dreamd.daemon.methods.control import ControlMethods
+from dreamd.daemon.methods.control import Process
+from dreamd.daemon.methods.table import methods_of
 from dreamd.daemon.settings import Settings, store_paths
 from dreamd.ipc.call import Call
+from dreamd.ipc.protocol import encode_answer
 from dreamd.pipelines.settings import PipelineSettings, ScheduleSettings
 from dreamd.store import MemoryStore, embedder_for
 
@@ -56,7 +59,7 @@ class DaemonInProcess:
         self.store = MemoryStore.open(paths, settings.store, embedder, utc_now)
         follower = Follower(self.store, settings.transcripts, (), utc_now, activity.touch, activity.quiet_s)
         dreamer = Dreamer(self.store, paths, settings, local_now, activity)
-        self._handlers = ControlMethods(
+        methods = methods_of(
             self.store,
             dreamer,
             Schedule(self.store, dreamer, activity, settings.pipelines, local_now),
@@ -64,10 +67,9 @@ class DaemonInProcess:
             Hooks(self.store, follower, utc_now),
             follower,
             settings,
-            started_s=time.monotonic(),
-            stop=lambda: None,
-            socket_problem=str,
-        ).handlers()
+            Process(time.monotonic(), stop=lambda: None, socket_problem=str),
+        )
+        self._methods = {method.name: method for method in methods}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -77,13 +79,13 @@ class DaemonInProcess:
 
     def call(self, method: str, **params: Any) -> Any:
         """Return a method's result in the wire's own types. Raises what the store raises."""
-        handler = self._handlers[method]
-        result = handler.call(handler.params.model_validate(params), Call(None, method))
+        asked = self._methods[method]
+        result = asked.answer(asked.params.model_validate(params), Call(None, method))
         if inspect.iscoroutine(result):
             result = self._loop.run(result)
         elif isinstance(result, Future):
             result = result.result()
-        return handler.shape(result)
+        return json.loads(encode_answer(0, result))["result"]
 
     def wait_until_embedded(self) -> None:
         """Wait until no chunk waits for its vector."""

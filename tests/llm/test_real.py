@@ -25,7 +25,7 @@ SCHEMA = {
 }
 ENDLESS = {"type": "object", "properties": {"story": {"type": "string", "minLength": 4000}}, "required": ["story"]}
 
-pytestmark = [pytest.mark.llm, pytest.mark.xdist_group("llm"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.llm, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

@@ -475,7 +475,7 @@ def test_what_was_linked_or_gave_way_does_not_bring_a_second_dream(tmp_path: Pat
         landed = at("2026-11-18T03:00")
         store.record_run(Run("weekly-1", "weekly", "applied", landed - timedelta(days=3), landed))
         store.record_run(Run("landed", "daily", "applied", landed, landed, summary={"seconds": 7000}))
-        store.parts.writer.write(*(
+        store.core.writer.write(*(
             record_run(Run(f"{kind}-{n}", kind, state, landed + timedelta(minutes=n)))
             for n in range(300)
             for kind, state in (("link", "applied"), ("daily", "preempted"))

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from dreamd.ipc.mcp.agent_lines import Outline
-from dreamd.ipc.mcp.relay import main, parties
+from dreamd.ipc.mcp.relay import Outline, main, parties
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,7 +63,7 @@ def test_one_that_asks_and_leaves_is_answered(socket_folder: Path) -> None:
 
 def test_a_call_longer_than_a_line_is_refused_by_its_id_and_the_others_go_on(socket_folder: Path) -> None:
     """Of two, three and twenty MiB; the id may stand behind the arguments, and the arguments hold ids of their own."""
-    texts = ["y" * (2**21), '"id": 9, \\ }{' * (3 * 2**16), "ж" * (20 * 2**20)]
+    texts = ["y" * (2**21), '"id": 9, \\ }{' * (3 * 2**16), "ж" * (20 * 2**20 // len(r"\u0436"))]
     asks = [{"params": {"arguments": {"text": text}}, "method": "tools/call", "id": n} for n, text in enumerate(texts)]
     lines = b"".join(json.dumps(one).encode() + b"\n" for one in (*asks, asked(7, "ping")))
     done = subprocess.run(ENTRY, input=lines, env=environ(socket_folder), capture_output=True, timeout=60, check=True)
