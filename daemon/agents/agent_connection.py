@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...store import replace_file
+from .. import HintedError
 from .config_files import ConfigFile, NotToml, Unwritable
 from .json_text import NotJson
 from .programs import Command, Program, UserEnvironment
@@ -25,12 +26,8 @@ from .programs import Command, Program, UserEnvironment
 PRIVATE = 0o600
 
 
-class ConnectError(Exception):
+class ConnectError(HintedError):
     """A program that cannot be connected or disconnected; nothing was changed. `hint` says what to do."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)
