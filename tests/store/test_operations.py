@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from dreamd.store import core
+from dreamd.store import core, operations
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.ledger.ledger import Ledger
 from dreamd.store.memory import MemoryStore, StorePaths
