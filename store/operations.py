@@ -10,7 +10,7 @@ from .changes.agent_statements import ForeignWords
 from .changes.corrections import Corrections
 from .changes.deletions import Deletions
 from .changes.runs import Runs
-from .changes.sessions import SessionPlans
+from .changes.session_plans import SessionPlans
 from .core import Core
 from .documents.documents import Documents, DocumentSearch
 from .embedding.vector_cache import QueryVectors
