@@ -55,8 +55,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 class Parsed:
     """The turns read, and how the file ends.
 
-    `torn` says that the file was cut short; a turn with an incomplete text is not among `turns`. `closing` are the bytes
-    to write before the next turn, which then has the number `next_ordinal`. A later parse goes on from `end`
+    `torn` says that the file was cut short; a turn with an incomplete text is not among `turns`. `closing` is to
+    be written before the next turn, which then has the number `next_ordinal`. A later parse goes on from `end`
     with `resume_ordinal`, which is smaller when a torn turn has a number of its own: it may still be made whole.
     """
 
