@@ -210,11 +210,6 @@ class Purge:
 
     # ---- a purge that was interrupted
 
-    @property
-    def is_under_way(self) -> bool:
-        """Return True while a purge is being carried out, or waits to be finished."""
-        return self.intent.is_there
-
     def expect(self) -> None:
         """Have files that an interrupted purge removed count as removed on purpose; call it before they are compared.
 
