@@ -1,7 +1,7 @@
 """The store's own settings, with units and defaults, and the score stages of which a preset is made.
 
-A preset, or a person's own stages, ranks between the arms and the answer. The source of each number of a preset is in docs/presets.md. A time constant of d days, which one of them publishes as a
-half-life, is a half-life of d · ln 2.
+A preset, or a person's own stages, ranks between the arms and the answer. The source of each number of a preset is in
+docs/presets.md. A time constant of d days, which one of them publishes as a half-life, is a half-life of d · ln 2.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def outgoing_hit(hit: Hit) -> Hit:
 def _shown(title: str, text: str) -> tuple[str, str]:
     """Return the title and text of a hit as they may be shown. Kept for the next question: what is asked is near."""
     clean = outgoing(text)  # what is part of a clean text is clean, and costs no second look
-    if clean != text or not clean.startswith(title):
+    if clean != text or not clean.startswith(title.removesuffix("…")):  # a turn's title is its text, cut
         title = outgoing(title)
     return unmarked(title), unmarked_lines(clean)
 

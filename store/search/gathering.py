@@ -124,22 +124,30 @@ class Gathering:
 
     def add(self, arm: str, matches: Sequence[Match]) -> None:
         """Add an arm's matches, best first: the first of a node is its best, and comes before those of earlier arms."""
-        nodes = [node_of_chunk(match.id) for match in matches]
-        if new := {*nodes} - self._unit_of.keys():
-            self._unit_of |= self._catalog.units(new, self._scope)
+        best: dict[NodeId, Match] = {}
+        for match in matches:
+            best.setdefault(match.id.partition(CHUNK_MARK)[0], match)
+        unit_of, by_unit = self._unit_of, self._by_unit
+        if new := best.keys() - unit_of.keys():
+            unit_of |= self._catalog.units(new, self._scope)
         found: dict[NodeId, dict[NodeId, NodeId]] = {}
-        for node_id, (chunk, score) in zip(nodes, matches, strict=True):
-            if (unit := self._unit_of.get(node_id)) is None:  # it was removed since the arm was asked
+        for node_id, (chunk, score) in best.items():
+            if (unit := unit_of.get(node_id)) is None:  # it was removed since the arm was asked
                 continue
-            if unit not in found:
-                found[unit] = {}
-                self._by_unit.setdefault(unit, Candidate(unit)).scores[arm] = score
-            found[unit].setdefault(node_id, chunk)
+            if (matched := found.get(unit)) is not None:
+                matched[node_id] = chunk
+                continue
+            found[unit] = {node_id: chunk}
+            if (candidate := by_unit.get(unit)) is None:
+                by_unit[unit] = Candidate(unit, found[unit], {arm: score})
+            else:
+                candidate.scores[arm] = score
         for unit, matched in found.items():
-            candidate = self._by_unit[unit]
-            # The order of this arm, then that of earlier ones, and of a node that both found this arm's chunk: a
-            # union keeps the place of the first operand's key and the value of the last.
-            candidate.matched = matched | candidate.matched | matched if candidate.matched else matched
+            candidate = by_unit[unit]
+            if candidate.matched is not matched:
+                # The order of this arm, then that of earlier ones, and of a node that both found this arm's chunk: a
+                # union keeps the place of the first operand's key and the value of the last.
+                candidate.matched = matched | candidate.matched | matched
 
 
 def speakers_of(candidates: Sequence[Candidate], catalog: Catalog) -> list[Said]:

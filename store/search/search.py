@@ -7,6 +7,7 @@ questions.
 from __future__ import annotations
 
 import marshal
+import math
 import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -235,10 +236,11 @@ class Search:
         return np.clip(sums, -1.0, 1.0)
 
     def _found(self, ranking: Ranking) -> Found:
+        scores = [one.scores for one in ranking.candidates]
         return Found(
             [one.unit for one in ranking.candidates],
-            np.array([one.scores.get("keyword", 0.0) for one in ranking.candidates]),
-            np.array([one.scores.get("vector", np.nan) for one in ranking.candidates]),
+            np.array([one.get("keyword", 0.0) for one in scores]),
+            np.array([one.get("vector", math.nan) for one in scores]),
             speakers_of(ranking.candidates, self._catalog),
             partial(self._catalog.beginnings, chars=READ_CHARS),
         )
