@@ -14,7 +14,7 @@ from .. import okf
 from ..filters import ALWAYS, FOREVER, Payload, fold
 from ..model import GLOBAL_CHANNEL, Kind, Level, Memory, NodeId, SessionHead, Turn
 from ..okf import session
-from ..okf.wording import reworded_at
+from ..okf.memory_file import reworded_at
 from ..roles import Role
 from ..text.dates import format_date
 from ..text.terms import entities_in

@@ -111,7 +111,7 @@ MIGRATIONS: Final = (
     Migration(
         "m004_questions",
         # What was asked, once a channel ('' where none was given). shown, gold: node ids, JSON. near: what was shown
-        # was near the question. declined: somebody said that it did not help.
+        # was near the question. declined: an agent or a person said that it did not help.
         """
         DROP TABLE probe;
         CREATE TABLE question (
@@ -226,8 +226,8 @@ MIGRATIONS: Final = (
     ),
     Migration(
         "m011_ranking",
-        # Weights of the ranking (JSON, by feature) that a run fitted: in use while it is the last that stands applied.
-        # scorer: the name of the shipped weights that they take the place of.
+        # Weights of the ranking that a run of an earlier version fitted. No longer read or written; the table stays, as
+        # a migration that has run anywhere is never changed.
         """
         CREATE TABLE ranking (
             run_id    TEXT PRIMARY KEY,

@@ -16,7 +16,7 @@ from .supersession import States, states_of
 
 
 class Records:
-    """What was read: `nodes` by id, and `states`, the facts of units with what became of each.
+    """The results: `nodes` by id, and `states`, the facts of units with what became of each.
 
     The first query reads links, the second all nodes, the third, of those that are shown at last, the turns that they
     cite. `nodes` are those that were asked for by name; the other ends of links are named in `states` alone, so that

@@ -15,12 +15,12 @@ from ..index.projection import Node
 from ..index.scope import Scope
 from ..model import Envelope, Evidence, NodeId, Slot
 from ..roles import MACHINES
-from ..text.chunking import estimate_tokens
 from ..text.dates import format_short_date, with_days
 from ..text.fence import fenced, speaker_name, unmarked
 from ..text.quotes import leading, leans, quote, read_reply
 from ..text.sentences import Sentence as Piece
 from ..text.sentences import joined_sentences
+from ..text.token_count import estimate_tokens
 from ..text.words import folded_words
 from .fetch import Records, fetch
 from .gathering import Ranking
@@ -465,9 +465,7 @@ class _Selection:
 
     def _shows(self, unit: NodeId, text: str) -> bool:
         text = " ".join(text.split())
-        return unit in self.lines and any(
-            text in options or options in text for options in self.lines[unit].texts.values()
-        )
+        return unit in self.lines and any(text in shown or shown in text for shown in self.lines[unit].texts.values())
 
     def _unit_of(self, node: Node) -> NodeId:
         return self._states.unit_of.get(node.node_id, node.node_id)
@@ -562,7 +560,7 @@ def _slot(one: _Rendered, evidence: tuple[Evidence, ...]) -> Slot:
     line = one.line
     node_id = line.facts[0].node_id if line.facts else line.node.node_id
     opposed = tuple(dict.fromkeys(other for other in line.opposed if other != line.unit))
-    return Slot(node_id, one.text, evidence, one.tokens, opposed, one.words)
+    return Slot(node_id, one.text, one.tokens, evidence, opposed, one.words)
 
 
 def _newest_last(line: _Line) -> tuple[str, int]:
@@ -586,7 +584,7 @@ def curated_slots(nodes: Sequence[Node], budget_tokens: int) -> tuple[Slot, ...]
         tokens = estimate_tokens(text) - SPECIAL_TOKENS  # they are the fence's
         if tokens <= left:
             left -= tokens
-            slots.append(Slot(node.node_id, text, (), tokens, words=" ".join(node.text.split())))
+            slots.append(Slot(node.node_id, text, tokens, (), words=" ".join(node.text.split())))
     return tuple(slots)
 
 

@@ -21,13 +21,13 @@ from ..index.projection import Node
 from ..model import NodeId
 from ..redaction import redact
 from ..roles import MACHINES, Role
-from ..text.chunking import estimate_tokens
 from ..text.fence import speaker_name, unmarked
 from ..text.quotes import with_steps
 from ..text.sentences import FEWEST_WORDS, joined, rows_in, split
 from ..text.sentences import Sentence as Piece
 from ..text.spelling import beginning_of_name, unnamed
 from ..text.terms import names_in
+from ..text.token_count import estimate_tokens
 from ..text.words import stem, without_possessive
 from .fetch import Records
 from .gathering import Candidate, Ranking

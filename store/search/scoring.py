@@ -16,13 +16,10 @@ score, log odds: on the dev sets neighbours among the best twelve lie .16 apart,
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from hashlib import sha256
 from itertools import pairwise
 from typing import Any
 
@@ -30,13 +27,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..index.catalog import Said
-from ..model import FittedRanking, NodeId
+from ..model import NodeId
 from ..roles import Role
 from ..settings import PriorSettings
 from ..text.dates import Resolved, format_span, names_one_of
 from ..text.terms import WORD, Event, query_terms
 from ..text.words import stems_of
 from .question import Asked
+
+Values = NDArray[np.float64]
 
 # Written by `python -m tests.bench.ranking --write`, not by hand.
 WEIGHTS = {
@@ -75,24 +74,6 @@ def scores_of(features: Mapping[str, Values], weights: Mapping[str, float] = WEI
     """
     return np.asarray(np.sum([weight * features[name] for name, weight in weights.items()], axis=0), np.float64)
 
-
-def name_of(weights: Mapping[str, float]) -> str:
-    """Return the name of a set of weights: a hash of its features and of their values."""
-    return sha256(json.dumps(weights, sort_keys=True).encode()).hexdigest()[:16]
-
-
-SCORER = name_of(WEIGHTS)
-"""The name of the shipped weights. What was fitted to others, or to other features, is not used with them."""
-
-
-def weights_in_use(fitted: FittedRanking | None) -> Mapping[str, float]:
-    """Return fitted weights, or the shipped ones where there are none that belong to them."""
-    if fitted is None or fitted.scorer != SCORER or fitted.weights.keys() != WEIGHTS.keys():
-        return WEIGHTS
-    return fitted.weights if all(map(math.isfinite, fitted.weights.values())) else WEIGHTS
-
-
-Values = NDArray[np.float64]
 
 BEST = 10
 """The candidates, best by the arms alone, whose neighbours are said to be beside the best."""

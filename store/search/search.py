@@ -28,13 +28,11 @@ from ..index.catalog import Catalog
 from ..index.index import COLLECTION
 from ..index.projection import Node, is_turn
 from ..ledger.ledger import Ledger
-from ..ledger.ranking import standing
-from ..model import Level, NodeId, StoreBusy
+from ..model import GAIN, MOST_TRUST, Level, NodeId, StoreBusy, trust
 from ..results import QueryCacheStatus
 from ..roles import MACHINES, Role
 from ..settings import QueryCacheSettings, SearchSettings
 from ..text.dates import Resolved, format_span, names_one_of
-from ..trust import GAIN, MOST_TRUST, trust
 from .gathering import (
     Candidate,
     Gathering,
@@ -49,15 +47,12 @@ from .gathering import (
 from .question import BY_DEFAULT, Asked, Question, asked_by
 from .scoring import (
     READ_CHARS,
-    SCORER,
-    WEIGHTS,
     Found,
     Priors,
     Values,
     features_of,
     priors_of,
     scores_of,
-    weights_in_use,
 )
 
 QUESTIONS_AT_ONCE = 4
@@ -105,10 +100,8 @@ class Search:
         self._settings = settings
         self._now = now
         self._reranker = self._chosen_reranker() if settings.is_reranked else None
-        self.weights: Mapping[str, float] = WEIGHTS
-        """The weights of the learned scorer; another mapping may take their place at any time."""
         self.trusted: Mapping[NodeId, float] = {}
-        """The trust in judged memories, by how much it differs from the usual; replaced in the same way."""
+        """The trust in judged memories, by how much it differs from the usual; replaced as a whole at any time."""
         self.alone = SoftLock(PATIENCE_S)
         """Held by what ranks a question, and by what makes an answer of a ranking."""
         self._long_ones = threading.Lock()
@@ -257,7 +250,7 @@ class Search:
         of_vectors = self._settings.vector_weight
         fused = (features["keyword"] + of_vectors * features["vector"]) / (1.0 + of_vectors)
         fused *= 1.0 - (1.0 - self._settings.assistant_weight) * features["assistant"]
-        learned = scores_of(features, self.weights) + sum(priors.values())
+        learned = scores_of(features) + sum(priors.values())
         best_first = np.argsort(-learned, kind="stable").tolist()
         ranking.candidates = [ranking.candidates[place] for place in best_first]
         for candidate, score in zip(ranking.candidates, np.sort(fused)[::-1].tolist(), strict=True):
@@ -394,22 +387,6 @@ def trusted(feedback: Mapping[NodeId, Mapping[str, int]]) -> dict[NodeId, float]
     """Return by how much the trust in each memory differs from that in one without feedback: -1 to 1, without 0."""
     differences = {node_id: trust(said) - 1.0 for node_id, said in feedback.items()}
     return {node_id: difference for node_id, difference in differences.items() if difference}
-
-
-class RankingWeights:
-    """Gives search the weights that the ledger says are in use."""
-
-    def __init__(self, ledger: Ledger, search: Search) -> None:
-        self._ledger = ledger
-        self._search = search
-        self.questions = 0
-        """The number of questions that the weights were fitted to; 0 for the shipped ones."""
-
-    def read(self) -> None:
-        """Read which weights are in use, after every run that may have changed it."""
-        fitted = standing(self._ledger.rankings(), SCORER)
-        self._search.weights = weights = weights_in_use(fitted)
-        self.questions = fitted.questions if fitted is not None and weights is fitted.weights else 0
 
 
 class QueryCache:

@@ -15,7 +15,7 @@ from dreamd.pipelines.stages import consolidate, profiles, scenarios
 from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
-from dreamd.store.okf.wording import body_hash
+from dreamd.store.okf.memory_file import body_hash
 from dreamd.store.text.sentences import sentences_of
 
 Plan = Callable[["Sandbox", int], Iterator[Action]]
@@ -365,7 +365,7 @@ def new_facts(sandbox: Sandbox, share_percent: int) -> Iterator[Action]:
 
 def all_that_is_due(sandbox: Sandbox, step: int) -> Iterator[Action]:
     """Do what a dream would do: facts, scenarios, profiles, as far as asked."""
-    view = View(sandbox.view._source, sandbox.view.history, sandbox.view._embed, "tonight")
+    view = View(sandbox.view._snapshot, sandbox.view.history, sandbox.view._embed, "tonight")
     for stage in (consolidate, scenarios, profiles)[:step]:
         planned = stage.plan(view, sandbox.now)
         view.apply(planned.actions, planned.cursors)

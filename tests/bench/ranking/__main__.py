@@ -18,7 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from dreamd.pipelines.learning.listwise import Example, Values, cross_validated, learn
 from loguru import logger
 
 from ..options import ROOT, SHARED_DATA
@@ -26,6 +25,7 @@ from ..scoring import paired_bootstrap
 from ..scratch import own_folder
 from . import calibration
 from .gathering import ENTIRE, MEASURED_ALONE, QUOTED, Gathered, gathered, sets
+from .listwise import Example, Values, cross_validated, learn
 
 SCORING = ROOT / "store" / "search" / "scoring.py"
 DEPTHS = (5, 10)

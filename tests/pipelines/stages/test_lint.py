@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 from dreamd.pipelines.stages import consolidate, lint
-from dreamd.pipelines.workspace.view import History
+from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
 from dreamd.store.ledger.journal import sha256
 from dreamd.store.model import ActionKind, Kind
-from dreamd.store.okf.wording import body_hash
+from dreamd.store.okf.memory_file import body_hash
 
 from tests.pipelines.fakes import NOW, FakeSource
 

@@ -74,8 +74,8 @@ def store(paths: StorePaths) -> Iterator[MemoryStore]:
 
 
 def searching(store: MemoryStore, settings: SearchSettings) -> Search:
-    parts = store.parts
-    return Search(parts.catalog, parts.index.backend, parts.embedder, settings, lambda: NOW)
+    core = store.core
+    return Search(core.catalog, core.index.backend, core.embedder, settings, lambda: NOW)
 
 
 def test_without_a_preset_no_stage_ranks() -> None:
@@ -120,7 +120,7 @@ def test_a_search_with_a_preset_ranks_as_the_stages_do_over_what_the_arms_found(
     question = Question(text="Which hull has the kayak of week 1, and how many a paddle?", channel="shop", limit=3)
     gathered = searching(store, SearchSettings(stages=Stages())).rank(question)
     stages = PRESETS[name].without("minimum")  # made for the cosines of a real model
-    reranker = StageReranker(stages, store.parts.catalog, store.parts.index.backend, lambda: NOW)
+    reranker = StageReranker(stages, store.core.catalog, store.core.index.backend, lambda: NOW)
     pool = reranker.pool(gathered.candidates, question.scope, NOW)
     expected = run(pool, stages, question.limit)
     ranked = searching(store, SearchSettings(preset=name, without=("minimum",))).rank(question)
@@ -174,7 +174,7 @@ def test_facts_of_one_tag_and_of_one_page_are_linked(store: MemoryStore) -> None
     page = "---\ntype: Scenario\ntitle: refit\nnode_id: refit\nlevel: L2\nkind: episode\nchannel: boats\n"
     (pages / "refit.md").write_text(f"{page}sources:\n{sources}---\n\nIt was.\n")
     store.reconcile()
-    reranker = StageReranker(PRESETS["jcode"], store.parts.catalog, store.parts.index.backend, lambda: NOW)
+    reranker = StageReranker(PRESETS["jcode"], store.core.catalog, store.core.index.backend, lambda: NOW)
     found, scope = [Candidate("mast"), Candidate("boom")], Question(text="boats", channel="boats").scope
     pool = reranker.pool(found, scope, NOW)
     assert {(frozenset({pool.units[one], pool.units[other]}), kind) for one, other, kind in pool.edges} == {

@@ -99,7 +99,7 @@ def test_a_chunk_without_a_vector_does_not_lose_to_one_with_a_vector(store: Memo
     for n in range(15):
         store.remember(f"Writer 1 counted to {n}.", channel="shop").result()
     store.rebuild()  # embeds them
-    store.parts.queue.stop()
+    store.operations.queue.stop()
     late = store.remember("Writer 2 counted to 19.", channel="shop").result()
     assert store.recall("Writer 2 counted to 19.", channel="shop").hits[0].node_id == late
 
