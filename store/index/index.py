@@ -41,8 +41,8 @@ from .projection import (
 
 COLLECTION = "chunks"
 
+# The catalogue's note of the engine's last commit.
 MARK_KEY = "engine_mark"
-"""The catalogue's note of the engine's last commit."""
 
 PAYLOAD_INDEXES = (
     *("channel", "level", "live", "ranks", "kind", "valid_from", "valid_to"),
@@ -50,20 +50,20 @@ PAYLOAD_INDEXES = (
     *("role", "size", "asks"),
 )
 
+# A file changed less than this before it was read may have changed again within its timestamp's grain.
 YOUNG_NS = 2_000_000_000
-"""A file changed less than this before it was read may have changed again within its timestamp's grain."""
 
+# The beginning of the problem of a file whose node id an earlier file has.
 DOUBLE = "its node id belongs to "
-"""The beginning of the problem of a file whose node id an earlier file has."""
 
+# Chunks that are kept for the engine before it is given them: a session of 150 MB has a hundred thousand.
 POINTS_AT_ONCE = 1024
-"""Chunks that are kept for the engine before it is given them: a session of 150 MB has a hundred thousand."""
 
+# Bytes of a session in which secrets are looked for at once: 50 ms; all of one of 150 MB takes 30 s.
 MASKED_AT_ONCE = 2**18
-"""Bytes of a session in which secrets are looked for at once: 50 ms; all of one of 150 MB takes 30 s."""
 
+# The most files, and about the longest time, of one transaction of `apply_all`.
 SLICE_FILES, SLICE_S = 64, 0.03
-"""The most files, and about the longest time, of one transaction of `apply_all`."""
 
 
 @dataclass(frozen=True, slots=True)

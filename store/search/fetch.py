@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from ..index.catalog import Catalog, ChunkRow
 from ..index.projection import Node
-from ..index.scope import Scope
+from ..index.visibility import Scope
 from ..model import Evidence, Kind, NodeId
 from .gathering import Ranking
 from .supersession import States, states_of

@@ -12,17 +12,17 @@ from ..engine.interface import Match, Vector, VectorStore
 from ..index.catalog import Catalog, Said
 from ..index.index import COLLECTION
 from ..index.projection import TURN_MARK
-from ..index.scope import Scope
+from ..index.visibility import Scope
 from ..model import NodeId
 from .question import NOTHING_ASKED, Asked, Question
 
 CHUNK_MARK = "#chunk-"
 
+# The fields of a turn's chunk that name its speaker and describe its form: those of `Said`.
 SPEAKER_FIELDS = ("role", "size", "asks", "time")
-"""The fields of a turn's chunk that name its speaker and describe its form: those of `Said`."""
 
+# The speaker of a candidate that was removed since it was found.
 UNKNOWN_SPEAKER = Said()
-"""The speaker of a candidate that was removed since it was found."""
 
 
 @dataclass(slots=True)

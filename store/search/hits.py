@@ -18,15 +18,15 @@ from .relevance import Passages, Words, passages_of, pieces_of, sections_of
 from .scoring import note_of_time
 from .supersession import Links, States, links_of, newest_first
 
+# The most of a long memory that answers: the sentence that is nearest, and what stands around it; `show` has the rest.
+# A person sees the first ten lines of it, and an agent pays for all of it ten times.
 SECTION_CHARS = 1200
-"""The most of a long memory that answers: the sentence that is nearest, and what stands around it; `show` has the rest.
-A person sees the first ten lines of it, and an agent pays for all of it ten times."""
 
+# Candidates whose words are read, at least, to decide if anything is near the question.
 LEAST_READ = 20
-"""Candidates whose words are read, at least, to decide if anything is near the question."""
 
+# The size of a section where there are no long texts to take it from, and the most of one.
 FALLBACK_CHARS, MOST_CHARS = 3200, 8192
-"""The size of a section where there are no long texts to take it from, and the most of one."""
 
 
 @dataclass(slots=True)

@@ -32,67 +32,66 @@ from ..text.words import stem, without_possessive
 from .fetch import Records
 from .gathering import Candidate, Ranking
 
+# Candidates whose words are read.
 READ = 40
-"""Candidates whose words are read."""
 
+# Of the best candidates, the turns said right before and after are read too: an answer often follows a question.
 BESIDE = 15
-"""Of the best candidates, the turns said right before and after are read too: an answer often follows a question."""
 
 FUSED, COSINE, COVER, COVER_OF_SENTENCE = 8.0, 8.0, 1.0, 2.0
 PERSON, ASSISTANT, SAID, DONE = 1.0, -0.7, 2.0, -4.0
 AFTER_THE_BEST, BEFORE_THE_BEST = 3.0, 1.0
 BIAS = -11.5
 
+# Nothing answers where no turn is nearer in meaning and none holds this share of the question's rare words.
+#
+# On the readers' benchmark 12 of 15 questions about another project abstain so, and one of 115 that have an answer.
 FAR_COSINE, FAR_COVER = 0.30, 0.40
-"""Nothing answers where no turn is nearer in meaning and none holds this share of the question's rare words.
 
-On the readers' benchmark 12 of 15 questions about another project abstain so, and one of 115 that have an answer.
-"""
-
+# A sentence is surely worth telling to who has not asked if it is so relevant, and holds two words of the prompt that
+# are so rare together, or three that are this share of it. Chosen on seven of eight people for the eighth, such values
+# give .18 of the prompts that need something what helps, of what is given .64 helps, and .97 of the others get nothing.
+# Where many words counted together, a long prompt found "next", "one" and "shop" in what was of another matter.
 SURE_RELEVANCE, SURE_WEIGHT, SURE_SHARE = 0.8, 5.4, 0.4
-"""A sentence is surely worth telling to who has not asked if it is so relevant, and holds two words of the prompt that
-are so rare together, or three that are this share of it. Chosen on seven of eight people for the eighth, such values
-give .18 of the prompts that need something what helps, of what is given .64 helps, and .97 of the others get nothing.
-Where many words counted together, a long prompt found "next", "one" and "shop" in what was of another matter."""
 
+# The weight of a word that an assistant said: it repeats much, and what it asks is not what is known.
 WORTH_OF_ASSISTANT = 0.75
-"""The weight of a word that an assistant said: it repeats much, and what it asks is not what is known."""
 
+# A text with so many of a question's words is near it, however long the question is.
 ENOUGH_WORDS = 3
-"""A text with so many of a question's words is near it, however long the question is."""
 
+# The share of the confidence that is left where the question names what nothing that was read names: Anna's dog may be
+# Berta's, but hardly is. Of the readers' 115 questions that have an answer one (in German) names such a word.
 OF_ANOTHER = 0.3
-"""The share of the confidence that is left where the question names what nothing that was read names: Anna's dog may
-be Berta's, but hardly is. Of the readers' 115 questions that have an answer one (in German) names such a word."""
 
+# A sentence is told while it is at least this share as relevant as the best one.
 LEAST_SHARE = 0.02
-"""A sentence is told while it is at least this share as relevant as the best one."""
 
+# Sentences of a text that may be told without a word of the question.
 FIRST = 5
-"""Sentences of a text that may be told without a word of the question."""
 
+# Sections of a long text whose sentences may be told.
 SECTIONS = 3
-"""Sections of a long text whose sentences may be told."""
 
+# A turn of one paragraph up to this long is told whole.
 WHOLE_TOKENS = 40
-"""A turn of one paragraph up to this long is told whole."""
 
+# So is a numbered list: a procedure without one of its steps is a wrong one.
 WHOLE_LIST_TOKENS = 160
-"""So is a numbered list: a procedure without one of its steps is a wrong one."""
 
+# Fitted to 16,770 hits of twelve sets (`python -m tests.bench.ranking --calibrate`); of each invented person by the
+# other sets, what is said and what is so differ by .02 in the mean. The best hit of a question is right in half of the
+# cases, so that even a good one is seldom surer than .5.
 CONFIDENCE_SLOPE, CONFIDENCE_BIAS = 0.409, -2.319
-"""Fitted to 16,770 hits of twelve sets (`python -m tests.bench.ranking --calibrate`); of each invented person by the
-other sets, what is said and what is so differ by .02 in the mean. The best hit of a question is right in half of
-the cases, so that even a good one is seldom surer than .5."""
 
+# An assistant asks where the end of its turn holds a question mark; so much of the answer is told with it.
 ASKED_CHARS, ANSWER_CHARS = 160, 80
-"""An assistant asks where the end of its turn holds a question mark; so much of the answer is told with it."""
 
+# Signs that a text is more than a paragraph.
 _MARKDOWN = re.compile(r"\n\s*\n|^\s*(?:#|```|~~~|\||[-*+] )", re.MULTILINE)
-"""Signs that a text is more than a paragraph."""
 
+# The record of a deed of a program, "[Bash: ls]".
 _DEED = re.compile(r"\s*\[")
-"""The record of a deed of a program, "[Bash: ls]"."""
 
 
 class Weighed(NamedTuple):
@@ -460,8 +459,8 @@ def with_sections(passages: Passages, ranking: Ranking, records: Records) -> Pas
     return replace(passages, passages=weighed)
 
 
+# A longer text is returned by its sections; `show` has the rest.
 LONG_CHARS = 2000
-"""A longer text is returned by its sections; `show` has the rest."""
 
 
 @dataclass(frozen=True, slots=True)

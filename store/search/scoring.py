@@ -75,35 +75,35 @@ def scores_of(features: Mapping[str, Values], weights: Mapping[str, float] = WEI
     return np.asarray(np.sum([weight * features[name] for name, weight in weights.items()], axis=0), np.float64)
 
 
+# The candidates, best by the arms alone, whose neighbours are said to be beside the best.
 BEST = 10
-"""The candidates, best by the arms alone, whose neighbours are said to be beside the best."""
 
+# The candidates, best by the arms alone, that count for the weight of a session.
 FULL = 20
-"""The candidates, best by the arms alone, that count for the weight of a session."""
 
+# The weight of an assistant's words where the best are chosen whose neighbours gain.
 ASSISTANT_WEIGHT = 0.83
-"""The weight of an assistant's words where the best are chosen whose neighbours gain."""
 
+# A turn below this length says little alone.
 SHORT_BYTES = 60
-"""A turn below this length says little alone."""
 
+# From this length on, more text is a worse sign instead of a better one.
 LONG_BYTES = 1500
-"""From this length on, more text is a worse sign instead of a better one."""
 
+# The turns beside a candidate that are looked at, in order.
 STEPS = (-3, -2, -1, 1, 2, 3)
-"""The turns beside a candidate that are looked at, in order."""
 
+# The candidates, best by the arms alone, whose texts are read. Of all candidates it gains no more.
 READ = 40
-"""The candidates, best by the arms alone, whose texts are read. Of all candidates it gains no more."""
 
+# The characters of each text that are read. 4,000 gain no more and take .3 ms longer.
 READ_CHARS = 1_500
-"""The characters of each text that are read. 4,000 gain no more and take .3 ms longer."""
 
+# The phrases that are looked for: those of a question of one long sentence.
 MOST_PHRASES = 24
-"""The phrases that are looked for: those of a question of one long sentence."""
 
+# Reads the first READ_CHARS of texts; units that are gone are left out.
 Texts = Callable[[Collection[NodeId]], Mapping[NodeId, str]]
-"""Reads the first READ_CHARS of texts; units that are gone are left out."""
 
 _WORD = re.compile(r"\w+")
 
@@ -274,19 +274,19 @@ def _phrases_of(question: str) -> list[str]:
     return [" ".join(pair) for pair in pairs][:MOST_PHRASES]
 
 
+# Roles that are nobody's name.
 _PARTS = frozenset({"", *(role.value for role in Role)})
-"""Roles that are nobody's name."""
 
 
 Priors = dict[str, Values]
 
 
+# The distinct words of a text in which an event is looked for.
 MOST_WORDS = 400
-"""The distinct words of a text in which an event is looked for."""
 
+# A question of so few terms looks them up; so few candidates that hold one, or stand beside one that does, make it a
+# name rather than a subject.
 LOOKED_UP_TERMS, FEW_HOLD_IT = 2, 20
-"""A question of so few terms looks them up; so few candidates that hold one, or
-stand beside one that does, make it a name rather than a subject."""
 
 
 def priors_of(found: Found, trust: Values, asked: Asked, settings: PriorSettings) -> Priors:

@@ -55,32 +55,31 @@ from .scoring import (
     scores_of,
 )
 
+# Questions embedded at a time: as many as the server answers at once.
 QUESTIONS_AT_ONCE = 4
-"""Questions embedded at a time: as many as the server answers at once."""
 
+# A question up to this long is embedded in 10 ms or less. Longer ones take up to 40, so they go one at a time, and a
+# short one finds a processor.
 SHORT_CHARS = 200
-"""A question up to this long is embedded in 10 ms or less. Longer ones take up to 40, so they go one at a time, and a
-short one finds a processor."""
 
+# The longest wait for the question before: no slow one holds the others up longer.
+#
+# One by one, 4 to 32 clients get a fifth more answers a second than at once; while one waits, its question is embedded.
 PATIENCE_S = 0.05
-"""The longest wait for the question before: no slow one holds the others up longer.
 
-One by one, 4 to 32 clients get a fifth more answers a second than at once; while one waits, its question is embedded.
-"""
-
+# The time limit of keyword search, after which vectors answer alone; at a million turns it takes .02 s.
 KEYWORD_S = 1.0
-"""The time limit of keyword search, after which vectors answer alone; at a million turns it takes .02 s."""
 
+# The days after a time in which what is said may name it: "the kiln broke on Thursday".
 TOLD_WITHIN = timedelta(days=7)
-"""The days after a time in which what is said may name it: "the kiln broke on Thursday"."""
 
+# The first of what was said at a time has the score 1, the last this much less: its order is that of kind and time.
 LISTED_SPREAD = 0.4
-"""The first of what was said at a time has the score 1, the last this much less: its order is that of kind and time."""
 
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
+# Candidates, at least, whose order is right in every respect: as many as are ever read for an answer.
 WEIGHED = 40
-"""Candidates, at least, whose order is right in every respect: as many as are ever read for an answer."""
 
 
 class Search:

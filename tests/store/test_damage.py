@@ -422,7 +422,7 @@ def hiccups() -> Iterator[HiccupingVFS]:
 def test_an_index_that_cannot_be_read_for_a_while_is_kept(
     hiccups: HiccupingVFS, open_store: OpenStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dreamd.store.index.mending.RETRY_AT_MOST_S", 0.01)
+    monkeypatch.setattr("dreamd.store.index.repairs.RETRY_AT_MOST_S", 0.01)
     monkeypatch.setattr("dreamd.store.index.repairs.REPLACED_S", 0.01)
     looks: list[Path] = []
 
