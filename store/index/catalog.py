@@ -136,7 +136,7 @@ class ChunkRow:
     end: int
 
 
-class Said(NamedTuple):
+class TurnForm(NamedTuple):
     """The speaker of a turn ("" for what is neither turn nor document), its size, and if it ends with a question.
 
     `time_s` is the time that a memory is of, in seconds of the epoch.
@@ -206,10 +206,10 @@ class Catalog:
         )
         return dict(self._all_rows(sql, json.dumps(list(node_ids))))
 
-    def speakers(self, node_ids: Collection[NodeId]) -> dict[NodeId, Said]:
+    def speakers(self, node_ids: Collection[NodeId]) -> dict[NodeId, TurnForm]:
         """Map the nodes that are there to their speaker and form."""
         nodes = self.nodes(node_ids).items()
-        return {name: Said(node.speaker, node.size_bytes, node.asks, node.time_s) for name, node in nodes}
+        return {name: TurnForm(node.speaker, node.size_bytes, node.asks, node.time_s) for name, node in nodes}
 
     def path_of(self, node_id: NodeId) -> str | None:
         """Where a node's file lies."""

@@ -67,7 +67,7 @@ SLICE_FILES, SLICE_S = 64, 0.03
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingChunk:
     """A chunk that waits for its vector."""
 
     chunk_id: NodeId
@@ -362,29 +362,31 @@ class Index:
         """Apply again the files whose node id an earlier file had: that file may be gone."""
         self.apply_all(self.doubles())
 
-    def pending(self, limit: int = 256, of: Collection[NodeId] | None = None) -> list[Pending]:
+    def pending(self, limit: int = 256, of: Collection[NodeId] | None = None) -> list[PendingChunk]:
         """Return chunks, of these nodes or of any, that wait for a vector, with the text to embed."""
         if of is None:
             return self._waiting("embedded = 0", (limit,))
         among = "embedded = 0 AND node_id IN (SELECT value FROM json_each(?))"
         return self._waiting(among, (json.dumps(list(of)), limit))
 
-    def near(self, limit: int) -> list[Pending]:
+    def near(self, limit: int) -> list[PendingChunk]:
         """Return chunks that have a vector of a near model, with the text to embed."""
         return self._waiting("embedded = 2", (limit,))
 
-    def _waiting(self, which: str, given: tuple[object, ...]) -> list[Pending]:
+    def _waiting(self, which: str, given: tuple[object, ...]) -> list[PendingChunk]:
         sql = f'SELECT chunk_id, node_id, start, "end", text_hash FROM chunk WHERE {which} LIMIT ?'
         with self._lock:
             rows = list(self._connection.execute(sql, given))
             nodes = self._catalog.nodes({row[1] for row in rows})
         return [
-            Pending(chunk_id, embedded_text(nodes[node_id], start, end), text_hash)
+            PendingChunk(chunk_id, embedded_text(nodes[node_id], start, end), text_hash)
             for chunk_id, node_id, start, end, text_hash in rows
             if node_id in nodes
         ]
 
-    def set_vectors(self, pending: Sequence[Pending], vectors: Sequence[Vector], *, are_near: bool = False) -> None:
+    def set_vectors(
+        self, pending: Sequence[PendingChunk], vectors: Sequence[Vector], *, are_near: bool = False
+    ) -> None:
         """Give chunks their vectors, of the model or a near one; one whose text has changed meanwhile stays pending."""
         with self.batch():
             fresh = {

@@ -22,7 +22,7 @@ from ..text.sentences import Sentence as Piece
 from ..text.sentences import joined_sentences
 from ..text.token_count import estimate_tokens
 from ..text.words import folded_words
-from .fetch import Records, fetch
+from .fetch import AnswerRecords, fetch
 from .gathering import Ranking
 from .hits import section_budget
 from .relevance import (
@@ -30,9 +30,9 @@ from .relevance import (
     LEAST_SHARE,
     LONG_CHARS,
     READ,
+    AnswerSentence,
     Passage,
     Passages,
-    Sentence,
     Words,
     confidence_of,
     passages_of,
@@ -104,7 +104,7 @@ class _Option(NamedTuple):
     """
 
     relevance: float
-    sentence: Sentence
+    sentence: AnswerSentence
     state: FactState | None
 
     @property
@@ -199,7 +199,9 @@ def _options(passages: Passages, states: States, scope: Scope) -> list[_Option]:
         for place, state in enumerate(states.of(passage.unit)):
             if state.fact.node_id not in covered and not state.is_reworded and scope.admits(state.fact):
                 text, reply_to = _words_of(state.fact)
-                sentence = Sentence(passage, place, text, reply_to, passages.relevance(passage, f"{text} {reply_to}"))
+                sentence = AnswerSentence(
+                    passage, place, text, reply_to, passages.relevance(passage, f"{text} {reply_to}")
+                )
                 options.append(_Option(sentence.relevance, sentence, state))
     options = _with_likely_raised(list(_without_repeats(options)), passages.words)
     return sorted(options, key=lambda one: (-one.relevance, one.unit, one.sentence.place))
@@ -234,7 +236,7 @@ def _said_at(node: Node) -> str:
     return node.created_at.isoformat() if node.created_at else ""
 
 
-def _state_of(sentence: Sentence, states: Sequence[FactState]) -> FactState | None:
+def _state_of(sentence: AnswerSentence, states: Sequence[FactState]) -> FactState | None:
     """Return the fact that a sentence is part of: it is of it, quotes it, or was paraphrased by an older dream."""
     for state in states:
         fact = " ".join(state.fact.text.split())
@@ -549,7 +551,7 @@ def _rendered(line: _Line, *, is_new_day: bool, now: datetime | None) -> _Render
     return _Rendered(line, words, _line_text(line, shown, is_new_day=is_new_day, now=now))
 
 
-def _slots(rendered: Sequence[_Rendered], records: Records) -> tuple[Slot, ...]:
+def _slots(rendered: Sequence[_Rendered], records: AnswerRecords) -> tuple[Slot, ...]:
     evidence = records.evidence([one.line.node for one in rendered])
     return tuple(_slot(one, evidence[one.line.node.node_id]) for one in rendered)
 

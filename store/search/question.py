@@ -1,4 +1,4 @@
-"""Questions: what is asked, of which memories, in a bounded text, and what the words say of the kind of answer.
+"""Questions: a bounded text, the scope of its answer, and the form of the question.
 
 A pasted log or a picture made of marks costs no more than words.
 """
@@ -31,13 +31,13 @@ NO_PAGES_THEN = "pages are written anew with what is learned, so turns and facts
 
 @dataclass(slots=True, kw_only=True)
 class Question:
-    """A query with its filters, and what both say, read once. Raises InvalidInput for a text that says nothing.
+    """A query with its filters, both read once. Raises InvalidInput for an empty text.
 
     `channel` None is `_global` alone, `*` is all. Of the text, `words` are searched for and `meant` is embedded; both
-    are empty where it has no words. `terms` are the words that say what is asked for, `stems` their stems. `scope` is
-    what an answer may bring in or name; `conditions` are the filter of what may answer, as every engine understands it.
+    are empty where it has no words. `terms` are its words without question words, `stems` their stems. `scope` is
+    the scope of related memories; `conditions` is the filter of the memories that may answer, as every engine reads it.
     `shows_facts`: a turn is ranked for the facts drawn from it; else each memory by itself. `is_plain`: it has no
-    filters of its own. `notes` say what is not looked for.
+    filters of its own. `notes` name the parts that are not searched for.
     """
 
     text: str
@@ -96,7 +96,7 @@ def _normalised_filter(question: Question) -> Filter:
     return tuple(conditions)
 
 
-# Beyond this length a text is pasted rather than asked, and the dates in it are not what is asked about.
+# A longer text is pasted rather than asked, and its dates are no times that are asked about.
 LONGEST_CHARS = 300
 
 
