@@ -21,7 +21,7 @@ from .flags import Followed, Switches
 from .index.index import Reconciled
 from .index.indexer import Indexer
 from .index.lookup import Lookup
-from .index.opening import OpenIndex
+from .index.open_index import OpenIndex
 from .index.projection import Node
 from .index.repairs import Mending, Repairs
 from .index.tombstones import Tombstones

@@ -112,8 +112,8 @@ class Recall:
     ) -> Envelope:
         """Find what answers a question, packed into a budget of tokens. `session` is left out: its agent has it.
 
-        So is what stands in a text of `given`. `only_sure`: nobody asked, so what is not surely worth telling is left
-        out too, and where nothing is left nothing is counted.
+        So are sentences that occur in a text of `given`. `only_sure` is for a prompt that asked nothing: sentences that
+        are not surely worth showing are left out too, and an empty envelope is not counted.
         """
         limit = max(10, min(200, budget_tokens // 10))
         ranking = self._rank(Question(text=query, limit=limit, channel=channel, as_of=as_of, where=where))

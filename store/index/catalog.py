@@ -161,7 +161,7 @@ class TurnsRead:
 class Catalog:
     """Reads of the index's own tables, through whichever connection the asking thread is given.
 
-    `withdrawn` is what no node is told of although the index has it still.
+    `withdrawn` are the nodes that are withheld although the index still has them.
     """
 
     def __init__(self, connection: Callable[[], apsw.Connection], withdrawn: Withdrawn | None = None) -> None:
@@ -390,8 +390,8 @@ class Catalog:
     def units(self, node_ids: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, NodeId]:
         """Return the unit of each node: the first turn that a fact cites, the node itself for anything else.
 
-        A fact stands for itself where that turn was forgotten, or belongs to no channel of the scope. What was deleted
-        or forgotten has none.
+        A fact is its own unit where that turn was forgotten, or is of no channel in the scope. Deleted and forgotten
+        nodes have none.
         """
         withheld = self._withdrawn.now()
         turns = {node_id for node_id in node_ids if TURN_MARK in node_id}

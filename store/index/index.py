@@ -349,7 +349,7 @@ class Index:
                 else:
                     self.apply(path)
 
-    def told_among(self, node_ids: Collection[NodeId]) -> list[NodeId]:
+    def live_among(self, node_ids: Collection[NodeId]) -> list[NodeId]:
         """Return those of some nodes that can be found."""
         with self._lock:
             return [node.node_id for node in self._catalog.nodes(node_ids).values() if node.live]
@@ -438,7 +438,7 @@ class Index:
         some_node = next(iter(before or self._catalog.nodes_of_file(path)), None)
         session_id = some_node.session_id if some_node else None
         head = self._catalog.session_head(session_id) if session_id else None
-        tail = self._vault.read(path, from_offset, stamp.size - from_offset)  # no more than the stamp stands for
+        tail = self._vault.read(path, from_offset, stamp.size - from_offset)  # no more than the stamp covers
         if not stamp.ctime_ns:  # something else than the writer may have added to it
             tail = self._mask.over(tail, self._session_parts)
         if head is None or len(tail) < stamp.size - from_offset:
@@ -495,7 +495,7 @@ class Index:
             return b""
 
     def _session_parts(self, data: bytes) -> Iterator[bytes]:
-        """Yield a session in parts that are looked through for secrets, between which a stop is heard."""
+        """Yield a session in parts to be searched for secrets, with a check for a stop between them."""
         for part in session.parts(data, MASKED_AT_ONCE):
             self.raise_if_stopped()
             yield part

@@ -52,7 +52,7 @@ AWAITS, THE_PERSON = "awaits", "person:"
 
 STRAY_SESSION = "it is a session outside of `sessions/`: its turns are not found until it is back below that folder"
 
-# The key of a memory that stands in every envelope of its channel, and its priority, from 1.
+# The key of a memory that is in every envelope of its channel, and its priority, from 1.
 CURATED, DEFAULT_PRIORITY, MOST_PRIORITY = "curated", 5, 10
 
 # The field for filters of what no answer holds.
@@ -82,7 +82,7 @@ class Node(NamedTuple):
     `ordinal` is a turn's place in its session, or a fact's among those of its turn. `text` is what is shown, `context`
     are its neighbours' words, which help keyword search alone. `live`: recall may return it without being asked for
     archived memories; after `stale_after` it is marked as out of date. A fact that does not rank is found by the turn
-    that it was drawn from, and shown for it. `curated` is the priority, 1 to 10, of one that stands in every envelope.
+    that it was drawn from, and shown for it. `curated` is the priority, 1 to 10, of one that is in every envelope.
     `agent`, `task` and `user` are those of its session, `entities` are folded: of whom or what it is, and who spoke.
     `forgotten`, or erased: it stays out of answers whatever these ask for.
     """
@@ -216,7 +216,7 @@ def is_session(path: str) -> bool:
 def project_memory(path: str, data: bytes, written_at: datetime) -> Projection:
     """Read a concept file; a broken one is kept searchable by its text, its `problem` said.
 
-    A fact that its person reworded is of the time when they did, and stands for itself instead of for its turn.
+    A fact that its person reworded is of the time when they did, and is its own unit instead of its turn's.
     """
     document = okf.parse(data)
     memory = okf.to_memory(path, document, written_at)

@@ -17,7 +17,7 @@ from ..ledger.ledger import Ledger
 from ..ledger.salvage import HISTORY_LOST, damaged_files
 from ..model import Corrupt, IndexDamaged, StoreError
 from ..writer.writer import Writer
-from .opening import OpenIndex
+from .open_index import OpenIndex
 
 # The longest wait of a question for a new index in place of a damaged one; the new one fills while it answers.
 REPLACED_S = 4.0

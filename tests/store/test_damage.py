@@ -19,7 +19,7 @@ import apsw
 import pytest
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.engine.database import lasting_problems
-from dreamd.store.index import opening
+from dreamd.store.index import open_index as opening
 from dreamd.store.ledger import ledger as ledger_module
 from dreamd.store.ledger.records import Run
 from dreamd.store.ledger.salvage import damaged_files, discard, salvage
