@@ -21,12 +21,11 @@ from .flags import Followed, Switches
 from .index.index import Reconciled
 from .index.indexer import Indexer
 from .index.lookup import Lookup
-from .index.mending import Mending
-from .index.opening import OpenIndex
+from .index.open_index import OpenIndex
 from .index.projection import Node
-from .index.repairs import Repairs
+from .index.repairs import Mending, Repairs
 from .index.tombstones import Tombstones
-from .index.withdrawn import Withdrawn
+from .index.visibility import Withdrawn
 from .ledger import records
 from .ledger.ledger import Ledger
 from .ledger.salvage import HISTORY_LOST

@@ -126,7 +126,7 @@ def outgoing_hit(hit: Hit) -> Hit:
 def _shown(title: str, text: str) -> tuple[str, str]:
     """Return the title and text of a hit as they may be shown. Cached: the next question is about the same."""
     clean = outgoing(text)  # a title that is part of a clean text needs no check of its own
-    if clean != text or not clean.startswith(title):
+    if clean != text or not clean.startswith(title.removesuffix("…")):  # the title of a long turn is its text, cut
         title = outgoing(title)
     return unmarked(title), unmarked_lines(clean)
 

@@ -10,9 +10,9 @@ from datetime import datetime
 from .core import Core
 from .door import outgoing, outgoing_envelope, outgoing_hit
 from .filters import Filter, unmet, values_of
-from .index import scope
 from .index.projection import LATER, SUCCESSOR, Node
 from .index.repairs import repeated_after_repair
+from .index.visibility import Scope, living_scope_beside, scope_beside
 from .ledger import records
 from .model import ALL_CHANNELS, GLOBAL_CHANNEL, Envelope, Hit, IndexDamaged, Kind, Level, NodeId, Slot
 from .results import Elsewhere, ListedNode, Shown
@@ -112,8 +112,8 @@ class Recall:
     ) -> Envelope:
         """Find what answers a question, packed into a budget of tokens. `session` is left out: its agent has it.
 
-        So is what stands in a text of `given`. `only_sure`: nobody asked, so what is not surely worth telling is left
-        out too, and where nothing is left nothing is counted.
+        So are sentences that occur in a text of `given`. `only_sure` is for a prompt that asked nothing: sentences that
+        are not surely worth showing are left out too, and an empty envelope is not counted.
         """
         limit = max(10, min(200, budget_tokens // 10))
         ranking = self._rank(Question(text=query, limit=limit, channel=channel, as_of=as_of, where=where))
@@ -228,7 +228,7 @@ class Recall:
         node = self._core.node(node_id)
         if wanted:
             self._feedback.looked_up(node_id)
-        beside = scope.beside(node.channel)
+        beside = scope_beside(node.channel)
         successors = self._named(self._catalog.links(node_id, SUCCESSOR), beside)
         opposed = [*self._catalog.links(node_id, "contradicts"), *self._catalog.cited_by(node_id, "contradicts")]
         return Shown(
@@ -247,8 +247,8 @@ class Recall:
             cited_by=self._named(self._catalog.cited_by(node_id), beside),
             superseded_by=successors[0] if successors else None,
             supersedes=self._named(self._catalog.links(node_id, "supersedes"), beside),
-            later=self._named(self._catalog.links(node_id, LATER), scope.living_beside(node.channel)),
-            contradicts=self._named(opposed, scope.living_beside(node.channel)),
+            later=self._named(self._catalog.links(node_id, LATER), living_scope_beside(node.channel)),
+            contradicts=self._named(opposed, living_scope_beside(node.channel)),
         )
 
     @repeated_after_repair
@@ -309,7 +309,7 @@ class Recall:
             return "\n\n".join(f"#{turn.ordinal} {turn.role}: {self._text(turn)}" for turn in turns)
         return FORGOTTEN if self._tombstones.is_hidden(node.node_id) else unmarked_lines(outgoing(node.text))
 
-    def _named(self, node_ids: Sequence[NodeId], beside: scope.Scope) -> tuple[NodeId, ...]:
+    def _named(self, node_ids: Sequence[NodeId], beside: Scope) -> tuple[NodeId, ...]:
         """Return the ids of nodes that exist and that the scope admits, each once."""
         nodes = self._catalog.nodes(node_ids)
         return tuple(dict.fromkeys(name for name in node_ids if name in nodes and beside.admits(nodes[name])))

@@ -316,7 +316,7 @@ def add_backend(workshop: Workshop) -> None:
         ),
     )
     workshop.edit(
-        "store/index/opening.py",
+        "store/index/open_index.py",
         (r"^from ..engine.sqlite_vec", "from ..engine.relay import Relay\n"),
         (r"SqliteVecStore\(.+most_held\)$", "Relay("),
         (r"(?<=most_held\))$", ")"),

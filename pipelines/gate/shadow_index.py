@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...store.embedding.embedding import Embedder
 from ...store.engine.interface import Vector
-from ...store.index.opening import OpenIndex
+from ...store.index.open_index import OpenIndex
 from ...store.index.projection import is_turn
 from ...store.model import Level, NodeId, NotFound
 from ...store.search.gathering import Ranking

@@ -14,7 +14,7 @@ from ...store import okf
 from ...store.channel import channel_of_folder
 from ...store.engine.database import Connections, backup, open_database
 from ...store.index.catalog import Catalog
-from ...store.index.opening import copy_engine
+from ...store.index.open_index import copy_engine
 from ...store.index.projection import IMPORT, Node
 from ...store.ledger.ledger import Ledger, Reinforced, Usage
 from ...store.ledger.questions import Gap, Probe

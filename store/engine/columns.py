@@ -72,7 +72,7 @@ class IdColumn:
         ]
 
 
-class Scope(NamedTuple):
+class RowScope(NamedTuple):
     """The rows that pass a filter, their number and their mean size, and those of them that have a vector."""
 
     mask: Mask
@@ -105,7 +105,7 @@ class Columns:
         self._vectors = QuantizedVectors(dimension)
         self.postings = Postings()
         """The lists of words of these rows that were asked for."""
-        self._scopes: dict[Filter, Scope] = {}
+        self._scopes: dict[Filter, RowScope] = {}
 
     @property
     def capacity(self) -> int:
@@ -196,7 +196,7 @@ class Columns:
         cosines[known] = np.round(self._vectors.cosines(rows[known], unit(vector)), COSINE_DIGITS)
         return cosines
 
-    def scope(self, where: Filter) -> Scope:
+    def scope(self, where: Filter) -> RowScope:
         """Return the rows for which a filter holds, all of whose fields are held; cached until a change."""
         known = self._scopes.get(where)
         if known is None:
@@ -231,13 +231,13 @@ class Columns:
             mask &= ~self.mask((clause,), test)
         return mask
 
-    def measured(self, mask: Mask) -> Scope:
+    def measured(self, mask: Mask) -> RowScope:
         """Return a mask with its figures; whole numbers are summed, so the order of rows does not matter."""
         points = int(np.count_nonzero(mask))
         mean_size = int(self.sizes[mask].sum(dtype=np.int64)) / points if points else 1.0
         with_vector = mask & self._has_vector
         vectors = int(np.count_nonzero(with_vector))
-        return Scope(mask, points, mean_size, mask if vectors == points else with_vector, vectors)
+        return RowScope(mask, points, mean_size, mask if vectors == points else with_vector, vectors)
 
     def reserve(self, capacity: int) -> None:
         """Make room for rows below `capacity`."""

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..text.languages import words_in
 from . import bm25
 from .bm25 import spell_out
-from .columns import Columns, Scope
+from .columns import Columns, RowScope
 from .postings import Listed, Stems, Word
 from .vectors import Rows
 
@@ -97,7 +97,7 @@ class WordIndex:
         self._unmerged = 0
 
     def scores(
-        self, connection: apsw.Connection, terms: Sequence[str], columns: Columns, scope: Scope
+        self, connection: apsw.Connection, terms: Sequence[str], columns: Columns, scope: RowScope
     ) -> tuple[Rows, NDArray[np.float32], dict[Word, Listed]]:
         """Return the rows within scope that have any of the terms, each once, and their bm25, above 0.
 
@@ -213,7 +213,7 @@ def _rows_with(connection: apsw.Connection, table: str, word: str) -> Rows:
 class _Tally:
     """Scores of rows in a scope, word by word. Its cost is that of the postings, however many rows there are."""
 
-    def __init__(self, scope: Scope, sizes: NDArray[np.int32]) -> None:
+    def __init__(self, scope: RowScope, sizes: NDArray[np.int32]) -> None:
         self._scope = scope
         self._sizes = sizes
         self._scores = np.zeros(len(scope.mask), np.float32)

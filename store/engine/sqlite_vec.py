@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ..filters import Condition, Filter, Payload, Scalar
 from ..model import InvalidInput, NotFound, StoreError
 from . import deadline, fts, kept_columns
-from .columns import COSINE_DIGITS, NO_VECTOR, Columns, Scope
+from .columns import COSINE_DIGITS, NO_VECTOR, Columns, RowScope
 from .database import transaction
 from .fts import WordIndex, rows_listed
 from .interface import Capabilities, Match, Point, Vector
@@ -497,7 +497,7 @@ class SqliteVecStore:
             stems = self._word_index(name).stems(connection, rows)
             postings.change({row: stems.get(row, GONE) for row in rows.tolist()})
 
-    def _scope(self, connection: apsw.Connection, name: str, columns: Columns, where: Filter) -> Scope:
+    def _scope(self, connection: apsw.Connection, name: str, columns: Columns, where: Filter) -> RowScope:
         if columns.knows(where):
             return columns.scope(where)
         other = partial(_rows_where, connection, name)

@@ -17,8 +17,7 @@ from ..filters import Filter, wanted_fields
 from ..model import Evidence, Kind, Level, NodeId, SessionHead
 from ..okf.session import ERASED
 from .projection import AWAITS, FORGOTTEN, SUCCESSOR, THE_PERSON, TURN_MARK, Link, Node
-from .scope import EVERYTHING, Scope, node_filter
-from .withdrawn import Withdrawn
+from .visibility import EVERYTHING, Scope, Withdrawn, node_filter
 
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
@@ -85,11 +84,11 @@ MIGRATIONS: tuple[Migration, ...] = (
     ),
 )
 
+# The characters of a curated memory, and the number of those that are looked at for an envelope.
 LONGEST_CURATED, MOST_CURATED = 280, 64
-"""The characters of a curated memory, and the number of those that are looked at for an envelope."""
 
+# Successors of successors that are followed, to the one that holds now; so deep chains are edits by hand.
 LONGEST_CHAIN = 16
-"""Successors of successors that are followed, to the one that holds now; so deep chains are edits by hand."""
 
 NODE_COLUMNS = (
     "node_id, path, level, kind, title, text, context, channel, live, created_at, valid_from, valid_to, session_id,"
@@ -137,7 +136,7 @@ class ChunkRow:
     end: int
 
 
-class Said(NamedTuple):
+class TurnForm(NamedTuple):
     """The speaker of a turn ("" for what is neither turn nor document), its size, and if it ends with a question.
 
     `time_s` is the time that a memory is of, in seconds of the epoch.
@@ -162,7 +161,7 @@ class TurnsRead:
 class Catalog:
     """Reads of the index's own tables, through whichever connection the asking thread is given.
 
-    `withdrawn` is what no node is told of although the index has it still.
+    `withdrawn` are the nodes that are withheld although the index still has them.
     """
 
     def __init__(self, connection: Callable[[], apsw.Connection], withdrawn: Withdrawn | None = None) -> None:
@@ -182,8 +181,8 @@ class Catalog:
 
     def _nodes(self, sql: str, bindings: Sequence[Any] = ()) -> Iterator[Node]:
         """Yield the nodes of some rows, without what was deleted or forgotten before the rows are read."""
-        untold = self._withdrawn.now()
-        return untold.shown(map(_node, self._rows(sql, bindings)))
+        withheld = self._withdrawn.now()
+        return withheld.shown(map(_node, self._rows(sql, bindings)))
 
     def node(self, node_id: NodeId) -> Node | None:
         """Return one node by id."""
@@ -207,10 +206,10 @@ class Catalog:
         )
         return dict(self._all_rows(sql, json.dumps(list(node_ids))))
 
-    def speakers(self, node_ids: Collection[NodeId]) -> dict[NodeId, Said]:
+    def speakers(self, node_ids: Collection[NodeId]) -> dict[NodeId, TurnForm]:
         """Map the nodes that are there to their speaker and form."""
         nodes = self.nodes(node_ids).items()
-        return {name: Said(node.speaker, node.size_bytes, node.asks, node.time_s) for name, node in nodes}
+        return {name: TurnForm(node.speaker, node.size_bytes, node.asks, node.time_s) for name, node in nodes}
 
     def path_of(self, node_id: NodeId) -> str | None:
         """Where a node's file lies."""
@@ -391,14 +390,14 @@ class Catalog:
     def units(self, node_ids: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, NodeId]:
         """Return the unit of each node: the first turn that a fact cites, the node itself for anything else.
 
-        A fact stands for itself where that turn was forgotten, or belongs to no channel of the scope. What was deleted
-        or forgotten has none.
+        A fact is its own unit where that turn was forgotten, or is of no channel in the scope. Deleted and forgotten
+        nodes have none.
         """
-        untold = self._withdrawn.now()
+        withheld = self._withdrawn.now()
         turns = {node_id for node_id in node_ids if TURN_MARK in node_id}
-        units = {node_id: node_id for node_id in turns - untold.hidden}
+        units = {node_id: node_id for node_id in turns - withheld.hidden}
         others = [node_id for node_id in node_ids if node_id not in turns]
-        if untold.gone and units:
+        if withheld.gone and units:
             units = {node_id: node_id for node_id in self.nodes(units)}
         if others:
             sql = """
@@ -409,9 +408,9 @@ class Catalog:
             WHERE node.node_id IN (SELECT value FROM json_each(?))
             """
             for node_id, path, kind, stale_after, target, channel, live in self._all_rows(sql, json.dumps(others)):
-                if untold.is_gone(path, _KINDS[kind], _instant(stale_after)):
+                if withheld.is_gone(path, _KINDS[kind], _instant(stale_after)):
                     continue
-                live = live and target not in untold.hidden
+                live = live and target not in withheld.hidden
                 is_in_scope = channel is None or (live and scope.holds(channel) and not scope.is_each_alone)
                 units[node_id] = target if target is not None and is_in_scope else node_id
         return units
@@ -627,8 +626,8 @@ def _instant(text: str | None) -> datetime | None:
 
 
 _LEVELS = {level.value: level for level in Level}
+# Looked up five times as fast as by a call of the enumeration.
 _KINDS = {kind.value: kind for kind in Kind}
-"""Looked up five times as fast as by a call of the enumeration."""
 
 
 def _node(row: tuple[Any, ...]) -> Node:

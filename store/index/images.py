@@ -16,8 +16,8 @@ import apsw
 from ..model import InvalidInput, NodeId
 from ..vault.vault import Vault, is_kept
 
+# Of zlib: a memory of 700 bytes takes 30 µs; higher levels save 3 % of the space.
 _LEVEL = 1
-"""Of zlib: a memory of 700 bytes takes 30 µs; higher levels save 3 % of the space."""
 
 
 class Images:

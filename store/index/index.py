@@ -41,8 +41,8 @@ from .projection import (
 
 COLLECTION = "chunks"
 
+# The catalogue's note of the engine's last commit.
 MARK_KEY = "engine_mark"
-"""The catalogue's note of the engine's last commit."""
 
 PAYLOAD_INDEXES = (
     *("channel", "level", "live", "ranks", "kind", "valid_from", "valid_to"),
@@ -50,24 +50,24 @@ PAYLOAD_INDEXES = (
     *("role", "size", "asks"),
 )
 
+# A file changed less than this before it was read may have changed again within its timestamp's grain.
 YOUNG_NS = 2_000_000_000
-"""A file changed less than this before it was read may have changed again within its timestamp's grain."""
 
+# The beginning of the problem of a file whose node id an earlier file has.
 DOUBLE = "its node id belongs to "
-"""The beginning of the problem of a file whose node id an earlier file has."""
 
+# Chunks that are kept for the engine before it is given them: a session of 150 MB has a hundred thousand.
 POINTS_AT_ONCE = 1024
-"""Chunks that are kept for the engine before it is given them: a session of 150 MB has a hundred thousand."""
 
+# Bytes of a session in which secrets are looked for at once: 50 ms; all of one of 150 MB takes 30 s.
 MASKED_AT_ONCE = 2**18
-"""Bytes of a session in which secrets are looked for at once: 50 ms; all of one of 150 MB takes 30 s."""
 
+# The most files, and about the longest time, of one transaction of `apply_all`.
 SLICE_FILES, SLICE_S = 64, 0.03
-"""The most files, and about the longest time, of one transaction of `apply_all`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingChunk:
     """A chunk that waits for its vector."""
 
     chunk_id: NodeId
@@ -349,7 +349,7 @@ class Index:
                 else:
                     self.apply(path)
 
-    def told_among(self, node_ids: Collection[NodeId]) -> list[NodeId]:
+    def live_among(self, node_ids: Collection[NodeId]) -> list[NodeId]:
         """Return those of some nodes that can be found."""
         with self._lock:
             return [node.node_id for node in self._catalog.nodes(node_ids).values() if node.live]
@@ -362,29 +362,31 @@ class Index:
         """Apply again the files whose node id an earlier file had: that file may be gone."""
         self.apply_all(self.doubles())
 
-    def pending(self, limit: int = 256, of: Collection[NodeId] | None = None) -> list[Pending]:
+    def pending(self, limit: int = 256, of: Collection[NodeId] | None = None) -> list[PendingChunk]:
         """Return chunks, of these nodes or of any, that wait for a vector, with the text to embed."""
         if of is None:
             return self._waiting("embedded = 0", (limit,))
         among = "embedded = 0 AND node_id IN (SELECT value FROM json_each(?))"
         return self._waiting(among, (json.dumps(list(of)), limit))
 
-    def near(self, limit: int) -> list[Pending]:
+    def near(self, limit: int) -> list[PendingChunk]:
         """Return chunks that have a vector of a near model, with the text to embed."""
         return self._waiting("embedded = 2", (limit,))
 
-    def _waiting(self, which: str, given: tuple[object, ...]) -> list[Pending]:
+    def _waiting(self, which: str, given: tuple[object, ...]) -> list[PendingChunk]:
         sql = f'SELECT chunk_id, node_id, start, "end", text_hash FROM chunk WHERE {which} LIMIT ?'
         with self._lock:
             rows = list(self._connection.execute(sql, given))
             nodes = self._catalog.nodes({row[1] for row in rows})
         return [
-            Pending(chunk_id, embedded_text(nodes[node_id], start, end), text_hash)
+            PendingChunk(chunk_id, embedded_text(nodes[node_id], start, end), text_hash)
             for chunk_id, node_id, start, end, text_hash in rows
             if node_id in nodes
         ]
 
-    def set_vectors(self, pending: Sequence[Pending], vectors: Sequence[Vector], *, are_near: bool = False) -> None:
+    def set_vectors(
+        self, pending: Sequence[PendingChunk], vectors: Sequence[Vector], *, are_near: bool = False
+    ) -> None:
         """Give chunks their vectors, of the model or a near one; one whose text has changed meanwhile stays pending."""
         with self.batch():
             fresh = {
@@ -436,7 +438,7 @@ class Index:
         some_node = next(iter(before or self._catalog.nodes_of_file(path)), None)
         session_id = some_node.session_id if some_node else None
         head = self._catalog.session_head(session_id) if session_id else None
-        tail = self._vault.read(path, from_offset, stamp.size - from_offset)  # no more than the stamp stands for
+        tail = self._vault.read(path, from_offset, stamp.size - from_offset)  # no more than the stamp covers
         if not stamp.ctime_ns:  # something else than the writer may have added to it
             tail = self._mask.over(tail, self._session_parts)
         if head is None or len(tail) < stamp.size - from_offset:
@@ -493,7 +495,7 @@ class Index:
             return b""
 
     def _session_parts(self, data: bytes) -> Iterator[bytes]:
-        """Yield a session in parts that are looked through for secrets, between which a stop is heard."""
+        """Yield a session in parts to be searched for secrets, with a check for a stop between them."""
         for part in session.parts(data, MASKED_AT_ONCE):
             self.raise_if_stopped()
             yield part

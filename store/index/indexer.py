@@ -28,26 +28,26 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FIRST_RETRY_S: Final = 0.25
+# The wait before files that could not be indexed are tried again, doubled each time up to the longest.
 LONGEST_RETRY_S: Final = 5.0
-"""The wait before files that could not be indexed are tried again, doubled each time up to the longest."""
 
+# The most files, and turns of the writer, in one transaction.
 FILES_AT_ONCE, TURNS_AT_ONCE = 128, 16
-"""The most files, and turns of the writer, in one transaction."""
 
+# The share of the time that a comparison takes while requests come in; for the rest it waits.
 SHARE_WHILE_BUSY: Final = 0.5
-"""The share of the time that a comparison takes while requests come in; for the rest it waits."""
 
+# The time that `stop` spends on files that the writer placed; a file that takes longer is left to the next start.
 STOP_S: Final = 1.0
-"""The time that `stop` spends on files that the writer placed; a file that takes longer is left to the next start."""
 
 QUIET_S: Final = 0.005
+# While a write was acknowledged within QUIET_S, placed files wait for LONGEST_REST_S at most, and are then indexed in
+# this share of the time: Python runs one thread at a time, and beside the indexing of earlier writes the writer
+# acknowledged half as many a second. A caller of `wait_for` ends the rest, and so do MOST_RESTING turns of the writer.
 LONGEST_REST_S, SHARE_WHILE_WRITING, MOST_RESTING = 1.0, 0.1, 4096
-"""While a write was acknowledged within QUIET_S, placed files wait for LONGEST_REST_S at most, and are then indexed in
-this share of the time: Python runs one thread at a time, and beside the indexing of earlier writes the writer
-acknowledged half as many a second. A caller of `wait_for` ends the rest, and so do MOST_RESTING turns of the writer."""
 
+# A job (an edit by hand, a comparison) that has waited so long for the placed files ends the rest, too.
 LONGEST_WAIT_S: Final = 2.0
-"""A job (an edit by hand, a comparison) that has waited so long for the placed files ends the rest, too."""
 
 _Placed = tuple[Sequence[AppliedFile], int]
 _Job = tuple[Callable[[], Any], "Future[Any]", float]

@@ -8,7 +8,7 @@ from ..model import IndexDamaged, NodeId, NotFound
 from ..vault.vault import FileNames, Vault
 from .catalog import TurnsRead
 from .index import is_as_read
-from .opening import OpenIndex
+from .open_index import OpenIndex
 from .projection import SUCCESSOR, Node
 
 

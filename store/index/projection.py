@@ -19,60 +19,59 @@ from ..roles import Role
 from ..text.dates import format_date
 from ..text.words import entities_in
 
+# The version of these rules; raise it with every change, so that an index made by older rules is rebuilt.
 PROJECTION_VERSION = 11
-"""The version of these rules; raise it with every change, so that an index made by older rules is rebuilt."""
 
+# The turns on either side that help to find a turn by keyword, and the characters taken of each.
+#
+# Two on each side instead of one: evidence recall@10 by keyword alone .739 against .722 (LoCoMo, five conversations).
+# Long answers in full would drown the turn between them: any@5 by keyword .31 against .49 when cut (BEAM, ten chats).
 NEIGHBOURS, NEIGHBOUR_CHARS = 2, 250
-"""The turns on either side that help to find a turn by keyword, and the characters taken of each.
 
-Two on each side instead of one: evidence recall@10 by keyword alone .739 against .722 (LoCoMo, five conversations).
-Long answers in full would drown the turn between them: any@5 by keyword .31 against .49 when cut (BEAM, ten chats).
-"""
-
+# Characters of a text that may be a question.
 LONGEST_ASKING_CHARS = 8000
-"""Characters of a text that may be a question."""
 
+# Files under this folder are read as sessions.
 SESSIONS = "sessions/"
-"""Files under this folder are read as sessions."""
 
+# In the id of a turn, and of no memory: between the session's id and the ordinal of the turn.
 TURN_MARK = "#"
-"""In the id of a turn, and of no memory: between the session's id and the ordinal of the turn."""
 
+# The arrow from a memory to the one that took its place.
 SUCCESSOR = "superseded_by"
-"""The arrow from a memory to the one that took its place."""
 
+# The arrow from a memory to one that probably took its place; both are kept.
 LATER = "later"
-"""The arrow from a memory to one that probably took its place; both are kept."""
 
+# The first arrow of a fact whose words its person changed, to the turn that it was drawn from: they hold instead of
+# what was said there.
 REWORDS = "rewords"
-"""The first arrow of a fact whose words its person changed, to the turn that it was drawn from: they hold instead of
-what was said there."""
 
+# The arrow from a memory that waits for review, and what it points at, which is no node.
 AWAITS, THE_PERSON = "awaits", "person:"
-"""The arrow from a memory that waits for review, and what it points at, which is no node."""
 
 STRAY_SESSION = "it is a session outside of `sessions/`: its turns are not found until it is back below that folder"
 
+# The key of a memory that is in every envelope of its channel, and its priority, from 1.
 CURATED, DEFAULT_PRIORITY, MOST_PRIORITY = "curated", 5, 10
-"""The key of a memory that stands in every envelope of its channel, and its priority, from 1."""
 
+# The field for filters of what no answer holds.
 FORGOTTEN = "forgotten"
-"""The field for filters of what no answer holds."""
 
+# The key of a document that recall leaves out, with the value false.
 SEARCHED = "searched"
-"""The key of a document that recall leaves out, with the value false."""
 
+# The speaker of a note that was written down elsewhere.
 IMPORT = "import"
-"""The speaker of a note that was written down elsewhere."""
 
+# Roles that name a part, not a person: they say nothing about the text.
 PEOPLE_ROLES = frozenset(role.value for role in Role)
-"""Roles that name a part, not a person: they say nothing about the text."""
 
 
 _Unsaid = TypeVar("_Unsaid", int, None)
 
+# A footnote of a page as a dream writes it: it says where a line comes from, which the page's links say as well.
 _FOOTNOTE = re.compile(r"^\[\^[tm]\d{1,6}\]: \[[^\]\n]{0,400}\]\(/[^)\n]{1,1000}\)$\n?", re.MULTILINE)
-"""A footnote of a page as a dream writes it: it says where a line comes from, which the page's links say as well."""
 
 
 class Node(NamedTuple):
@@ -83,7 +82,7 @@ class Node(NamedTuple):
     `ordinal` is a turn's place in its session, or a fact's among those of its turn. `text` is what is shown, `context`
     are its neighbours' words, which help keyword search alone. `live`: recall may return it without being asked for
     archived memories; after `stale_after` it is marked as out of date. A fact that does not rank is found by the turn
-    that it was drawn from, and shown for it. `curated` is the priority, 1 to 10, of one that stands in every envelope.
+    that it was drawn from, and shown for it. `curated` is the priority, 1 to 10, of one that is in every envelope.
     `agent`, `task` and `user` are those of its session, `entities` are folded: of whom or what it is, and who spoke.
     `forgotten`, or erased: it stays out of answers whatever these ask for.
     """
@@ -217,7 +216,7 @@ def is_session(path: str) -> bool:
 def project_memory(path: str, data: bytes, written_at: datetime) -> Projection:
     """Read a concept file; a broken one is kept searchable by its text, its `problem` said.
 
-    A fact that its person reworded is of the time when they did, and stands for itself instead of for its turn.
+    A fact that its person reworded is of the time when they did, and is its own unit instead of its turn's.
     """
     document = okf.parse(data)
     memory = okf.to_memory(path, document, written_at)

@@ -1,18 +1,23 @@
-"""Damaged databases: a question is repeated to the replacement, and the salvage that a person must do is reported."""
+"""Repair of damaged databases: a damaged index is replaced and filled from the vault, and questions are repeated to it.
+
+The ledger can be salvaged by a person alone; what needs them is reported.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import logging
+import threading
 from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from ..ledger.ledger import Ledger
 from ..ledger.salvage import HISTORY_LOST, damaged_files
 from ..model import Corrupt, IndexDamaged, StoreError
 from ..writer.writer import Writer
-from .mending import Mending
+from .open_index import OpenIndex
 
 # The longest wait of a question for a new index in place of a damaged one; the new one fills while it answers.
 REPLACED_S = 4.0
@@ -91,3 +96,76 @@ def history_problems(ledger_path: Path, ledger: Ledger) -> Iterator[str]:
             "switch these off, once more. Or put the old ledger back from a backup while dreamd is stopped. To go on "
             "without: stop dreamd, then `dreamctl salvage --discard`."
         )
+
+
+logger = logging.getLogger(__name__)
+
+RETRY_S: Final = 1.0
+# The wait after a failure (a full disk, an index that is damaged again), doubled with each.
+RETRY_AT_MOST_S: Final = 10.0
+
+
+class Mending:
+    """Replaces the index in use when it is found damaged, and fills it; in a thread of its own.
+
+    `fill` reads the vault into whatever index is in use.
+    """
+
+    def __init__(self, opened: Callable[[], OpenIndex], fill: Callable[[], object]) -> None:
+        self._opened = opened
+        self._fill = fill
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._usable = threading.Event()
+        self._usable.set()
+        self._suspected = False
+        self._thread = threading.Thread(target=self._run, name="dreamd-mending", daemon=True)
+
+    def start(self) -> None:
+        """Begin; what was noticed before is mended now."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after what is at hand."""
+        self._stopping.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def noticed(self) -> None:
+        """Start the replacement of the damaged index. From any thread, also from within a transaction."""
+        self._usable.clear()
+        self._wake.set()
+
+    def suspect(self) -> None:
+        """Something that read the index failed: look whether that is damaged."""
+        self._suspected = True
+        self._wake.set()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until there is an index that can be asked, filled or not; False when that takes longer."""
+        return self._usable.wait(timeout_s)
+
+    def _run(self) -> None:
+        retry_s = RETRY_S
+        while self._wake.wait() and not self._stopping.is_set():
+            self._wake.clear()
+            try:
+                self._mend()
+                retry_s = RETRY_S
+            except Exception as error:
+                logger.warning("the index could not be made again (%s); trying later", type(error).__name__)
+                self._stopping.wait(retry_s)
+                retry_s = min(2 * retry_s, RETRY_AT_MOST_S)
+                self._wake.set()
+
+    def _mend(self) -> None:
+        opened = self._opened()
+        if self._suspected:
+            opened.problems()
+            self._suspected = False
+        opened.replace_damaged()
+        self._usable.set()
+        if not opened.is_whole:
+            self._fill()
+            logger.info("the index is made again")

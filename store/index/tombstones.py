@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from ..ledger.ledger import Ledger
 from ..model import NodeId
 from .indexer import Indexer
-from .opening import OpenIndex
+from .open_index import OpenIndex
 
 # The prefix of a turn's tombstone: a forgotten turn stays in its session's file, and is hidden.
 TURN = "turn:"
@@ -49,7 +49,7 @@ class Tombstones:
         """Have the index follow after a crash in between: it still finds turns that were forgotten."""
         hidden = self.hidden
         if hidden:
-            indexer.submit(lambda: _follow(opened, opened.index.told_among(hidden)))
+            indexer.submit(lambda: _follow(opened, opened.index.live_among(hidden)))
 
 
 def _follow(opened: OpenIndex, node_ids: Collection[NodeId]) -> None:

@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterable, Mapping
 
 from ..index.catalog import Catalog, ChunkRow
 from ..index.projection import Node
-from ..index.scope import Scope
+from ..index.visibility import Scope
 from ..model import Evidence, Kind, NodeId
 from .gathering import Ranking
 from .supersession import States, states_of
 
 
-class Records:
+class AnswerRecords:
     """The results: `nodes` by id, and `states`, the facts of units with what became of each.
 
     The first query reads links, the second all nodes, the third, of those that are shown at last, the turns that they
@@ -52,12 +52,12 @@ class Records:
         return self._catalog.chunks_of(node_ids) if node_ids else {}
 
 
-def fetch(ranking: Ranking, catalog: Catalog, read: int, *, beside: int = 0, facts: int | None = None) -> Records:
+def fetch(ranking: Ranking, catalog: Catalog, read: int, *, beside: int = 0, facts: int | None = None) -> AnswerRecords:
     """Read the `read` best candidates, the turns right before each, and what became of the facts of `facts` of them.
 
     Of the `beside` best the turns on both sides are read as candidates are: an answer often follows a question.
     """
-    records = Records(catalog, ranking.question.scope)
+    records = AnswerRecords(catalog, ranking.question.scope)
     best = ranking.candidates[:read]
     records.best = {one.unit: one.best() for one in best}
     records.beside = {one.unit: _turns_beside(one.unit) for one in best}

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..engine.interface import Match, Vector, VectorStore
-from ..index.catalog import Catalog, Said
+from ..index.catalog import Catalog, TurnForm
 from ..index.index import COLLECTION
 from ..index.projection import TURN_MARK
-from ..index.scope import Scope
+from ..index.visibility import Scope
 from ..model import NodeId
 from .question import NOTHING_ASKED, Asked, Question
 
 CHUNK_MARK = "#chunk-"
 
+# The fields of a turn's chunk that name its speaker and describe its form: those of `TurnForm`.
 SPEAKER_FIELDS = ("role", "size", "asks", "time")
-"""The fields of a turn's chunk that name its speaker and describe its form: those of `Said`."""
 
-UNKNOWN_SPEAKER = Said()
-"""The speaker of a candidate that was removed since it was found."""
+# The speaker of a candidate that was removed since it was found.
+UNKNOWN_SPEAKER = TurnForm()
 
 
 @dataclass(slots=True)
@@ -30,14 +30,13 @@ class Candidate:
     """One unit of evidence on its way through the pipeline: a turn with the facts that cite it, or a memory.
 
     `matched` holds the nodes that matched, each with its best matching chunk: by vector if it has one, else by keyword.
-    `scores` are the best by arm, `priors` what was added to its learned score. `said` is None until its speaker is
-    known.
+    `scores` are the best by arm, `priors` the terms added to its learned score. `said` is None until it was read.
     """
 
     unit: NodeId
     matched: dict[NodeId, NodeId] = field(default_factory=dict)
     scores: dict[str, float] = field(default_factory=dict)
-    said: Said | None = None
+    said: TurnForm | None = None
     score: float = 0.0
     priors: dict[str, float] = field(default_factory=dict)
 
@@ -55,8 +54,8 @@ class Candidate:
 class Ranking:
     """The candidates of a question, best first, and how they were found.
 
-    `asked` is the question's form. `is_of_time`: the candidates are what was said at the time that it asks about, and
-    no thing was looked for. Turns of `session` are left out. `cosines` returns how near other chunks are to the
+    `asked` is the question's form. `is_of_time`: the candidates are the turns and facts of the time that it asks about,
+    and no thing was searched for. Turns of `session` are left out. `cosines` returns how near other chunks are to the
     question; {} without vectors.
     """
 
@@ -110,11 +109,11 @@ class Gathering:
         """Return the candidates, in the order in which they were found, with the speakers of those found themselves."""
         found = list(self._by_unit.values())
         itself = {one.matched[one.unit]: one for one in found if one.unit in one.matched}
-        # Turns are most of what is found, and their fields are in memory. The speaker of a turn that only a fact of it
-        # brought in is read from the catalogue.
+        # Most candidates are turns that were found themselves: their fields are in memory. The speaker of a turn of
+        # which only a fact was found is read from the catalogue.
         fields = self._backend.fields(COLLECTION, itself, SPEAKER_FIELDS) if itself else {}
         for chunk, (role, size, asks, time_s) in fields.items():
-            itself[chunk].said = Said(
+            itself[chunk].said = TurnForm(
                 str(role or ""),
                 size if isinstance(size, int) else 0,
                 asks is not None,
@@ -124,25 +123,33 @@ class Gathering:
 
     def add(self, arm: str, matches: Sequence[Match]) -> None:
         """Add an arm's matches, best first: the first of a node is its best, and comes before those of earlier arms."""
-        nodes = [node_of_chunk(match.id) for match in matches]
-        if new := {*nodes} - self._unit_of.keys():
-            self._unit_of |= self._catalog.units(new, self._scope)
+        best: dict[NodeId, Match] = {}
+        for match in matches:
+            best.setdefault(match.id.partition(CHUNK_MARK)[0], match)
+        unit_of, by_unit = self._unit_of, self._by_unit
+        if new := best.keys() - unit_of.keys():
+            unit_of |= self._catalog.units(new, self._scope)
         found: dict[NodeId, dict[NodeId, NodeId]] = {}
-        for node_id, (chunk, score) in zip(nodes, matches, strict=True):
-            if (unit := self._unit_of.get(node_id)) is None:  # it was removed since the arm was asked
+        for node_id, (chunk, score) in best.items():
+            if (unit := unit_of.get(node_id)) is None:  # it was removed since the arm was asked
                 continue
-            if unit not in found:
-                found[unit] = {}
-                self._by_unit.setdefault(unit, Candidate(unit)).scores[arm] = score
-            found[unit].setdefault(node_id, chunk)
+            if (matched := found.get(unit)) is not None:
+                matched[node_id] = chunk
+                continue
+            found[unit] = {node_id: chunk}
+            if (candidate := by_unit.get(unit)) is None:
+                by_unit[unit] = Candidate(unit, found[unit], {arm: score})
+            else:
+                candidate.scores[arm] = score
         for unit, matched in found.items():
-            candidate = self._by_unit[unit]
-            # The order of this arm, then that of earlier ones, and of a node that both found this arm's chunk: a
-            # union keeps the place of the first operand's key and the value of the last.
-            candidate.matched = matched | candidate.matched | matched if candidate.matched else matched
+            candidate = by_unit[unit]
+            if candidate.matched is not matched:
+                # The order of this arm, then that of earlier ones, and of a node that both found this arm's chunk: a
+                # union keeps the place of the first operand's key and the value of the last.
+                candidate.matched = matched | candidate.matched | matched
 
 
-def speakers_of(candidates: Sequence[Candidate], catalog: Catalog) -> list[Said]:
+def speakers_of(candidates: Sequence[Candidate], catalog: Catalog) -> list[TurnForm]:
     """Return the speakers of candidates, and set those that are not known yet."""
     if unknown := [one for one in candidates if one.said is None]:
         speakers = catalog.speakers([one.unit for one in unknown])

@@ -12,21 +12,21 @@ from ..index.catalog import Catalog
 from ..index.projection import Node
 from ..model import Hit, NodeId
 from ..text.sentences import Sentence as Piece
-from .fetch import Records, fetch
+from .fetch import AnswerRecords, fetch
 from .gathering import Candidate, Ranking, in_order, scores_by
 from .relevance import Passages, Words, passages_of, pieces_of, sections_of
 from .scoring import note_of_time
 from .supersession import Links, States, links_of, newest_first
 
+# The most characters of a long memory in a hit: the nearest sentence and its surroundings; `show` has the rest.
+# A person sees the first ten lines of it, and an agent pays for all of it ten times.
 SECTION_CHARS = 1200
-"""The most of a long memory that answers: the sentence that is nearest, and what stands around it; `show` has the rest.
-A person sees the first ten lines of it, and an agent pays for all of it ten times."""
 
+# Candidates whose words are read, at least, to decide if anything is near the question.
 LEAST_READ = 20
-"""Candidates whose words are read, at least, to decide if anything is near the question."""
 
+# The size of a section where there are no long texts to take it from, and the most of one.
 FALLBACK_CHARS, MOST_CHARS = 3200, 8192
-"""The size of a section where there are no long texts to take it from, and the most of one."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ def answer(ranking: Ranking, catalog: Catalog, limit: int) -> Recalled:
     return Recalled(found, False, notes, confidence=max((hit.confidence for hit in found), default=0.0))
 
 
-def put_newest_first(ranking: Ranking, passages: Passages, records: Records, limit: int) -> tuple[States, Links]:
+def put_newest_first(ranking: Ranking, passages: Passages, records: AnswerRecords, limit: int) -> tuple[States, Links]:
     """Put a fact's successor or contradiction directly before it, even when the search did not find it.
 
     A likely successor is put there only if it was found. Return the facts of the `limit` best candidates, and the links
@@ -101,7 +101,7 @@ def put_newest_first(ranking: Ranking, passages: Passages, records: Records, lim
 
 
 def _hits(
-    ranking: Ranking, states: States, links: Links, passages: Passages, records: Records, limit: int
+    ranking: Ranking, states: States, links: Links, passages: Passages, records: AnswerRecords, limit: int
 ) -> list[Hit]:
     """Return the best candidates by the text that matched: a turn by its fact that is nearest to the question."""
     scope = ranking.question.scope
@@ -160,7 +160,7 @@ def _nearest(node: Node, facts: Sequence[Node], asked: Words) -> Node:
 
 
 def _sections(
-    nodes: Mapping[NodeId, Node], passages: Passages, ranking: Ranking, records: Records
+    nodes: Mapping[NodeId, Node], passages: Passages, ranking: Ranking, records: AnswerRecords
 ) -> dict[NodeId, str]:
     """Return the section around the nearest sentence of each long text, by the chunk that was found for it."""
     sections = sections_of(nodes.values(), ranking, records)

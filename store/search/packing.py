@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..index.catalog import Catalog
 from ..index.projection import Node
-from ..index.scope import Scope
+from ..index.visibility import Scope
 from ..model import Envelope, Evidence, NodeId, Slot
 from ..roles import MACHINES
 from ..text.dates import format_short_date, with_days
@@ -22,7 +22,7 @@ from ..text.sentences import Sentence as Piece
 from ..text.sentences import joined_sentences
 from ..text.token_count import estimate_tokens
 from ..text.words import folded_words
-from .fetch import Records, fetch
+from .fetch import AnswerRecords, fetch
 from .gathering import Ranking
 from .hits import section_budget
 from .relevance import (
@@ -30,9 +30,9 @@ from .relevance import (
     LEAST_SHARE,
     LONG_CHARS,
     READ,
+    AnswerSentence,
     Passage,
     Passages,
-    Sentence,
     Words,
     confidence_of,
     passages_of,
@@ -41,28 +41,27 @@ from .relevance import (
 from .scoring import note_of_time
 from .supersession import FactState, States, answers
 
+# One turn's words beyond the first count half as much with every so many tokens: a long answer leaves room for others.
+#
+# Carried words of BEAM at 500 tokens .46 against .31 without, LoCoMo and the readers' benchmark as good. Both grow with
+# a budget above USUAL_TOKENS: who asks for 4,000 wants whole sections.
 FREE_TOKENS, HALVING_TOKENS = 50, 20
-"""One turn's words beyond the first count half as much with every so many tokens: a long answer leaves room for others.
 
-Carried words of BEAM at 500 tokens .46 against .31 without, LoCoMo and the readers' benchmark as good. Both grow with a
-budget above USUAL_TOKENS: who asks for 4,000 wants whole sections.
-"""
-
+# A larger budget may spend what it has above this on the surroundings of the sentences chosen of long texts.
 USUAL_TOKENS = 500
-"""A larger budget may spend what it has above this on the surroundings of the sentences chosen of long texts."""
 
+# A sentence is widened where its relevance is this share of the best one's.
 WIDENED_RELEVANCE = 0.5
-"""A sentence is widened where its relevance is this share of the best one's."""
 
+# While nothing is shown because the best does not fit, another replaces it only at this share of its odds: a short line
+# of another matter is worse than none, which asks for a larger budget.
 AS_GOOD = 0.5
-"""While nothing is told because the best does not fit, another takes its place only at this share of its odds: a short
-line of another matter is worse than none, which asks for a larger budget."""
 
+# Sentences of a text that does not fit which are weighed one by one.
 MOST_PARTS = 20
-"""Sentences of a text that does not fit which are weighed one by one."""
 
+# A fact in an older dream's own words is the fact of a sentence that has this share of its words.
 SAME_WORDS = 0.6
-"""A fact that an older dream worded by itself stands for a sentence that holds this share of its words."""
 
 CHARS_A_TOKEN = 4
 DAY_TOKENS, SPEAKER_TOKENS, SPECIAL_TOKENS = 4, 3, 2
@@ -70,27 +69,26 @@ GAP_TOKENS, SHARE_TOKENS = 1, 7
 FENCE_TOKENS = estimate_tokens(fenced("."))
 JOIN_TOKENS, SMALLEST_TOKENS = 1, 8
 
-DISPUTED, UNTIL, CHANGED, STALE = "disputed", "until", "changed since", "out of date"
+# The notes beside a fact that is contradicted, that has a successor (with its time or without) or a likely one, and
+# beside one that is past its `stale_after`.
+DISPUTED, UNTIL, CHANGED, LIKELY_CHANGED = "disputed", "until", "changed since", "likely changed later"
+STALE = "out of date"
+
+# Nothing answers where the best sentence is no more probable than this: of the readers' 115 questions that have an
+# answer all but one have a sentence of .17 or more.
 FAINT_RELEVANCE = 0.05
-"""Nothing answers where the best sentence is no more probable than this: of the readers' 115 questions that have an
-answer all but one have a sentence of .17 or more."""
 
+# The least relevance of a sentence where the best is hardly relevant either: the readers' envelopes of 500 tokens lose
+# 16 and no answer, and a word that is nowhere no longer fills one.
 LEAST_RELEVANCE = 0.02
-"""Where the best is hardly relevant either, a sentence is told from here on: the readers' envelopes of 500 tokens lose
-16 and no answer, and a word that is nowhere no longer fills one."""
 
-LIKELY_CHANGED = "likely changed later"
-"""The notes beside what another contradicts, what another took the place of (or likely did), and what is past
-its `stale_after`."""
-
-
+# The least relevance of a likely successor, as a share of the older fact's. Such a link is right in half of the cases
+# among the readers' pairs with a channel for each pair, and in a quarter with all in one.
 LIKELY_SHARE = 0.3
-"""The least share of a sentence's relevance that one has which likely took its place, as far as such links are right:
-of those between the readers' pairs half are, each pair in a channel of its own, and a quarter with all in one."""
 
+# The part of an envelope's budget that curated memories may take: the short lines that come first in every envelope of
+# their channel, whatever is asked.
 CURATED_SHARE = 0.2
-"""The part of an envelope's budget that curated memories may take: the short lines that come first in every envelope
-of their channel, whatever is asked."""
 
 ALWAYS = "always"
 NOTHING_ELSE = "nothing else that is remembered answers this"
@@ -99,14 +97,14 @@ NOTE = "note"
 TOO_SMALL = "what was found does not fit: ask with a larger budget"
 
 
-class _Told(NamedTuple):
-    """A sentence that may be told, with the fact that holds it, if any.
+class _Option(NamedTuple):
+    """A sentence that may be shown, with the fact that it states, if any.
 
-    `relevance` is how early it is told, at least that of the sentence by itself.
+    `relevance` orders the options: it is at least that of the sentence by itself.
     """
 
     relevance: float
-    sentence: Sentence
+    sentence: AnswerSentence
     state: FactState | None
 
     @property
@@ -129,9 +127,9 @@ def envelope(
 ) -> Envelope:
     """Choose the sentences that answer, and render them by day, the newest first; abstain where nothing is near.
 
-    The text is fenced, and every line says whose words it is. `tokens` is an upper estimate of the whole text's.
-    Without `now` nothing is out of date. What stands in a text of `given` is left out, and with `only_sure` what is
-    not surely worth telling to one who has not asked for it.
+    The text is fenced, and every line names its speaker. `tokens` is an upper estimate of the whole text's. Without
+    `now` nothing is out of date. Sentences that occur in a text of `given` are left out, and with `only_sure` those
+    that are not surely worth showing to a person who has not asked.
     """
     records = fetch(ranking, catalog, READ, beside=BESIDE)
     passages = passages_of(ranking, records, READ, BESIDE)
@@ -139,23 +137,25 @@ def envelope(
         return Envelope("", 0, (), abstained=True, notes=tuple(ranking.notes))
     passages = with_sections(passages, ranking, records)
     states = records.states
-    told = _told(passages, states, ranking.question.scope)
-    if told and told[0].relevance < FAINT_RELEVANCE:
+    options = _options(passages, states, ranking.question.scope)
+    if options and options[0].relevance < FAINT_RELEVANCE:
         return Envelope(
-            "", 0, (), abstained=True, notes=tuple(ranking.notes), confidence=confidence_of(told[0].relevance)
+            "", 0, (), abstained=True, notes=tuple(ranking.notes), confidence=confidence_of(options[0].relevance)
         )
-    told = [one for one in told if not _is_given(one, given)]
+    options = [one for one in options if not _is_in(one, given)]
     if only_sure:
-        told = [one for one in told if passages.is_sure(one.sentence)]
+        options = [one for one in options if passages.is_sure(one.sentence)]
     room = max(1.0, budget_tokens / USUAL_TOKENS)
-    choice = _Choice(budget_tokens - FENCE_TOKENS, passages, states, ranking.question.scope, room)
-    choice.fill(told)
-    if choice.lines:
-        choice.left = budget_tokens - _tokens_of(_render(choice, now))  # parts are estimated more dearly than the whole
-        choice.fill(told)
+    selection = _Selection(budget_tokens - FENCE_TOKENS, passages, states, ranking.question.scope, room)
+    selection.fill(options)
+    if selection.lines:
+        selection.left = budget_tokens - _tokens_of(
+            _render(selection, now)
+        )  # parts are estimated more dearly than the whole
+        selection.fill(options)
     if budget_tokens > USUAL_TOKENS and not only_sure:
-        choice.widen(budget_tokens - USUAL_TOKENS, given)
-    rendered = _render(choice, now)
+        selection.widen(budget_tokens - USUAL_TOKENS, given)
+    rendered = _render(selection, now)
     return Envelope(
         _text_of(rendered),
         _tokens_of(rendered) if rendered else 0,
@@ -165,13 +165,13 @@ def envelope(
             *ranking.notes,
             *([passages.note] if rendered and passages.note else []),
             *note_of_time([(one.line.day, " ".join(one.line.texts.values())) for one in rendered], ranking.asked),
-            *([TOO_SMALL] if told and not rendered else []),
+            *([TOO_SMALL] if options and not rendered else []),
         ),
-        confidence=confidence_of(passages.trust * choice.best),
+        confidence=confidence_of(passages.trust * selection.best),
     )
 
 
-def _is_given(one: _Told, given: Sequence[str]) -> bool:
+def _is_in(one: _Option, given: Sequence[str]) -> bool:
     text = " ".join(one.sentence.text.split())
     return any(text in words for words in given)
 
@@ -186,43 +186,45 @@ def _tokens_of(rendered: Sequence[_Rendered]) -> int:
     return max(whole, SPECIAL_TOKENS + sum(line.tokens for line in rendered))
 
 
-def _told(passages: Passages, states: States, scope: Scope) -> list[_Told]:
-    """Return what may be told: the sentences, each with its fact, and the facts that say it in other words."""
-    told: list[_Told] = []
+def _options(passages: Passages, states: States, scope: Scope) -> list[_Option]:
+    """Return what may be shown: the sentences, each with its fact, and the facts that paraphrase no sentence."""
+    options: list[_Option] = []
     covered: set[NodeId] = set()
     for one in passages.sentences():
         state = _state_of(one, states.of(one.passage.unit))
         if state is not None:
             covered.add(state.fact.node_id)
-        told.append(_Told(one.relevance, one, state))
+        options.append(_Option(one.relevance, one, state))
     for passage in passages.passages:
         for place, state in enumerate(states.of(passage.unit)):
             if state.fact.node_id not in covered and not state.is_reworded and scope.admits(state.fact):
                 text, reply_to = _words_of(state.fact)
-                sentence = Sentence(passage, place, text, reply_to, passages.relevance(passage, f"{text} {reply_to}"))
-                told.append(_Told(sentence.relevance, sentence, state))
-    told = _with_likely(list(_each_once(told)), passages.words)
-    return sorted(told, key=lambda one: (-one.relevance, one.unit, one.sentence.place))
+                sentence = AnswerSentence(
+                    passage, place, text, reply_to, passages.relevance(passage, f"{text} {reply_to}")
+                )
+                options.append(_Option(sentence.relevance, sentence, state))
+    options = _with_likely_raised(list(_without_repeats(options)), passages.words)
+    return sorted(options, key=lambda one: (-one.relevance, one.unit, one.sentence.place))
 
 
-def _with_likely(told: list[_Told], asked: Words) -> list[_Told]:
-    """Raise what likely took the place of another and holds a word of the question to LIKELY_SHARE of the other."""
+def _with_likely_raised(options: list[_Option], asked: Words) -> list[_Option]:
+    """Raise a likely successor that has a word of the question to LIKELY_SHARE of the older fact's relevance."""
     least: dict[NodeId, float] = {}
-    for one in told:
+    for one in options:
         for fact in one.state.later if one.state else ():
             least[fact.node_id] = max(least.get(fact.node_id, 0.0), LIKELY_SHARE * one.relevance)
     return [
         one._replace(relevance=max(one.relevance, least[one.state.fact.node_id]))
         if one.state and one.state.fact.node_id in least and asked.found(one.sentence.text)
         else one
-        for one in told
+        for one in options
     ]
 
 
-def _each_once(told: Iterable[_Told]) -> Iterable[_Told]:
-    """Return of sentences of the same words the newest that a person said, else the newest, as relevant as the best."""
-    alike: dict[tuple[object, ...], list[_Told]] = {}
-    for one in told:
+def _without_repeats(options: Iterable[_Option]) -> Iterable[_Option]:
+    """Yield of options with the same words the newest that a person said, else the newest, as relevant as the best."""
+    alike: dict[tuple[object, ...], list[_Option]] = {}
+    for one in options:
         alike.setdefault((one.sentence.reply_to, *folded_words(one.sentence.text)), []).append(one)
     for same in alike.values():
         newest = max(same, key=lambda one: (one.node.role not in MACHINES, _said_at(one.node), one.unit))
@@ -234,7 +236,7 @@ def _said_at(node: Node) -> str:
     return node.created_at.isoformat() if node.created_at else ""
 
 
-def _state_of(sentence: Sentence, states: Sequence[FactState]) -> FactState | None:
+def _state_of(sentence: AnswerSentence, states: Sequence[FactState]) -> FactState | None:
     """Return the fact that a sentence is part of: it is of it, quotes it, or was paraphrased by an older dream."""
     for state in states:
         fact = " ".join(state.fact.text.split())
@@ -269,7 +271,7 @@ class _Line:
         return self.node.created_at.date() if self.node.created_at else None
 
 
-class _Choice:
+class _Selection:
     """The lines of one envelope, chosen greedily by relevance. `left` are the tokens that are not spent yet."""
 
     def __init__(self, left: int, passages: Passages, states: States, scope: Scope, room: float) -> None:
@@ -284,38 +286,38 @@ class _Choice:
         self._days: set[date | None] = set()
         self._relevance: dict[NodeId, float] = {}
 
-    def fill(self, told: Sequence[_Told]) -> None:
-        """Take what is most relevant until the budget is full or relevance ends.
+    def fill(self, options: Sequence[_Option]) -> None:
+        """Take the most relevant options until the budget is full or relevance ends.
 
-        A turn's next sentence counts less the more of it is told already, so the heap holds each with the tokens that
-        its turn had when it was put there, and puts it back where these have grown.
+        A turn's next sentence counts less the more of the turn is shown already. So the heap has each option with the
+        tokens that its turn had when it was pushed, and one whose turn has grown since is pushed again.
         """
-        for one in told:
+        for one in options:
             if one.state is not None:
                 fact = one.state.fact.node_id
                 self._relevance[fact] = max(one.sentence.relevance, self._relevance.get(fact, 0.0))
-        heap = [(-one.relevance, number, 0) for number, one in enumerate(told)]
+        heap = [(-one.relevance, number, 0) for number, one in enumerate(options)]
         heapq.heapify(heap)
         least = max(LEAST_RELEVANCE, LEAST_SHARE * -heap[0][0]) if heap else 0.0
         while heap:
             weight, number, spent = heapq.heappop(heap)
-            one = told[number]
+            one = options[number]
             if -weight < least or self.left < SMALLEST_TOKENS:
                 break
-            if (now_spent := self._spent(one.unit)) != spent:
-                heapq.heappush(heap, (-one.relevance * self._worn(now_spent), number, now_spent))
+            if (now_spent := self._tokens_of_unit(one.unit)) != spent:
+                heapq.heappush(heap, (-one.relevance * self._weight_after(now_spent), number, now_spent))
             elif not self._take(one) and not self.lines and not self._take(one, exact=True):
                 least = max(least, _at_odds(one.relevance, AS_GOOD))
                 self._take_part(one, least)
 
-    def _worn(self, spent_tokens: int) -> float:
-        """Return the factor of a turn's next sentence, of which so many tokens are told already."""
+    def _weight_after(self, spent_tokens: int) -> float:
+        """Return the factor of the next sentence of a turn, of which this number of tokens is shown already."""
         return float(0.5 ** (max(0.0, spent_tokens - FREE_TOKENS * self._room) / (HALVING_TOKENS * self._room)))
 
-    def _take_part(self, one: _Told, least: float) -> None:
-        """Tell the most relevant sentence that fits, at least so relevant, of a turn that would be told whole.
+    def _take_part(self, one: _Option, least: float) -> None:
+        """Show the most relevant sentence that fits, of relevance `least` or more, of a turn that is too long whole.
 
-        None where no sentence holds a word of the question: nobody knows then which of them answers.
+        None where no sentence has a word of the question: nothing says then which of them answers.
         """
         pieces = joined_sentences(one.sentence.text)[:MOST_PARTS]
         source = one.sentence.text
@@ -328,7 +330,7 @@ class _Choice:
                 return
 
     def widen(self, tokens: int, given: Sequence[str]) -> None:
-        """Tell what stands around the sentences that were chosen of long texts, spending at most `tokens`.
+        """Show the surroundings of the sentences that were selected of long texts, in at most `tokens`.
 
         The most relevant text first, each up to the section budget (at four characters a token) and inside its nearest
         sections, by a sentence on either side of each run in turn.
@@ -354,7 +356,7 @@ class _Choice:
                 cost = _cost(_dated(pieces[place], line.node)) + SHARE_TOKENS * (placed[place].steps > 0)
                 if cost > min(tokens, self.left):
                     return
-                if self._says(line.unit, pieces[place]) or any(pieces[place] in text for text in given):
+                if self._shows(line.unit, pieces[place]) or any(pieces[place] in text for text in given):
                     passed.add(place)
                     continue
                 line.texts[place] = pieces[place]
@@ -363,22 +365,24 @@ class _Choice:
                 tokens -= cost
                 chosen.add(place)
 
-    def _spent(self, unit: NodeId) -> int:
+    def _tokens_of_unit(self, unit: NodeId) -> int:
         return self.lines[unit].tokens if unit in self.lines else 0
 
-    def _take(self, one: _Told, *, exact: bool = False) -> bool:
-        """Tell a sentence, after what took its place and before what it contradicts; none where not all of it fits.
+    def _take(self, one: _Option, *, exact: bool = False) -> bool:
+        """Show a sentence after its fact's successors and before what the fact contradicts, if all of it fits.
 
-        Return True if it is told, by this or before. `exact`: measure the whole text, as its parts are estimated more
-        dearly; only while nothing else is told.
+        Return True if the sentence is shown, now or before. `exact`: measure the whole text, since the estimates of
+        its parts add up to more; only while nothing else is shown.
         """
-        if self._says(one.unit, one.sentence.text):
+        if self._shows(one.unit, one.sentence.text):
             return True
         if _cost(one.sentence.text) > self.left:
             return False
-        ahead = self._untold((*one.state.ahead, *self._likely(one)) if one.state else ())
-        behind = self._untold(set(one.state.opposed) - set(one.state.ahead) if one.state else ())
-        texts = {place: text for place, text in _with_leading(one).items() if not self._says(one.unit, text)}
+        ahead = self._not_shown((*one.state.ahead, *self._likely(one)) if one.state else ())
+        behind = self._not_shown(
+            [fact for fact in one.state.opposed if fact not in one.state.ahead] if one.state else ()
+        )
+        texts = {place: text for place, text in _with_leading(one).items() if not self._shows(one.unit, text)}
         own = self._cost_alone(one, texts) if exact else self._cost(one, texts.values())
         if own + sum(map(self._cost_of_fact, ahead + behind)) > self.left:
             return False
@@ -395,14 +399,14 @@ class _Choice:
             self._note(line, one.state)
         return True
 
-    def _likely(self, one: _Told) -> list[Node]:
-        """Return what likely took a fact's place and answers by itself."""
+    def _likely(self, one: _Option) -> list[Node]:
+        """Return the likely successors of an option's fact that are relevant enough to be shown before it."""
         later = one.state.later if one.state else ()
         relevance = self._relevance.get
         return [f for f in later if answers(self._unit_of(f), one.unit, relevance(f.node_id, 0.0), one.relevance)]
 
     def _note(self, line: _Line, state: FactState) -> None:
-        """Note beside a line what became of its fact, and beside the others that they dispute it."""
+        """Mark a line with what became of its fact, and mark the lines that dispute it."""
         line.notes += [note for note in _notes(state) if note not in line.notes]
         for unit in map(self._unit_of, state.opposed):
             line.opposed += (unit,)
@@ -410,21 +414,21 @@ class _Choice:
                 other.notes += [DISPUTED] if DISPUTED not in other.notes else []
                 other.opposed += (line.unit,)
 
-    def _untold(self, facts: Iterable[Node]) -> list[Node]:
+    def _not_shown(self, facts: Iterable[Node]) -> list[Node]:
         return [
             fact
             for fact in dict.fromkeys(facts)
-            if not self._says(self._unit_of(fact), _words_of(fact)[0])
+            if not self._shows(self._unit_of(fact), _words_of(fact)[0])
             and (not self._scope.where or self._scope.admits(fact))
         ]
 
-    def _cost(self, one: _Told, texts: Iterable[str]) -> int:
+    def _cost(self, one: _Option, texts: Iterable[str]) -> int:
         note = sum(_cost(note) + JOIN_TOKENS for note in _notes(one.state)) if one.state is not None else 0
         text = f"{_dated(' '.join(texts), one.node)} {one.sentence.reply_to}"
         marks = GAP_TOKENS * (one.unit in self.lines) + SHARE_TOKENS * one.sentence.is_step
         return _cost(text) + marks + self._head(one.unit, one.node) + note
 
-    def _cost_alone(self, one: _Told, texts: Mapping[int, str]) -> int:
+    def _cost_alone(self, one: _Option, texts: Mapping[int, str]) -> int:
         passage = one.sentence.passage
         line = _Line(one.node, one.unit, passage.pieces(), passage.node.text, dict(texts), one.sentence.reply_to)
         line.notes += _notes(one.state) if one.state is not None else []
@@ -459,15 +463,15 @@ class _Choice:
         speaker = estimate_tokens(node.role) - SPECIAL_TOKENS + SPEAKER_TOKENS - JOIN_TOKENS
         return speaker + (0 if day in self._days else DAY_TOKENS)
 
-    def _says(self, unit: NodeId, text: str) -> bool:
+    def _shows(self, unit: NodeId, text: str) -> bool:
         text = " ".join(text.split())
-        return unit in self.lines and any(text in told or told in text for told in self.lines[unit].texts.values())
+        return unit in self.lines and any(text in shown or shown in text for shown in self.lines[unit].texts.values())
 
     def _unit_of(self, node: Node) -> NodeId:
         return self._states.unit_of.get(node.node_id, node.node_id)
 
 
-def _with_leading(one: _Told) -> dict[int, str]:
+def _with_leading(one: _Option) -> dict[int, str]:
     """Return a sentence by its place, and those before it without which it only points."""
     place, text = one.sentence.place, one.sentence.text
     if place < 1 or not leans(text):
@@ -503,7 +507,7 @@ def _cost(text: str) -> int:
 
 
 def _notes(state: FactState) -> list[str]:
-    """Return what an agent must know beside a fact: until when it held, or what probably came later, and a dispute."""
+    """Return the marks of a fact: until when it held, its likely successor, a dispute."""
     notes = [DISPUTED] if state.opposed else []
     if state.newer:
         return [*notes, f"{UNTIL} {_written(_first(state.newer))}" if _first(state.newer) else CHANGED]
@@ -520,7 +524,7 @@ def _written(at: datetime | None) -> str:
 
 
 class _Rendered(NamedTuple):
-    """A line as it is told: its words, and these with their day, speaker and notes."""
+    """A rendered line: its words, and these with their day, speaker and notes."""
 
     line: _Line
     words: str
@@ -531,11 +535,11 @@ class _Rendered(NamedTuple):
         return estimate_tokens(self.text) - SPECIAL_TOKENS
 
 
-def _render(choice: _Choice, now: datetime | None) -> list[_Rendered]:
+def _render(selection: _Selection, now: datetime | None) -> list[_Rendered]:
     """Render the lines by day, the newest first, and so within a day."""
     rendered: list[_Rendered] = []
     day: date | None = None
-    for line in sorted(choice.lines.values(), key=_newest_last, reverse=True):
+    for line in sorted(selection.lines.values(), key=_newest_last, reverse=True):
         rendered.append(_rendered(line, is_new_day=line.day != day or not rendered, now=now))
         day = line.day
     return rendered
@@ -547,7 +551,7 @@ def _rendered(line: _Line, *, is_new_day: bool, now: datetime | None) -> _Render
     return _Rendered(line, words, _line_text(line, shown, is_new_day=is_new_day, now=now))
 
 
-def _slots(rendered: Sequence[_Rendered], records: Records) -> tuple[Slot, ...]:
+def _slots(rendered: Sequence[_Rendered], records: AnswerRecords) -> tuple[Slot, ...]:
     evidence = records.evidence([one.line.node for one in rendered])
     return tuple(_slot(one, evidence[one.line.node.node_id]) for one in rendered)
 
@@ -585,9 +589,10 @@ def curated_slots(nodes: Sequence[Node], budget_tokens: int) -> tuple[Slot, ...]
 
 
 def with_curated(envelope: Envelope, curated: tuple[Slot, ...], asked_tokens: int = 0) -> Envelope:
-    """Return an envelope with curated lines before its own; one that abstains still says that it does.
+    """Return an envelope with curated lines before its own; one that abstains keeps its mark.
 
-    Its text says so too, where this fits into `asked_tokens`, the budget of a question; 0: nobody asked.
+    Its text says that nothing else was found, where this fits into `asked_tokens`, the budget of a question; 0 for an
+    envelope that was not asked for.
     """
     if not curated:
         return envelope

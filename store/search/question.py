@@ -1,4 +1,4 @@
-"""Questions: what is asked, of which memories, in a bounded text, and what the words say of the kind of answer.
+"""Questions: a bounded text, the scope of its answer, and the form of the question.
 
 A pasted log or a picture made of marks costs no more than words.
 """
@@ -12,31 +12,31 @@ from datetime import datetime
 
 from ..filters import Clause, Condition, Filter, Group, wanted_fields
 from ..index.projection import FORGOTTEN
-from ..index.scope import Scope
+from ..index.visibility import Scope
 from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, InvalidInput, Kind, Level
 from ..text.dates import Event, Resolved, asks_for_newest, asks_for_time_alone, event_in, find_asked
 from ..text.token_count import beginning
 from ..text.words import query_terms, stems_of
 
+# The levels that answer unless others are asked for: scenarios and profiles summarise many facts, and would crowd these
+# out.
 BY_DEFAULT = (Level.SESSION, Level.FACT)
-"""The levels that answer unless others are asked for: scenarios and profiles summarise many facts, and would crowd
-these out."""
 
+# The levels that summarise facts.
 PAGES = (Level.SCENARIO, Level.PROFILE)
-"""The levels that summarise facts."""
 
 NO_PAGES_THEN = "pages are written anew with what is learned, so turns and facts alone answer as of an earlier time"
 
 
 @dataclass(slots=True, kw_only=True)
 class Question:
-    """A query with its filters, and what both say, read once. Raises InvalidInput for a text that says nothing.
+    """A query with its filters, both read once. Raises InvalidInput for an empty text.
 
     `channel` None is `_global` alone, `*` is all. Of the text, `words` are searched for and `meant` is embedded; both
-    are empty where it has no words. `terms` are the words that say what is asked for, `stems` their stems. `scope` is
-    what an answer may bring in or name; `conditions` are the filter of what may answer, as every engine understands it.
+    are empty where it has no words. `terms` are its words without question words, `stems` their stems. `scope` is
+    the scope of related memories; `conditions` is the filter of the memories that may answer, as every engine reads it.
     `shows_facts`: a turn is ranked for the facts drawn from it; else each memory by itself. `is_plain`: it has no
-    filters of its own. `notes` say what is not looked for.
+    filters of its own. `notes` name the parts that are not searched for.
     """
 
     text: str
@@ -95,8 +95,8 @@ def _normalised_filter(question: Question) -> Filter:
     return tuple(conditions)
 
 
+# A longer text is pasted rather than asked, and its dates are no times that are asked about.
 LONGEST_CHARS = 300
-"""Beyond this length a text is pasted rather than asked, and the dates in it are not what is asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +132,12 @@ def asked_by(question: str, terms: int, now: datetime) -> Asked:
 
 
 READ_CHARS = 2_000
+# The length that the shipped model was trained on; its time grows with the tokens: 6 ms for ten, 40 for 128, 300 for
+# 512.
 MEANT_TOKENS = 128
-"""The length that the shipped model was trained on; its time grows with the tokens: 6 ms for ten, 40 for 128, 300 for
-512."""
 
+# Of one mark in a row, so many are read: the rest of a ruled line says nothing, and a model reads each.
 SAME_MARKS = 3
-"""Of one mark in a row, so many are read: the rest of a ruled line says nothing, and a model reads each."""
 
 _RUN_OF_MARKS = re.compile(rf"([^\w\s])\1{{{SAME_MARKS},}}")
 

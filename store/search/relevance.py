@@ -1,8 +1,8 @@
 """Relevance: how probably a turn or a memory, and each of its sentences, answers a question.
 
-A logistic score of few features, with weights that say what a reader would: near in meaning, holds the question's rare
-words (the turn with the one before it, and the sentence), said by a person, said rather than done, right after what
-is most relevant.
+A logistic score of few features, with weights as a reader would set them: near in meaning, holds the question's rare
+words (the turn with the one before it, and the sentence), said by a person, said rather than done, right after the most
+relevant turn.
 """
 
 from __future__ import annotations
@@ -28,70 +28,69 @@ from ..text.sentences import Sentence as Piece
 from ..text.spelling import beginning_of_name, names_asked, unnamed
 from ..text.token_count import estimate_tokens
 from ..text.words import stem, without_possessive
-from .fetch import Records
+from .fetch import AnswerRecords
 from .gathering import Candidate, Ranking
 
+# Candidates whose words are read.
 READ = 40
-"""Candidates whose words are read."""
 
+# Of the best candidates, the turns said right before and after are read too: an answer often follows a question.
 BESIDE = 15
-"""Of the best candidates, the turns said right before and after are read too: an answer often follows a question."""
 
 FUSED, COSINE, COVER, COVER_OF_SENTENCE = 8.0, 8.0, 1.0, 2.0
 PERSON, ASSISTANT, SAID, DONE = 1.0, -0.7, 2.0, -4.0
 AFTER_THE_BEST, BEFORE_THE_BEST = 3.0, 1.0
 BIAS = -11.5
 
+# Nothing answers where no turn is nearer in meaning and none holds this share of the question's rare words.
+#
+# On the readers' benchmark 12 of 15 questions about another project abstain so, and one of 115 that have an answer.
 FAR_COSINE, FAR_COVER = 0.30, 0.40
-"""Nothing answers where no turn is nearer in meaning and none holds this share of the question's rare words.
 
-On the readers' benchmark 12 of 15 questions about another project abstain so, and one of 115 that have an answer.
-"""
-
+# A sentence is shown to a person who has not asked if it is at least so relevant, and has two words of the prompt that
+# are so rare together, or three that are this share of it. Chosen on seven of eight people for the eighth, such values
+# help .18 of the prompts that need something, .64 of the envelopes help, and .97 of the other prompts get none.
+# Where many words counted together, a long prompt matched "next", "one" and "shop" in turns of another matter.
 SURE_RELEVANCE, SURE_WEIGHT, SURE_SHARE = 0.8, 5.4, 0.4
-"""A sentence is surely worth telling to who has not asked if it is so relevant, and holds two words of the prompt that
-are so rare together, or three that are this share of it. Chosen on seven of eight people for the eighth, such values
-give .18 of the prompts that need something what helps, of what is given .64 helps, and .97 of the others get nothing.
-Where many words counted together, a long prompt found "next", "one" and "shop" in what was of another matter."""
 
+# The weight of a word that an assistant said: it repeats much, and its questions are no knowledge.
 WORTH_OF_ASSISTANT = 0.75
-"""The weight of a word that an assistant said: it repeats much, and what it asks is not what is known."""
 
+# A text with so many of a question's words is near it, however long the question is.
 ENOUGH_WORDS = 3
-"""A text with so many of a question's words is near it, however long the question is."""
 
-OF_ANOTHER = 0.3
-"""The share of the confidence that is left where the question names what nothing that was read names: Anna's dog may
-be Berta's, but hardly is. Of the readers' 115 questions that have an answer one (in German) names such a word."""
+# The factor of the confidence where the question has a name that occurs in no passage read: Anna's dog may be
+# Berta's, but hardly is. Of the readers' 115 questions that have an answer one (in German) names such a word.
+UNREAD_NAME_FACTOR = 0.3
 
+# A sentence is shown if it has at least this share of the relevance of the best one.
 LEAST_SHARE = 0.02
-"""A sentence is told while it is at least this share as relevant as the best one."""
 
+# The first sentences of a text, which may be shown without a word of the question.
 FIRST = 5
-"""Sentences of a text that may be told without a word of the question."""
 
+# The sections of a long text whose sentences may be shown.
 SECTIONS = 3
-"""Sections of a long text whose sentences may be told."""
 
+# A turn of one paragraph up to this long is shown whole.
 WHOLE_TOKENS = 40
-"""A turn of one paragraph up to this long is told whole."""
 
+# So is a numbered list: a procedure without one of its steps is a wrong one.
 WHOLE_LIST_TOKENS = 160
-"""So is a numbered list: a procedure without one of its steps is a wrong one."""
 
+# Fitted to 16,770 hits of twelve sets (`python -m tests.bench.ranking --calibrate`); of each invented person by the
+# other sets, what is said and what is so differ by .02 in the mean. The best hit of a question is right in half of the
+# cases, so that even a good one is seldom surer than .5.
 CONFIDENCE_SLOPE, CONFIDENCE_BIAS = 0.409, -2.319
-"""Fitted to 16,770 hits of twelve sets (`python -m tests.bench.ranking --calibrate`); of each invented person by the
-other sets, what is said and what is so differ by .02 in the mean. The best hit of a question is right in half of
-the cases, so that even a good one is seldom surer than .5."""
 
+# An assistant asks where the end of its turn holds a question mark; so much of the answer is told with it.
 ASKED_CHARS, ANSWER_CHARS = 160, 80
-"""An assistant asks where the end of its turn holds a question mark; so much of the answer is told with it."""
 
+# Signs that a text is more than a paragraph.
 _MARKDOWN = re.compile(r"\n\s*\n|^\s*(?:#|```|~~~|\||[-*+] )", re.MULTILINE)
-"""Signs that a text is more than a paragraph."""
 
+# The record of a deed of a program, "[Bash: ls]".
 _DEED = re.compile(r"\s*\[")
-"""The record of a deed of a program, "[Bash: ls]"."""
 
 
 class Weighed(NamedTuple):
@@ -119,10 +118,10 @@ class Passage:
     after: Node | None = None
 
     def sentences(self) -> Iterator[tuple[Piece, str]]:
-        """Yield what can be told of it, in order, each with what it replies to where it is too short to be understood.
+        """Yield its sentences in order, each with the turn that it replies to where it is too short to be understood.
 
-        Nothing of a turn that says so little, and replies to nothing. Rows of tables only where no program made them.
-        What an assistant asked or proposed comes with the answer that it got.
+        A turn that is so short and replies to nothing has none. Rows of tables count only where no program made them.
+        An assistant's question or proposal comes with the answer to it.
         """
         pieces = [one for one in pieces_of(self.node.text) if one.shape != "row" or self.node.role not in MACHINES]
         if len(pieces) != 1 or len(pieces[0].text.split()) >= FEWEST_WORDS:
@@ -145,7 +144,7 @@ class Passage:
         return f'{speaker_name(after.role)}: "{unmarked(words)}"'
 
     def pieces(self) -> list[Piece]:
-        """Return what can be told of it, in order."""
+        """Return its sentences, in order."""
         return [piece for piece, _ in self.sentences()]
 
     def gain(self, place: int) -> float:
@@ -159,7 +158,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
+class AnswerSentence:
     """A sentence of a passage, at its place in it, what it replies to, and how probably it answers, 0 to 1."""
 
     passage: Passage
@@ -191,17 +190,17 @@ class Passages:
 
     @property
     def trust(self) -> float:
-        """Return the share of a confidence that is left in view of the names that nothing holds."""
-        return OF_ANOTHER if self.unread else 1.0
+        """Return the factor of a confidence by the names that occur in no passage."""
+        return UNREAD_NAME_FACTOR if self.unread else 1.0
 
     @property
     def note(self) -> str:
-        """Return what an asker must know of these names, "" if there are none."""
+        """Return a note on these names, "" if there are none."""
         return f"nothing that was found names {', '.join(self.unread)}" if self.unread else ""
 
     @property
     def is_far(self) -> bool:
-        """Return True if nothing is near the question, in meaning or in words: no answer is better than these."""
+        """Return True if nothing is near the question, in meaning or in words: then no answer is better than these."""
         if self.is_of_time:
             return not self.passages
         if self.cosine is None:
@@ -219,12 +218,11 @@ class Passages:
         """Return how probably each unit answers, 0 to 1."""
         return {unit: confidence_of(relevance) for unit, relevance in self.relevances().items()}
 
-    def sentences(self) -> list[Sentence]:
-        """Return the sentences of every passage that may be told beside the most relevant one, in no order.
+    def sentences(self) -> list[AnswerSentence]:
+        """Return the sentences of every passage that may be shown beside the most relevant one, in no order.
 
-        Those that hold a word of the question, and the first of a text that is not long: an answer opens with what it
-        is about.
-        What asks ("Can you help me with that?") is told for a word of the question alone.
+        These are the sentences with a word of the question, and the first ones of a text that is not long: an answer
+        begins with its subject. A question ("Can you help me with that?") needs a word of the question.
         """
         least = LEAST_SHARE * max((_probability(one.logit, "", 0.0) for one in self.passages), default=0.0)
         return [
@@ -234,7 +232,7 @@ class Passages:
             for sentence in self._sentences_of(one)
         ]
 
-    def _sentences_of(self, passage: Passage) -> Iterator[Sentence]:
+    def _sentences_of(self, passage: Passage) -> Iterator[AnswerSentence]:
         for place, (piece, reply_to) in enumerate(passage.sentences()):
             is_opening = place < FIRST and not passage.sections
             is_row = piece.shape == "row"  # every row has the words of the table's head
@@ -242,7 +240,7 @@ class Passages:
             cover = self._cover_of(passage, own, reply_to)
             if cover > 0.0 or (is_opening and not is_row and not piece.text.endswith("?")):
                 logit = passage.logit + passage.gain(piece.start)
-                yield Sentence(
+                yield AnswerSentence(
                     passage, place, piece.text, reply_to, _probability(logit, piece.text, cover), piece.steps > 0
                 )
 
@@ -278,8 +276,8 @@ class Passages:
         best = inside[shares.index(max(shares))]
         return best.start, best.end
 
-    def is_sure(self, sentence: Sentence) -> bool:
-        """Return True if a sentence holds so much of a prompt that it is worth telling without being asked for."""
+    def is_sure(self, sentence: AnswerSentence) -> bool:
+        """Return True if a sentence holds enough of a prompt to be shown to a person who has not asked."""
         node = sentence.passage.node
         found = self.words.found(sentence.text, sentence.passage.said) if sentence.passage.said else frozenset()
         if sentence.relevance < SURE_RELEVANCE or len(found) < 2 or _is_deed(node):
@@ -365,7 +363,7 @@ class Rarity:
         return sum(nlargest(2, (self._weights[one] for one in found)))
 
 
-def passages_of(ranking: Ranking, records: Records, read: int, beside: int = 0) -> Passages:
+def passages_of(ranking: Ranking, records: AnswerRecords, read: int, beside: int = 0) -> Passages:
     """Weigh the `read` best candidates and the turns on both sides of the `beside` best, as `fetch` read them."""
     candidates = ranking.candidates[:read]
     nodes = records.nodes
@@ -411,7 +409,7 @@ def passages_of(ranking: Ranking, records: Records, read: int, beside: int = 0) 
 
 
 def _shown(
-    ranking: Ranking, candidates: Sequence[Candidate], turns: AbstractSet[NodeId], records: Records
+    ranking: Ranking, candidates: Sequence[Candidate], turns: AbstractSet[NodeId], records: AnswerRecords
 ) -> dict[NodeId, Node]:
     """Return the nodes that may be shown, by unit: those of candidates, and some turns beside the best."""
     nodes = records.nodes
@@ -442,12 +440,12 @@ def _names_not_read(ranking: Ranking, said: Iterable[frozenset[str]], nodes: Col
         return []
     texts = [" ".join((one.text, one.role, one.title, one.channel, _year(one))) for one in nodes]
     unread = [name for name in names if not any(map(_begins_like(name).search, texts))]
-    told = redact(question.words).text if unread else ""  # the question may hold a secret
-    unread = [name for name in unread if name in told]
+    shown = redact(question.words).text if unread else ""  # the question may hold a secret
+    unread = [name for name in unread if name in shown]
     return unnamed([*map(without_possessive, unread)], texts) if unread else []
 
 
-def with_sections(passages: Passages, ranking: Ranking, records: Records) -> Passages:
+def with_sections(passages: Passages, ranking: Ranking, records: AnswerRecords) -> Passages:
     """Weigh the sections of long texts, each by its own chunk: a long note answers by one of its parts."""
     sections = sections_of([one.node for one in passages.passages], ranking, records)
     weighed = [
@@ -459,8 +457,8 @@ def with_sections(passages: Passages, ranking: Ranking, records: Records) -> Pas
     return replace(passages, passages=weighed)
 
 
+# A longer text is returned by its sections; `show` has the rest.
 LONG_CHARS = 2000
-"""A longer text is returned by its sections; `show` has the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,7 +470,7 @@ class Section:
     cosine: float | None
 
 
-def sections_of(nodes: Iterable[Node], ranking: Ranking, records: Records) -> dict[NodeId, list[Section]]:
+def sections_of(nodes: Iterable[Node], ranking: Ranking, records: AnswerRecords) -> dict[NodeId, list[Section]]:
     """Return the chunks of those nodes that are long, by node, in the order of the text."""
     chunks = records.chunks([node.node_id for node in nodes if len(node.text) > LONG_CHARS])
     cosines = ranking.cosines([one.chunk_id for listed in chunks.values() for one in listed]) if chunks else {}
@@ -511,12 +509,12 @@ def _place(before: float | None, after: float | None, best: float) -> float:
 
 @lru_cache(maxsize=2048)
 def pieces_of(text: str) -> tuple[Piece, ...]:
-    """Return what can be told of a text: a short one whole, else its sentences. Kept for the next question."""
+    """Return the sentences of a text, a short text as one. Cached: the next question reads the same turns."""
     line = " ".join(text.split())
     if not _MARKDOWN.search(text.strip()) and estimate_tokens(line) <= WHOLE_TOKENS:
         return (Piece(line, 0, len(text)),) if line else ()
-    told = joined(with_steps(split(text), text, WHOLE_LIST_TOKENS), text)
-    return tuple(sorted((*told, *rows_in(text)), key=lambda piece: piece.start))
+    sentences = joined(with_steps(split(text), text, WHOLE_LIST_TOKENS), text)
+    return tuple(sorted((*sentences, *rows_in(text)), key=lambda piece: piece.start))
 
 
 def _is_deed(node: Node) -> bool:

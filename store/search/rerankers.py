@@ -22,7 +22,7 @@ from ..engine.vectors import unit
 from ..index.catalog import Catalog
 from ..index.index import COLLECTION
 from ..index.projection import LATER, SUCCESSOR, Node
-from ..index.scope import Scope
+from ..index.visibility import Scope
 from ..model import NodeId
 from ..roles import Role
 from ..settings import PRESETS, SearchSettings, Stages
@@ -30,11 +30,11 @@ from .gathering import Candidate, Reranker, fuse_by_score
 from .question import PAGES, Question
 from .supersession import drawn_from
 
+# The edge of each kind of link between facts; others are `other`.
 KIND_OF_LINK = {"supersedes": "supersedes", SUCCESSOR: "supersedes", LATER: "supersedes", "relates": "related"}
-"""The edge of each kind of link between facts; others are `other`."""
 
+# Facts of one page, or of one tag, that are linked to each other: a page of a year is about everything.
 MOST_OF_A_PAGE = 12
-"""Facts of one page, or of one tag, that are linked to each other: a page of a year is about everything."""
 
 Scores = NDArray[np.float64]
 Order = NDArray[np.intp]

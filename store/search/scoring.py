@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..index.catalog import Said
+from ..index.catalog import TurnForm
 from ..model import NodeId
 from ..roles import Role
 from ..settings import PriorSettings
@@ -73,39 +73,39 @@ def scores_of(features: Mapping[str, Values], weights: Mapping[str, float] = WEI
     return np.asarray(np.sum([weight * features[name] for name, weight in weights.items()], axis=0), np.float64)
 
 
+# The number of candidates, best by the arms alone, that count as the best.
 BEST = 10
-"""The candidates, best by the arms alone, whose neighbours are said to be beside the best."""
 
+# The candidates, best by the arms alone, that count for the weight of a session.
 FULL = 20
-"""The candidates, best by the arms alone, that count for the weight of a session."""
 
+# The weight of an assistant's words where the best are chosen whose neighbours gain.
 ASSISTANT_WEIGHT = 0.83
-"""The weight of an assistant's words where the best are chosen whose neighbours gain."""
 
+# A turn below this length says little alone.
 SHORT_BYTES = 60
-"""A turn below this length says little alone."""
 
+# From this length on, more text is a worse sign instead of a better one.
 LONG_BYTES = 1500
-"""From this length on, more text is a worse sign instead of a better one."""
 
+# The turns beside a candidate that are looked at, in order.
 STEPS = (-3, -2, -1, 1, 2, 3)
-"""The turns beside a candidate that are looked at, in order."""
 
+# The candidates, best by the arms alone, whose texts are read. Of all candidates it gains no more.
 READ = 40
-"""The candidates, best by the arms alone, whose texts are read. Of all candidates it gains no more."""
 
+# The characters of each text that are read. 4,000 gain no more and take .3 ms longer.
 READ_CHARS = 1_500
-"""The characters of each text that are read. 4,000 gain no more and take .3 ms longer."""
 
+# The phrases that are looked for: those of a question of one long sentence.
 MOST_PHRASES = 24
-"""The phrases that are looked for: those of a question of one long sentence."""
 
+# Reads the first READ_CHARS of texts; units that are gone are left out.
 Texts = Callable[[Collection[NodeId]], Mapping[NodeId, str]]
-"""Reads the first READ_CHARS of texts; units that are gone are left out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CandidateArrays:
     """The candidates: units, bm25 (0 where not found by keyword), cosine (nan while waiting for a vector), speakers.
 
     `texts` reads what some of them say.
@@ -114,11 +114,11 @@ class Found:
     units: Sequence[NodeId]
     keyword: Values
     cosine: Values
-    said: Sequence[Said]
+    said: Sequence[TurnForm]
     texts: Texts
 
 
-def features_of(found: Found, question: str) -> dict[str, Values]:
+def features_of(found: CandidateArrays, question: str) -> dict[str, Values]:
     """Return each feature of all candidates by name.
 
     All lie about 0 to 1. There is at least one candidate.
@@ -250,7 +250,7 @@ def _speakers(roles: NDArray[Any], words: Sequence[str]) -> dict[str, Values]:
     return {"speaker named": named, "speaker named first": (places == first) * named, "another named": other}
 
 
-def _phrases_held(found: Found, read: NDArray[np.int64], question: str) -> Values:
+def _phrases_held(found: CandidateArrays, read: NDArray[np.int64], question: str) -> Values:
     """Return log(1 + n) of the n phrases of the question that each text holds, read for these places alone."""
     held = np.zeros(len(found.units))
     if phrases := _phrases_of(question):
@@ -270,22 +270,22 @@ def _phrases_of(question: str) -> list[str]:
     return [" ".join(pair) for pair in pairs][:MOST_PHRASES]
 
 
+# Roles that are nobody's name.
 _PARTS = frozenset({"", *(role.value for role in Role)})
-"""Roles that are nobody's name."""
 
 
 Priors = dict[str, Values]
 
 
+# The distinct words of a text in which an event is looked for.
 MOST_WORDS = 400
-"""The distinct words of a text in which an event is looked for."""
 
+# A question of so few terms looks them up; so few candidates that hold one, or stand beside one that does, make it a
+# name rather than a subject.
 LOOKED_UP_TERMS, FEW_HOLD_IT = 2, 20
-"""A question of so few terms looks them up; so few candidates that hold one, or
-stand beside one that does, make it a name rather than a subject."""
 
 
-def priors_of(found: Found, trust: Values, asked: Asked, settings: PriorSettings) -> Priors:
+def priors_of(found: CandidateArrays, trust: Values, asked: Asked, settings: PriorSettings) -> Priors:
     """Return what each prior adds to the candidates' scores, by name; only those that say something.
 
     `trust` is how much more or less than usual each is trusted, -1 to 1.
@@ -303,7 +303,7 @@ def priors_of(found: Found, trust: Values, asked: Asked, settings: PriorSettings
     return {name: added for name, added in priors.items() if added.any()}
 
 
-def _newness(said: Sequence[Said], keyword: Values, settings: PriorSettings) -> Values:
+def _newness(said: Sequence[TurnForm], keyword: Values, settings: PriorSettings) -> Values:
     """Return how new each candidate is beside the newest that holds a word of the question, 0 to 1."""
     days = [_day_of(one) if held or not keyword.any() else None for one, held in zip(said, keyword, strict=True)]
     newest = max((day for day in days if day is not None), default=date.min)
@@ -311,13 +311,13 @@ def _newness(said: Sequence[Said], keyword: Values, settings: PriorSettings) -> 
     return np.exp(-np.array(ages, np.float64) / settings.days_after)
 
 
-def note_of_time(told: Sequence[tuple[date | None, str]], asked: Asked) -> list[str]:
-    """Return a note where a question asks for a time, and nothing of what is told was said then or names it.
+def note_of_time(shown: Sequence[tuple[date | None, str]], asked: Asked) -> list[str]:
+    """Return a note where a question asks for a time, and none of the texts shown is of that time or names it.
 
-    `told` are texts, each with its day.
+    `shown` are the texts, each with its day.
     """
-    dated = [(day, text) for day, text in told if day is not None]
-    if not told or not asked.spans or any(span.first <= day <= span.last for day, _ in dated for span in asked.spans):
+    dated = [(day, text) for day, text in shown if day is not None]
+    if not shown or not asked.spans or any(span.first <= day <= span.last for day, _ in dated for span in asked.spans):
         return []
     if any(names_one_of(text, day, asked.spans) for day, text in dated):
         return []
@@ -326,10 +326,10 @@ def note_of_time(told: Sequence[tuple[date | None, str]], asked: Asked) -> list[
     ]
 
 
-def _time_fits(said: Sequence[Said], spans: Sequence[Resolved], settings: PriorSettings) -> Values:
+def _time_fits(said: Sequence[TurnForm], spans: Sequence[Resolved], settings: PriorSettings) -> Values:
     """Return how the time of each candidate fits that of the question, 0 to 1: 1 within, e^(-days / softness) beside.
 
-    What is said after a time often tells of it, so the end is softer than the beginning.
+    Turns after a time often speak of it, so the end is softer than the beginning.
     """
     days = list(map(_day_of, said))
     fits = {day: max(_fit(day, span, settings) for span in spans) for day in {*days} if day is not None}
@@ -342,8 +342,8 @@ def _fit(day: date, span: Resolved, settings: PriorSettings) -> float:
     return float(np.exp(-early / settings.days_before - late / settings.days_after))
 
 
-def day_of_event(event: Event, found: Found) -> date | None:
-    """Return the day of the candidate that tells of an event: the one with most of its words, the best by keyword."""
+def day_of_event(event: Event, found: CandidateArrays) -> date | None:
+    """Return the day of an event: of the candidate with most of its words, the best by keyword among equals."""
     found_by_it = min(READ, int(np.count_nonzero(found.keyword)))
     by_keyword: list[int] = np.argsort(-found.keyword, kind="stable")[:found_by_it].tolist()
     texts = found.texts([found.units[place] for place in by_keyword])
@@ -355,11 +355,11 @@ def day_of_event(event: Event, found: Found) -> date | None:
     return _day_of(found.said[best]) if best is not None and held[best] else None
 
 
-def _side_fits(said: Sequence[Said], day: date, event: Event, settings: PriorSettings) -> Values:
+def _side_fits(said: Sequence[TurnForm], day: date, event: Event, settings: PriorSettings) -> Values:
     """Return how the time of each candidate fits the one before or after a day, 0 to 1; the day itself is both."""
     span = Resolved(0, 0, date.min, day) if event.is_before else Resolved(0, 0, day, date.max)
     return _time_fits(said, [span], settings)
 
 
-def _day_of(said: Said) -> date | None:
+def _day_of(said: TurnForm) -> date | None:
     return None if said.time_s is None else datetime.fromtimestamp(said.time_s, UTC).date()

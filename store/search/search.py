@@ -1,12 +1,12 @@
 """From a question to ranked memories: arms, fusion, scoring. Each step is one function with its own timing.
 
-What is kept between questions is here too: the trust that feedback gives to memories, and the candidates of past
-questions.
+State between questions is here too: the trust that feedback gives to memories, and the candidates of past questions.
 """
 
 from __future__ import annotations
 
 import marshal
+import math
 import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -44,34 +44,41 @@ from .gathering import (
     speakers_of,
 )
 from .question import BY_DEFAULT, Asked, Question, asked_by
-from .scoring import READ_CHARS, Found, Priors, Values, features_of, priors_of, scores_of
+from .scoring import (
+    READ_CHARS,
+    CandidateArrays,
+    Priors,
+    Values,
+    features_of,
+    priors_of,
+    scores_of,
+)
 
+# Questions embedded at a time: as many as the server answers at once.
 QUESTIONS_AT_ONCE = 4
-"""Questions embedded at a time: as many as the server answers at once."""
 
+# A question up to this long is embedded in 10 ms or less. Longer ones take up to 40, so they go one at a time, and a
+# short one finds a processor.
 SHORT_CHARS = 200
-"""A question up to this long is embedded in 10 ms or less. Longer ones take up to 40, so they go one at a time, and a
-short one finds a processor."""
 
+# The longest wait for the question before: no slow one holds the others up longer.
+#
+# One by one, 4 to 32 clients get a fifth more answers a second than at once; while one waits, its question is embedded.
 PATIENCE_S = 0.05
-"""The longest wait for the question before: no slow one holds the others up longer.
 
-One by one, 4 to 32 clients get a fifth more answers a second than at once; while one waits, its question is embedded.
-"""
-
+# The time limit of keyword search, after which vectors answer alone; at a million turns it takes .02 s.
 KEYWORD_S = 1.0
-"""The time limit of keyword search, after which vectors answer alone; at a million turns it takes .02 s."""
 
+# The days after a time in which turns may still name it: "the kiln broke on Thursday".
 TOLD_WITHIN = timedelta(days=7)
-"""The days after a time in which what is said may name it: "the kiln broke on Thursday"."""
 
+# Of the turns of a time the first has the score 1, the last this much less: they are ordered by kind and time alone.
 LISTED_SPREAD = 0.4
-"""The first of what was said at a time has the score 1, the last this much less: its order is that of kind and time."""
 
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
+# Candidates, at least, whose order is right in every respect: as many as are ever read for an answer.
 WEIGHED = 40
-"""Candidates, at least, whose order is right in every respect: as many as are ever read for an answer."""
 
 
 class Search:
@@ -170,9 +177,9 @@ class Search:
             self._weigh_speakers(ranking, max(WEIGHED, ranking.question.limit))
 
     def _list_time(self, ranking: Ranking) -> None:
-        """Take what was said at the times that a question asks about, or last: what is known of it first, the newest.
+        """List the turns and facts of the times that a question asks about, or the newest ones.
 
-        A dream drew a fact from what is worth keeping; what a person said comes before what a program did.
+        Turns with facts come first, since a dream kept these; then turns of people, then of programs, the newest first.
         """
         ranking.is_of_time = True
         question, spans = ranking.question, ranking.asked.spans
@@ -203,10 +210,10 @@ class Search:
         return features_of(self._found(ranking), ranking.question.words)
 
     def priors(self, ranking: Ranking) -> Priors:
-        """Return what is added to the candidates' learned scores, in the ranking's order."""
+        """Return the priors of the candidates, in the ranking's order."""
         return self._priors(self._found(ranking), ranking)
 
-    def _priors(self, found: Found, ranking: Ranking) -> Priors:
+    def _priors(self, found: CandidateArrays, ranking: Ranking) -> Priors:
         trust = self._trust_in(ranking.candidates, self.trusted) if self.trusted else np.zeros(1)
         return priors_of(found, trust, ranking.asked, self._settings.priors)
 
@@ -219,11 +226,12 @@ class Search:
         sums = [sum(trusted.get(node_id, 0.0) for node_id in known[one.unit]) for one in candidates]
         return np.clip(sums, -1.0, 1.0)
 
-    def _found(self, ranking: Ranking) -> Found:
-        return Found(
+    def _found(self, ranking: Ranking) -> CandidateArrays:
+        scores = [one.scores for one in ranking.candidates]
+        return CandidateArrays(
             [one.unit for one in ranking.candidates],
-            np.array([one.scores.get("keyword", 0.0) for one in ranking.candidates]),
-            np.array([one.scores.get("vector", np.nan) for one in ranking.candidates]),
+            np.array([one.get("keyword", 0.0) for one in scores]),
+            np.array([one.get("vector", math.nan) for one in scores]),
             speakers_of(ranking.candidates, self._catalog),
             partial(self._catalog.beginnings, chars=READ_CHARS),
         )
@@ -231,8 +239,8 @@ class Search:
     def _score(self, ranking: Ranking) -> None:
         """Order the candidates by the learned scorer and the priors, equals as the arms found them.
 
-        Its scores say which of a question's candidates is better, not how good it is. So the best gets the highest of
-        the fused scores, and so on: what is calibrated on these stays so.
+        The learned scores order the candidates of one question; they do not compare between questions. So the best
+        gets the highest of the fused scores, and so on, on which confidence is calibrated.
         """
         found = self._found(ranking)
         features = features_of(found, ranking.question.words)
@@ -319,7 +327,7 @@ def _score_last(candidate: Candidate) -> tuple[float, NodeId]:
 
 
 def _bounds_of(spans: Sequence[Resolved]) -> list[tuple[datetime, datetime]]:
-    """Return the times in which what is of some spans is said, some days after them too; without spans all time."""
+    """Return the bounds of each span, with the days after it in which turns name it; without spans all time."""
     if not spans:
         return [(_FIRST, _LAST)]
     told = [(one.first, min(date.max - timedelta(days=1), one.last + TOLD_WITHIN)) for one in spans]
@@ -331,7 +339,7 @@ def _midnight(day: date) -> datetime:
 
 
 def _is_of(node: Node, spans: Sequence[Resolved]) -> bool:
-    """Check that a node was said within one of some spans, or names a day of one; any is of none."""
+    """Return True if a node is of one of the spans or names a day of one, and for no spans."""
     said_on = node.created_at.astimezone(UTC).date() if node.created_at else date.min
     if not spans or any(one.first <= said_on <= one.last for one in spans):
         return True
@@ -355,7 +363,7 @@ class Judgements:
         self._ledger = ledger
         self._search = search
         self.version = 0
-        """Counts the changes: what was ranked before one may be ranked otherwise after it."""
+        """Counts the changes; each may change rankings."""
 
     def read(self) -> None:
         """Read all judgements, at the start and after a person's own."""

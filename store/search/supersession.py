@@ -12,22 +12,22 @@ from dataclasses import dataclass, field, replace
 
 from ..index.catalog import LONGEST_CHAIN
 from ..index.projection import LATER, REWORDS, SUCCESSOR, Link, Node, is_turn
-from ..index.scope import Scope
+from ..index.visibility import Scope
 from ..model import Level, NodeId
 
 CONTRADICTS = "contradicts"
 
+# The links to a successor, certain or likely.
 SUPERSEDING = frozenset({SUCCESSOR, LATER})
-"""The links to a successor, certain or likely."""
 
+# A likely successor is shown before the older fact from this share of the older one's probability on: of 8 true links
+# that were asked about the least had .37, of 10 false ones two .8 and more, and the rest at most .07. One below it is
+# named in a mark, and keeps its own place; but what was said later in the same session ("a week earlier after all")
+# depends on what was said before, and needs no words of the question.
 ANSWERS_FROM = 0.2
-"""A likely successor is shown before the older fact from this share of the older one's probability on: of 8 true links
-that were asked about the least had .37, of 10 false ones two .8 and more, and the rest at most .07. One below it is
-named in a mark, and keeps its own place; but what was said later in the same session ("a week earlier after all")
-depends on what was said before, and needs no words of the question."""
 
+# The most successors, and the most contradictions, that are shown beside one fact.
 NAMED_BESIDE = 3
-"""The most successors, and the most contradictions, that are shown beside one fact."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from ..embedding.embedding import Embedder, ModelUnavailable, batches_by_length
 from ..embedding.vector_cache import EmbeddingCache
 from ..engine.database import is_full
 from ..engine.interface import Vector
-from ..index.index import Index, Pending
+from ..index.index import Index, PendingChunk
 from ..model import IndexDamaged, NodeId
 from .worker import wait_until_idle
 
@@ -133,7 +133,7 @@ class EmbedQueue:
         if threading.current_thread() is self._thread:
             wait_until_idle(self._is_busy, self._stopping)
 
-    def _embed(self, pending: Sequence[Pending]) -> int:
+    def _embed(self, pending: Sequence[PendingChunk]) -> int:
         # The same text is embedded once: after a rebuild nearly every vector is in the cache.
         known = self._cache.get_many({item.text_hash for item in pending})
         seen = [item for item in pending if item.text_hash in known]
@@ -150,16 +150,16 @@ class EmbedQueue:
                 self._store(some, self._embed_slices(some, pool))
         return len(unseen)
 
-    def _embed_slices(self, slices: Sequence[Sequence[Pending]], pool: ThreadPoolExecutor) -> list[Vector]:
+    def _embed_slices(self, slices: Sequence[Sequence[PendingChunk]], pool: ThreadPoolExecutor) -> list[Vector]:
         """Embed slices at once, the last of them in this thread; return the vectors of all in order."""
         others = [pool.submit(self._embed_slice, items) for items in slices[:-1]]
         last = self._embed_slice(slices[-1])
         return [vector for other in others for vector in other.result()] + last
 
-    def _embed_slice(self, items: Sequence[Pending]) -> list[Vector]:
+    def _embed_slice(self, items: Sequence[PendingChunk]) -> list[Vector]:
         return self._embedder.embed_passages([item.text for item in items])
 
-    def _store(self, slices: Sequence[Sequence[Pending]], vectors: Sequence[Vector]) -> None:
+    def _store(self, slices: Sequence[Sequence[PendingChunk]], vectors: Sequence[Vector]) -> None:
         """Keep the vectors in the cache and the index, under the id of what made them."""
         items = [item for some in slices for item in some]
         made_by = self._embedder.made_by

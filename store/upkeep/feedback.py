@@ -14,7 +14,7 @@ from typing import Final
 
 from ..changes.repeats import Once
 from ..core import Core
-from ..index.scope import EVERYTHING
+from ..index.visibility import EVERYTHING
 from ..ledger import records
 from ..ledger.questions import (
     LONGEST_QUESTION_CHARS,

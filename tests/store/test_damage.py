@@ -19,7 +19,7 @@ import apsw
 import pytest
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.engine.database import lasting_problems
-from dreamd.store.index import opening
+from dreamd.store.index import open_index as opening
 from dreamd.store.ledger import ledger as ledger_module
 from dreamd.store.ledger.records import Run
 from dreamd.store.ledger.salvage import damaged_files, discard, salvage
@@ -422,7 +422,7 @@ def hiccups() -> Iterator[HiccupingVFS]:
 def test_an_index_that_cannot_be_read_for_a_while_is_kept(
     hiccups: HiccupingVFS, open_store: OpenStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dreamd.store.index.mending.RETRY_AT_MOST_S", 0.01)
+    monkeypatch.setattr("dreamd.store.index.repairs.RETRY_AT_MOST_S", 0.01)
     monkeypatch.setattr("dreamd.store.index.repairs.REPLACED_S", 0.01)
     looks: list[Path] = []
 

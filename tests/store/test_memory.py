@@ -383,7 +383,7 @@ def test_an_index_made_by_older_rules_is_made_anew(
 ) -> None:
     node_id = store.remember("The ferry leaves at nine", channel="shop").result()
     store.close()
-    monkeypatch.setattr("dreamd.store.index.opening.PROJECTION_VERSION", 99)
+    monkeypatch.setattr("dreamd.store.index.open_index.PROJECTION_VERSION", 99)
     again = open_store()
     assert found(again, "ferry") == [node_id]
     assert again.status().problems == []  # it is whole again

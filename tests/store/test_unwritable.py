@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give a disk of 24 MiB."""
     monkeypatch.setattr(writer, "LONGEST_RETRY_S", 0.1)
-    monkeypatch.setattr("dreamd.store.index.mending.RETRY_S", 0.1)
+    monkeypatch.setattr("dreamd.store.index.repairs.RETRY_S", 0.1)
     disk = tmp_path / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", disk], check=True)

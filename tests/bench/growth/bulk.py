@@ -22,7 +22,7 @@ from dreamd.store.engine.interface import Point
 from dreamd.store.engine.sqlite_vec import SqliteVecStore
 from dreamd.store.index.catalog import MIGRATIONS, NODE_COLUMNS, node_row
 from dreamd.store.index.index import COLLECTION, YOUNG_NS, Index, embedded_text
-from dreamd.store.index.opening import MADE_BY_KEY, WHOLE_KEY
+from dreamd.store.index.open_index import MADE_BY_KEY, WHOLE_KEY
 from dreamd.store.index.projection import (
     PROJECTION_VERSION,
     Node,

@@ -9,7 +9,7 @@ import apsw
 from dreamd.daemon.clock import utc_now
 from dreamd.daemon.settings import Settings
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.index.opening import OpenIndex
+from dreamd.store.index.open_index import OpenIndex
 from dreamd.store.vault.disk import Disk
 from dreamd.store.vault.vault import Vault
 

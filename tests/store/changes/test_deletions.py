@@ -267,7 +267,7 @@ def test_what_vanished_unseen_is_known_though_the_index_is_made_anew(
     if not bytes_are_known:
         know_no_bytes(paths)
     if given_up == "made by older rules":
-        monkeypatch.setattr("dreamd.store.index.opening.PROJECTION_VERSION", 99)
+        monkeypatch.setattr("dreamd.store.index.open_index.PROJECTION_VERSION", 99)
     else:
         with closing(apsw.Connection(str(paths.index))) as index:
             index.execute("PRAGMA user_version = 999")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dreamd.store import okf
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.index.opening import OpenIndex
+from dreamd.store.index.open_index import OpenIndex
 from dreamd.store.settings import StoreSettings
 from dreamd.store.vault.disk import Disk
 from dreamd.store.vault.vault import Vault

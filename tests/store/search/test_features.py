@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dreamd.store.index.catalog import Said
-from dreamd.store.search.scoring import READ, WEIGHTS, Found, features_of, scores_of
+from dreamd.store.index.catalog import TurnForm
+from dreamd.store.search.scoring import READ, WEIGHTS, CandidateArrays, features_of, scores_of
 
 
-def found(units: Sequence[str], keyword: Sequence[float], cosine: Sequence[float], **said: Said) -> Found:
-    speakers = [said.get(f"at{place}", Said("user", 100)) for place in range(len(units))]
-    return Found(units, np.array(keyword), np.array(cosine), speakers, lambda asked: {})
+def found(units: Sequence[str], keyword: Sequence[float], cosine: Sequence[float], **said: TurnForm) -> CandidateArrays:
+    speakers = [said.get(f"at{place}", TurnForm("user", 100)) for place in range(len(units))]
+    return CandidateArrays(units, np.array(keyword), np.array(cosine), speakers, lambda asked: {})
 
 
-def saying(texts: Mapping[str, str]) -> Found:
+def saying(texts: Mapping[str, str]) -> CandidateArrays:
     """Return turns that are alike but for what they say."""
     count = len(texts)
     alike = found([*texts], [1.0] * count, [0.5] * count)
@@ -48,7 +48,7 @@ def test_neighbours_are_turns_of_the_same_session_alone() -> None:
 
 
 def test_what_follows_a_question_that_was_found_answers_it() -> None:
-    asked = found(["s#1", "s#2", "s#3"], [8.0, 0.0, 0.0], [0.5, 0.1, 0.1], at0=Said("user", 40, asks=True))
+    asked = found(["s#1", "s#2", "s#3"], [8.0, 0.0, 0.0], [0.5, 0.1, 0.1], at0=TurnForm("user", 40, asks=True))
     assert features_of(asked, "q")["answers"].tolist() == [0.0, 1.0, 0.0]
 
 
@@ -59,7 +59,7 @@ def test_a_memory_without_neighbours_gets_those_of_the_best_turns() -> None:
 
 
 def test_a_speaker_is_named_by_any_part_of_the_name() -> None:
-    people = {"at0": Said("Ines Moe", 100), "at1": Said("Otto", 100), "at2": Said("user", 100)}
+    people = {"at0": TurnForm("Ines Moe", 100), "at1": TurnForm("Otto", 100), "at2": TurnForm("user", 100)}
     units = ["s#1", "s#2", "s#3"]
     features = features_of(found(units, [1.0] * 3, [0.5] * 3, **people), "What did Ines's sister say?")
     assert features["speaker named"].tolist() == [1.0, 0.0, 0.0]
@@ -70,7 +70,7 @@ def test_a_speaker_is_named_by_any_part_of_the_name() -> None:
 
 
 def test_of_two_who_are_named_the_first_is_asked_about() -> None:
-    people = {"at0": Said("Ines Moe", 100), "at1": Said("Otto", 100), "at2": Said("Ada", 100)}
+    people = {"at0": TurnForm("Ines Moe", 100), "at1": TurnForm("Otto", 100), "at2": TurnForm("Ada", 100)}
     features = features_of(found(["s#1", "s#2", "s#3"], [1.0] * 3, [0.5] * 3, **people), "What did Otto give Ines?")
     assert features["speaker named"].tolist() == [1.0, 1.0, 0.0]
     assert features["speaker named first"].tolist() == [0.0, 1.0, 0.0]
@@ -102,6 +102,6 @@ def test_of_turns_alike_the_one_alone_is_the_last() -> None:
 
 
 def test_a_person_comes_before_the_assistant_who_repeats() -> None:
-    alike = found(["s#1", "t#1"], [6.0, 6.0], [0.4, 0.4], at1=Said("assistant", 100))
+    alike = found(["s#1", "t#1"], [6.0, 6.0], [0.4, 0.4], at1=TurnForm("assistant", 100))
     scores = scores_of(features_of(alike, "q"))
     assert scores[0] > scores[1]

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from dreamd.store import okf
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.index.catalog import Said
+from dreamd.store.index.catalog import TurnForm
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, SessionHead
 from dreamd.store.search.question import asked_by
-from dreamd.store.search.scoring import Found, priors_of
+from dreamd.store.search.scoring import CandidateArrays, priors_of
 from dreamd.store.settings import PriorSettings, SearchSettings, StoreSettings
 
 from tests import memories
@@ -26,14 +26,14 @@ AT_ANY_TIME = asked_by("Which boxes did we choose?", 3, NOW)
 TEXT = "The bakery chose the blue boxes for the bread"
 
 
-def of(*days: str | None, keyword: Sequence[float] = (), texts: Sequence[str] = ()) -> Found:
+def of(*days: str | None, keyword: Sequence[float] = (), texts: Sequence[str] = ()) -> CandidateArrays:
     """Return candidates that were said on these days; without a score the keyword arm found none of them."""
     times = [day and int(datetime.fromisoformat(f"{day}T09:00:00+00:00").timestamp()) for day in days]
     units = [f"s#{place}" for place in range(len(days))]
     scores, cosines = np.array([*keyword] or [0.0] * len(days)), np.full(len(days), np.nan)
-    said = [Said("user", 100, time_s=time_s or None) for time_s in times]
+    said = [TurnForm("user", 100, time_s=time_s or None) for time_s in times]
     of_units = dict(zip(units, texts, strict=False))
-    return Found(units, scores, cosines, said, lambda wanted: {unit: of_units[unit] for unit in wanted})
+    return CandidateArrays(units, scores, cosines, said, lambda wanted: {unit: of_units[unit] for unit in wanted})
 
 
 def test_a_time_fits_within_is_soft_beside_and_softer_after() -> None:

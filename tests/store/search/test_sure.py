@@ -8,7 +8,7 @@ import pytest
 from dreamd.store.index.projection import Node
 from dreamd.store.model import Kind, Level
 from dreamd.store.roles import Role
-from dreamd.store.search.relevance import SURE_RELEVANCE, Passage, Passages, Rarity, Sentence, Words
+from dreamd.store.search.relevance import SURE_RELEVANCE, AnswerSentence, Passage, Passages, Rarity, Words
 
 PROMPT = ["gatus", "hetzner", "next", "one", "shop", "stage", "swap", "today"]
 READ = [
@@ -22,13 +22,13 @@ OTHERS: list[frozenset[str]] = [frozenset()] * 16
 
 def sentence(
     text: str, said: Sequence[str], relevance: float = 0.9, role: Role = Role.USER
-) -> tuple[Passages, Sentence]:
+) -> tuple[Passages, AnswerSentence]:
     """Return a sentence that holds some of the prompt's words, among twenty texts of which a few say the usual ones."""
     node = Node(node_id="s#1", path="s.md", level=Level.SESSION, kind=Kind.TURN, title="", text=text, role=role)
     passage = Passage("s#1", node, None, frozenset(said), 0.0)
     texts = [*READ, *OTHERS]
     passages = Passages([passage], {}, Words(PROMPT), Rarity(PROMPT, texts), 0.5, 0.5, 3)
-    return passages, Sentence(passage, 0, text, "", relevance)
+    return passages, AnswerSentence(passage, 0, text, "", relevance)
 
 
 @pytest.mark.parametrize(

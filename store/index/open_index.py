@@ -46,27 +46,27 @@ from .catalog import MIGRATIONS, Catalog
 from .images import Images, LostFile, lost_files
 from .index import COLLECTION, Index, MissingFiles, Reconciled, Unguarded
 from .projection import PROJECTION_VERSION
-from .withdrawn import Withdrawn
+from .visibility import Withdrawn
 
 logger = logging.getLogger(__name__)
 
 MADE_BY_KEY: Final = "made_by"
+# Set once every file of the vault has been read: before that, what is not in the index may be in the vault.
 WHOLE_KEY: Final = "whole"
-"""Set once every file of the vault has been read: before that, what is not in the index may be in the vault."""
 
+# Endings of the names of an index's files; the last is that of an engine without a database.
 SIDECARS: Final = ("", "-wal", "-shm", suffix_of(COLLECTION))
-"""Endings of the names of an index's files; the last is that of an engine without a database."""
 
+# Changed files that are left for the moment in which nothing else is written: about as many as one transaction.
 FEW: Final = 64
-"""Changed files that are left for the moment in which nothing else is written: about as many as one transaction."""
 
 UNUSABLE: Final = (Corrupt, SchemaTooNew, IndexDamaged, *DAMAGE, apsw.SQLError)
 
+# The wait of a start for a file that cannot be used: shorter than the ledger's, since it can be made again.
 START_WAITS_S: Final = 5.0
-"""The wait of a start for a file that cannot be used: shorter than the ledger's, since it can be made again."""
 
+# The time in which a file cannot be read, on a disk that takes others, before it is discarded.
 UNREADABLE_S: Final = 60.0
-"""The time in which a file cannot be read, on a disk that takes others, before it is discarded."""
 
 
 class IndexFile:
