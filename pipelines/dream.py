@@ -16,7 +16,7 @@ from ..llm.budget import Allowance, asker_for
 from ..store.embedding.embedding import Embedder, embedder_for
 from ..store.ledger.records import LINK, Run
 from ..store.model import Changeset
-from ..store.okf.wording import unmarked
+from ..store.writer.derived import unmarked
 from .gate.gate import Gate
 from .gate.shadow_index import ShadowIndex
 from .pipe import OnProgress, PauseListener, StepProgress

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .changes.purge_plan import Selection
-    from .changes.runs import AppliedRun, SkippedAction, new_run_id
+    from .changes.agent_statements import Waiting
+    from .changes.decisions import Decision
+    from .changes.run_kinds import AppliedRun, SkippedAction, new_run_id
+    from .changes.sessions import Observed
     from .embedding.embedding import Embedder, embedder_for
     from .engine.database import is_full, may_pass
     from .engine.deadline import within
@@ -18,25 +20,26 @@ if TYPE_CHECKING:
     from .ledger.salvage import discard as discard_ledgers
     from .ledger.salvage import salvage as salvage_ledgers
     from .memory import MemoryStore
-    from .offline import check_closed
-    from .okf.document import parse as parse_document
+    from .okf.file import parse as parse_document
     from .okf.notes import date_of as note_date
     from .okf.notes import has_unreadable_date, in_calendar
     from .okf.notes import title_of as note_title
     from .okf.session import session_id
-    from .operations.decay_inputs import DecayInputs
     from .paths import StorePaths
+    from .purge.plan import Selection
     from .redaction import bounds_of_secret, redact
-    from .regular_files import beginning, opened
-    from .results import Purged, PurgePreview
     from .text.chunking import estimate_tokens
     from .text.controls import without_controls
     from .text.dates import find_asked
     from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
     from .text.quotes import read_reply
     from .text.words import MONTH_NUMBERS
+    from .upkeep.decay_inputs import DecayInputs
+    from .upkeep.health import check_closed
+    from .vault.disk import replace_file
+    from .vault.regular_files import beginning, opened
     from .vault.vault import is_digest, is_kept
-    from .working.handed import HandedSession
+    from .working.sessions import HandedSession
 
 __all__ = [
     "LANDED",
@@ -44,15 +47,16 @@ __all__ = [
     "MONTH_NUMBERS",
     "AppliedRun",
     "DecayInputs",
+    "Decision",
     "Embedder",
     "HandedSession",
     "MemoryStore",
-    "PurgePreview",
-    "Purged",
+    "Observed",
     "Run",
     "Selection",
     "SkippedAction",
     "StorePaths",
+    "Waiting",
     "beginning",
     "bounds_of_secret",
     "check_closed",
@@ -74,6 +78,7 @@ __all__ = [
     "parse_document",
     "read_reply",
     "redact",
+    "replace_file",
     "salvage_ledgers",
     "session_id",
     "unmarked",
@@ -85,22 +90,23 @@ __all__ = [
 ]
 
 _HOMES = {
-    "HandedSession": "working.handed",
+    "HandedSession": "working.sessions",
     "LANDED": "ledger.records",
     "LINK": "ledger.records",
     "MONTH_NUMBERS": "text.words",
-    "AppliedRun": "changes.runs",
-    "DecayInputs": "operations.decay_inputs",
+    "AppliedRun": "changes.run_kinds",
+    "DecayInputs": "upkeep.decay_inputs",
+    "Decision": "changes.decisions",
     "Embedder": "embedding.embedding",
     "MemoryStore": "memory",
-    "PurgePreview": "results",
-    "Purged": "results",
-    "Selection": "changes.purge_plan",
-    "SkippedAction": "changes.runs",
+    "Observed": "changes.sessions",
+    "Selection": "purge.plan",
+    "SkippedAction": "changes.run_kinds",
     "Run": "ledger.records",
     "StorePaths": "paths",
-    "beginning": "regular_files",
-    "check_closed": "offline",
+    "Waiting": "changes.agent_statements",
+    "beginning": "vault.regular_files",
+    "check_closed": "upkeep.health",
     "discard_ledgers": "ledger.salvage:discard",
     "embedder_for": "embedding.embedding",
     "estimate_tokens": "text.chunking",
@@ -112,13 +118,14 @@ _HOMES = {
     "is_full": "engine.database",
     "is_kept": "vault.vault",
     "may_pass": "engine.database",
-    "new_run_id": "changes.runs",
+    "new_run_id": "changes.run_kinds",
     "note_date": "okf.notes:date_of",
     "note_title": "okf.notes:title_of",
-    "opened": "regular_files",
-    "parse_document": "okf.document:parse",
+    "opened": "vault.regular_files",
+    "parse_document": "okf.file:parse",
     "read_reply": "text.quotes",
     "bounds_of_secret": "redaction",
+    "replace_file": "vault.disk",
     "redact": "redaction",
     "salvage_ledgers": "ledger.salvage:salvage",
     "session_id": "okf.session",

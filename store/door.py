@@ -1,4 +1,9 @@
-"""The door of the store: every field of what comes in passes it, and is kept without secrets."""
+"""The door of the store: secrets are taken out of every field that comes in, and of every text on its way out.
+
+A text that goes out also loses control characters, which could command a terminal, and in a hit, which has no fence
+around it, the marks that could command an agent. Texts that came in through the door hold neither; an older version's
+rules, or a person's own file, may have let them pass.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +11,34 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
 
-from .model import InvalidInput, NodeId, SessionHead
+from .model import Envelope, Hit, InvalidInput, NodeId, SessionHead, Slot
 from .names import TAIL_DIGITS, as_label, channel_complaint, complaint, label_complaint
 from .okf import session
 from .redaction import Redacted, redact
 from .text.controls import plain
-from .text.fence import without_recalled
+from .text.fence import fenced, unmarked, unmarked_lines, without_recalled
+
+# Titles and texts of hits kept as they were shown last: 2 MB at most, since a hit is a section.
+HITS_KEPT: Final = 1024
 
 _LINK = re.compile(r"""(\]\([^)]{0,1000}\)|href="[^"]{0,1000}")""")
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """The form in which each sort of field is kept. `personal`: identifiers of people are taken out as secrets are."""
+    """Returns each kind of field in the form in which it is kept. `personal`: identifiers of people go like secrets."""
 
     personal: bool = False
 
     def redacted(self, text: str) -> Redacted:
-        """Return any text without secrets, and what was found."""
+        """Return any text without secrets, and the secrets found."""
         return redact(text, personal=self.personal)
 
     def text(self, text: str) -> str:
-        """Return what was said without control characters, secrets and what was recalled; it may be empty."""
+        """Return a text without control characters, secrets and recalled text; it may be empty."""
         return self.redacted(plain(without_recalled(text)).strip()).text
 
     def statement(self, text: str) -> str:
@@ -46,7 +56,7 @@ class Door:
         return self.title(without_recalled(text))
 
     def title(self, title: str) -> str:
-        """Return a title on one line; what only its lines betray (a table's column) goes before they are joined."""
+        """Return a title on one line; secrets that only its lines show (a column) go before that."""
         return self.redacted(" ".join(self.redacted(plain(title)).text.split())).text
 
     def page(self, page: str) -> str:
@@ -70,7 +80,7 @@ class Door:
         return session.session_id(self.name(session_id))
 
     def checked_session(self, session_id: NodeId, channel: str) -> NodeId:
-        """Return `session_name`. Raises InvalidInput for what is no name or no channel."""
+        """Return `session_name`. Raises InvalidInput for a session or channel that cannot be a name."""
         self.check_names(channel, (session_id,))
         return self.session_name(session_id)
 
@@ -99,3 +109,37 @@ class Door:
     def shown(self, name: str) -> str:
         """Return the beginning of a refused name, for the message that refuses it."""
         return repr(self.redacted(name).text[:40])
+
+
+def outgoing(text: str) -> str:
+    """Return a text as it may be shown."""
+    return redact(plain(text)).text
+
+
+def outgoing_hit(hit: Hit) -> Hit:
+    """Return a hit as it may be shown."""
+    title, text = _shown(hit.title, hit.text)
+    return hit if title == hit.title and text == hit.text else replace(hit, title=title, text=text)
+
+
+@lru_cache(HITS_KEPT)
+def _shown(title: str, text: str) -> tuple[str, str]:
+    """Return the title and text of a hit as they may be shown. Cached: the next question is about the same."""
+    clean = outgoing(text)  # a title that is part of a clean text needs no check of its own
+    if clean != text or not clean.startswith(title):
+        title = outgoing(title)
+    return unmarked(title), unmarked_lines(clean)
+
+
+def outgoing_envelope(envelope: Envelope) -> Envelope:
+    """Return an envelope as it may be shown."""
+    slots = tuple(_outgoing_slot(slot) for slot in envelope.slots)
+    if slots == envelope.slots:
+        return envelope
+    return replace(envelope, text=fenced("\n".join(slot.text for slot in slots)), slots=slots)
+
+
+def _outgoing_slot(slot: Slot) -> Slot:
+    text = outgoing(slot.text)
+    words = slot.words if text == slot.text and slot.words in text else outgoing(slot.words)
+    return replace(slot, text=text, words=unmarked_lines(words))

@@ -1,15 +1,62 @@
-"""The public API of the store: one object whose methods are those of its operations."""
+"""The front door of the store: one object with a method for each thing that can be asked of it.
+
+Each method delegates to an operation, which is documented in full: intake.py, recall.py, changes/, upkeep/, working/,
+documents/.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import datetime
+from typing import Any
 
+from .changes.agent_statements import Waiting
+from .changes.decisions import Choice, Decision, Marks
+from .changes.run_kinds import AppliedRun, Undone
+from .changes.sessions import Observed
+from .core import READ_YOUR_WRITES_S, Core
 from .embedding.embedding import Embedder
-from .opening import Parts
-from .operations.decay_inputs import DecayInputs, read_decay_inputs
+from .filters import Filter
+from .index.index import Reconciled
+from .index.projection import Node
+from .ledger.records import Run
+from .model import GLOBAL_CHANNEL, Changeset, Envelope, Kind, Level, NewTurn, NodeId, Relation, SessionHead, Verdict
+from .opening import Operations
 from .paths import StorePaths
+from .purge.erase import Progress
+from .purge.plan import Selection
+from .results import (
+    Decided,
+    Document,
+    Elsewhere,
+    Forgotten,
+    Found,
+    Goal,
+    GoalState,
+    Kept,
+    Leak,
+    Lesson,
+    Linked,
+    Listed,
+    Moved,
+    Pending,
+    Problem,
+    Purged,
+    Ranked,
+    Rebuilt,
+    Restored,
+    Shown,
+    Stored,
+    StoreStatus,
+    Tagged,
+    Working,
+)
+from .search.gathering import Ranking
+from .search.hits import Recalled
+from .search.question import Question
 from .settings import StoreSettings
+from .upkeep.decay_inputs import DecayInputs, read_decay_inputs
 from .vault.disk import Disk
 from .vault.vault import Absence
 
@@ -19,7 +66,8 @@ __all__ = ["MemoryStore", "StorePaths"]
 class MemoryStore:
     """One vault with its ledger and its index. Open it once; every method may be called from any thread.
 
-    The methods are those of the operations, taken over as they are: a call costs no more, and each is documented there.
+    Other rooms use the methods, and `pages`, `followed` and `handed`; `core` and `operations` are for tests and the
+    programs that measure.
     """
 
     def __init__(
@@ -31,122 +79,19 @@ class MemoryStore:
         disk: Disk | None = None,
         claim: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Start to work; what a crash left undone, and what changed meanwhile, is taken in beside the first calls.
+        """Open the store and start its threads; recovery from a crash goes on during the first calls.
 
         A vault that is not there is waited for; `claim` locks its folder against other daemons. Raises StoreError when
         the ledger cannot be opened; a damaged index is made anew.
         """
         self.paths = paths
-        self.parts = parts = Parts(paths, settings, embedder, now, disk or Disk(), claim)
-        self.close = parts.close
-
-        # What comes in: operations/intake
-        self.remember = parts.intake.remember
-        self.keep = parts.intake.keep
-        self.take_note = parts.intake.take_note
-        self.observe = parts.intake.observe
-
-        self.reflect = parts.intake.reflect
-
-        # Work under way: working/anchors, working/goals, working/surfacing, working/handed
-        self.session_name = parts.door.session_name
-        self.as_kept = parts.door.turn
-        self.set_anchor = parts.anchors.set
-        self.anchor_of_session = parts.anchors.of_session
-        self.anchor_of_channel = parts.anchors.of_channel
-        self.recover_anchor = parts.anchors.recover
-        self.set_goal = parts.goals.set
-        self.goals = parts.goals.of
-        self.threads = parts.goals.threads
-        self.end_session = parts.goals.end_session
-        self.think = parts.surfacing.think
-        self.working = parts.surfacing.working
-        self.take_pending = parts.surfacing.take
-        self.handed = parts.handed
-
-        # Documents by key: documents/
-        self.put_document = parts.documents.put
-        self.document = parts.documents.get
-        self.documents = parts.documents.select
-        self.delete_document = parts.documents.delete
-        self.rename_document = parts.documents.rename
-        self.channel_of_session = parts.lookup.channel_of_session
-        self.search_documents = parts.document_search.search
-
-        # Questions: operations/recall, operations/feedback
-        self.recall = parts.recall.recall
-        self.context = parts.recall.context
-        self.elsewhere = parts.recall.elsewhere
-        self.meant = parts.recall.meant
-        self.rank = parts.recall.rank
-        self.show = parts.recall.show
-        self.ruled_out_by = parts.recall.ruled_out_by
-        self.list = parts.recall.list
-        self.turns_of = parts.catalog.turns
-        self.channels = parts.recall.channels
-        self.channel_names = parts.recall.channel_names
-        self.channel_names_with = parts.recall.channel_names_with
-        self.feedback = parts.feedback.feedback
-        self.purge_questions = parts.feedback.purge_questions
-
-        # Erasing: operations/purge
-        self.purge = parts.purge.purge
-        self.preview_purge = parts.purge.preview
-
-        # What dreams and people change: operations/runs, operations/corrections
-        self.apply = parts.runs.apply
-        self.undo = parts.runs.undo
-        self.run = parts.runs.run
-        self.runs = parts.runs.runs
-        self.runs_since = parts.runs.runs_since
-        self.record_run = parts.runs.record_run
-        self.waiting_turns = parts.runs.waiting_turns
-        self.refuse_to_dream = parts.runs.refuse_to_dream
-        self.forget = parts.corrections.forget
-        self.restore = parts.corrections.restore
-        self.link = parts.corrections.link
-        self.tag = parts.corrections.tag
-        self.curate = parts.corrections.curate
-        self.decisions = parts.corrections.decisions
-        self.marks = parts.corrections.marks
-        self.decide = parts.corrections.decide
-        self.waiting = parts.corrections.waiting
-        self.accept = parts.corrections.accept
-        self.reject = parts.corrections.reject
-
-        # Learning, on and off: operations/switches
-        self.pause = parts.switches.pause
-        self.resume = parts.switches.resume
-        self.set_channel = parts.switches.set_channel
-        self.refuse_if_off = parts.switches.refuse_if_off
-
-        # Files of other programs that are followed: changes/followed
-        self.followed = parts.followed
-
-        # The vault and its projection: operations/reconciliation, operations/visibility
-        self.file_changed = parts.reconciliation.file_changed
-        self.reconcile = parts.reconciliation.reconcile
-        self.wait_until_caught_up = parts.reconciliation.wait_until_caught_up
-        self.settle = parts.visibility.settle
-        self.begin_to_stop = parts.indexer.begin_to_stop
-
-        # Upkeep: operations/health, operations/upkeep, operations/pages
-        self.status = parts.health.status
-        self.check = parts.health.check
-        self.leaks = parts.health.leaks
-        self.rebuild = parts.upkeep.rebuild
-        self.settle_deletions = parts.upkeep.settle_deletions
-        self.tidy = parts.upkeep.tidy
-        self.embed = parts.upkeep.embed
-        self.pages = parts.pages
-        self.write_derived = parts.pages.write
-
-        # For tests and the tools that measure; no other room asks them.
-        self.vault = parts.vault
-        self.ledger = parts.ledger
-        self.index = parts.index
-        self.catalog = parts.catalog
-        self.derived = parts.derived
+        self.core = Core(paths, settings, embedder, now, disk or Disk(), claim)
+        self.operations = Operations(self.core)
+        self.pages = self.operations.pages
+        self.followed = self.core.followed
+        self.handed = self.operations.handed
+        self.vault, self.ledger = self.core.vault, self.core.ledger
+        self.index, self.catalog = self.core.index, self.core.catalog
 
     @classmethod
     def open(
@@ -160,30 +105,516 @@ class MemoryStore:
         """Open the store on a real disk."""
         return cls(paths, settings, embedder, now, claim=claim)
 
+    def close(self) -> None:
+        """Stop the threads, write the acknowledged changes, and close the databases."""
+        self.operations.close()
+
+    # ---- What is kept
+
+    def remember(
+        self,
+        text: str,
+        *,
+        kind: Kind = Kind.NOTE,
+        channel: str = GLOBAL_CHANNEL,
+        tags: Sequence[str] = (),
+        agent_id: str | None = None,
+        title: str = "",
+        created_at: datetime | None = None,
+        curated: int = 0,
+        idempotency_key: str | None = None,
+    ) -> Future[NodeId]:
+        """Keep one statement; the future resolves when it survives a power cut. Secrets are taken out."""
+        return self.operations.intake.remember(
+            text,
+            kind=kind,
+            channel=channel,
+            tags=tags,
+            agent_id=agent_id,
+            title=title,
+            created_at=created_at,
+            curated=curated,
+            idempotency_key=idempotency_key,
+        )
+
+    def take_note(
+        self, text: str, *, kind: Kind, channel: str, tags: Sequence[str], title: str, created_at: datetime | None
+    ) -> Future[Kept]:
+        """Keep a note from elsewhere as `remember` does; the future resolves to its novelty and id."""
+        return self.operations.intake.take_note(
+            text, kind=kind, channel=channel, tags=tags, title=title, created_at=created_at
+        )
+
+    def keep(
+        self,
+        text: str,
+        *,
+        kind: Kind = Kind.NOTE,
+        channel: str = GLOBAL_CHANNEL,
+        tags: Sequence[str] = (),
+        agent_id: str | None = None,
+        session: str | None = None,
+        curated: int = 0,
+        idempotency_key: str | None = None,
+    ) -> Future[Kept]:
+        """Keep one statement as `remember` does; the future resolves to its novelty and id."""
+        return self.operations.intake.keep(
+            text,
+            kind=kind,
+            channel=channel,
+            tags=tags,
+            agent_id=agent_id,
+            session=session,
+            curated=curated,
+            idempotency_key=idempotency_key,
+        )
+
+    def observe(
+        self, head: SessionHead, turns: Sequence[NewTurn], idempotency_key: str | None = None, *, live: bool = False
+    ) -> Future[Observed]:
+        """Keep turns of a session, each once by its external id; the future resolves when they survive a power cut."""
+        return self.operations.intake.observe(head, turns, idempotency_key, live=live)
+
+    def reflect(
+        self,
+        session_id: NodeId,
+        channel: str,
+        learned: Sequence[tuple[Kind, str]],
+        agent_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> tuple[Lesson, ...]:
+        """Keep the lessons of an agent from a session, as inferred facts; wait until they survive a power cut."""
+        return self.operations.intake.reflect(session_id, channel, learned, agent_id, idempotency_key)
+
+    # ---- What a session is at work on
+
+    def session_name(self, session_id: NodeId) -> NodeId:
+        """Return a session's id as it is kept: it can be part of a path."""
+        return self.core.door.session_name(session_id)
+
+    def as_kept(self, text: str) -> str:
+        """Return the text of a turn as it is kept: without control characters, secrets and recalled text."""
+        return self.core.door.turn(text)
+
+    def set_anchor(
+        self,
+        session_id: NodeId,
+        channel: str,
+        *,
+        task: str | None = None,
+        plan: str | None = None,
+        decisions: Sequence[str] = (),
+        next_step: str | None = None,
+    ) -> Found:
+        """Change a session's anchor; it survives a power cut when this returns."""
+        return self.operations.anchors.set(
+            session_id, channel, task=task, plan=plan, decisions=decisions, next_step=next_step
+        )
+
+    def anchor_of_session(self, session_id: NodeId) -> Found:
+        """Return the anchor of a session."""
+        return self.operations.anchors.of_session(session_id)
+
+    def anchor_of_channel(self, channel: str) -> Found:
+        """Return the newest anchor of a channel, of any session."""
+        return self.operations.anchors.of_channel(channel)
+
+    def recover_anchor(self, channel: str, session_id: NodeId | None = None) -> Found:
+        """Return the anchor to go on from: the session's own, else the newest of its channel that did not end."""
+        return self.operations.anchors.recover(channel, session_id)
+
+    def set_goal(
+        self,
+        session_id: NodeId | None,
+        channel: str,
+        *,
+        text: str = "",
+        goal_id: str | None = None,
+        state: GoalState | None = None,
+        parent: str | None = None,
+    ) -> Goal:
+        """Open a goal, or change one, by its id or by its words in the same session."""
+        return self.operations.goals.set(session_id, channel, text=text, goal_id=goal_id, state=state, parent=parent)
+
+    def goals(self, session_id: NodeId) -> list[Goal]:
+        """Return the goals of a session, in the order in which they were opened."""
+        return self.operations.goals.of(session_id)
+
+    def threads(self, channel: str) -> list[Goal]:
+        """Return the goals that were open when their sessions ended, the newest first."""
+        return self.operations.goals.threads(channel)
+
+    def end_session(self, session_id: NodeId) -> list[Goal]:
+        """Note that a session is over; return its open goals, which are threads of its channel from now on."""
+        return self.operations.goals.end_session(session_id)
+
+    def think(self, session_id: NodeId, channel: str | None, text: str) -> int:
+        """Keep a thought of a session's agent in memory; return how many are held."""
+        return self.operations.surfacing.think(session_id, channel, text)
+
+    def working(self, session_id: NodeId) -> Working:
+        """Return the part of a session that is held in memory, after its turns so far are read."""
+        return self.operations.surfacing.working(session_id)
+
+    def take_pending(self, session_id: NodeId) -> Pending:
+        """Return the memories found for a session's last turn, once; they count as handed out and as used."""
+        return self.operations.surfacing.take(session_id)
+
+    # ---- Documents by key
+
+    def put_document(
+        self,
+        space: Sequence[str],
+        key: str,
+        value: Any,
+        *,
+        channel: str,
+        if_version: str | None = None,
+        ttl_minutes: float | None = None,
+        searched: bool = True,
+    ) -> Stored:
+        """Keep a value under a key; it survives a power cut when this returns."""
+        return self.operations.documents.put(
+            space, key, value, channel=channel, if_version=if_version, ttl_minutes=ttl_minutes, searched=searched
+        )
+
+    def document(self, space: Sequence[str], key: str, *, refresh: bool = False) -> Document | None:
+        """Return a document, None where there is none. `refresh`: its time to live begins again."""
+        return self.operations.documents.get(space, key, refresh=refresh)
+
+    def documents(
+        self, space: Sequence[str] = (), *, prefix: str = "", deep: bool = False, after: str | None = None
+    ) -> Iterator[tuple[str, Document]]:
+        """Yield the documents of a space, the oldest first, each with the mark from which `after` goes on."""
+        return self.operations.documents.select(space, prefix=prefix, deep=deep, after=after)
+
+    def delete_document(
+        self, space: Sequence[str], key: str | None = None, *, tree: bool = False, if_version: str | None = None
+    ) -> Moved:
+        """Delete a document, as a run that `undo` reverts; without a key, all of a space."""
+        return self.operations.documents.delete(space, key, tree=tree, if_version=if_version)
+
+    def rename_document(self, space: Sequence[str], key: str, to: str, *, tree: bool = False) -> Moved:
+        """Give a document another key, as a run; with `tree` those below it too: all of them, or none."""
+        return self.operations.documents.rename(space, key, to, tree=tree)
+
+    def search_documents(self, space: Sequence[str], query: str, *, deep: bool = True) -> list[Ranked]:
+        """Return the searched documents of a space, the nearest first; `deep`: those of the spaces within it too."""
+        return self.operations.document_search.search(space, query, deep=deep)
+
+    # ---- Questions
+
+    def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        channel: str | None = None,
+        session: NodeId | None = None,
+        levels: Sequence[Level] = (),
+        include_archived: bool = False,
+        as_of: datetime | None = None,
+        where: Filter = (),
+        explain: bool = False,
+    ) -> Recalled:
+        """Find what answers a question, best first; `where` filters it, `as_of` takes what held at that time."""
+        return self.operations.recall.recall(
+            query,
+            limit=limit,
+            channel=channel,
+            session=session,
+            levels=levels,
+            include_archived=include_archived,
+            as_of=as_of,
+            where=where,
+            explain=explain,
+        )
+
+    def context(
+        self,
+        query: str,
+        *,
+        budget_tokens: int = 1000,
+        channel: str | None = None,
+        session: str | None = None,
+        as_of: datetime | None = None,
+        where: Filter = (),
+        given: Sequence[str] = (),
+        only_sure: bool = False,
+    ) -> Envelope:
+        """Find what answers a question, as an envelope within a budget of tokens; without `session`'s own turns."""
+        return self.operations.recall.context(
+            query,
+            budget_tokens=budget_tokens,
+            channel=channel,
+            session=session,
+            as_of=as_of,
+            where=where,
+            given=given,
+            only_sure=only_sure,
+        )
+
+    def elsewhere(self, query: str, limit: int = 10, session: NodeId | None = None) -> list[Elsewhere]:
+        """Find what answers a question in any channel, by channel, best first; nothing of it is counted or kept."""
+        return self.operations.recall.elsewhere(query, limit, session)
+
+    def meant(self, query: str, channel: str) -> list[str]:
+        """Return words of a channel's newest memories that a question without an answer may have meant."""
+        return self.operations.recall.meant(query, channel)
+
+    def rank(self, question: Question) -> Ranking:
+        """Rank what answers a question, to test recall: nothing of it is counted or kept."""
+        return self.operations.recall.rank(question)
+
+    def show(self, node_id: NodeId, *, wanted: bool = True) -> Shown:
+        """Return one memory, session or turn. Raises NotFound."""
+        return self.operations.recall.show(node_id, wanted=wanted)
+
+    def ruled_out_by(self, node_id: NodeId, where: Filter) -> dict[str, tuple[str, ...]]:
+        """Return the fields by which a filter leaves out a memory, with the memory's values. Raises NotFound."""
+        return self.operations.recall.ruled_out_by(node_id, where)
+
+    def turns_of(self, session_id: NodeId, after: int = 0) -> list[Node]:
+        """Return the turns of a session after an ordinal, oldest first."""
+        return self.core.catalog.turns(session_id, after)
+
+    def channels(self) -> dict[str, int]:
+        """Count the memories and turns of each channel."""
+        return self.operations.recall.channels()
+
+    def channel_names(self) -> list[str]:
+        """Return the names of all channels; [] while the index is damaged, which is not waited for."""
+        return self.operations.recall.channel_names()
+
+    def channel_names_with(self, wanted: str) -> list[str]:
+        """Return `channel_names`; a wanted name that is not among them is looked for again after `settle`."""
+        return self.operations.recall.channel_names_with(wanted)
+
+    def channel_of_session(self, session_id: NodeId) -> str | None:
+        """Return the channel of a session that is known; it stays in it, whatever a later batch names."""
+        return self.core.lookup.channel_of_session(session_id)
+
+    def feedback(self, node_id: NodeId, verdict: Verdict, idempotency_key: str | None = None) -> None:
+        """Keep a judgement of a memory that was shown, once for each `idempotency_key`. Raises NotFound."""
+        self.operations.feedback.feedback(node_id, verdict, idempotency_key)
+
+    def purge_questions(self) -> int:
+        """Remove every question that was kept, for good; return how many there were."""
+        return self.operations.feedback.purge_questions()
+
+    def list(
+        self,
+        *,
+        channel: str | None = None,
+        level: Level | None = None,
+        kind: Kind | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        always: bool = False,
+        where: Filter = (),
+    ) -> list[Listed]:
+        """List memories and sessions, newest first; turns when asked for by kind; `always`: only curated memories."""
+        return self.operations.recall.list(
+            channel=channel, level=level, kind=kind, limit=limit, offset=offset, always=always, where=where
+        )
+
+    # ---- Erasing
+
+    def purge(self, selection: Selection, on_progress: Progress = lambda step, done, total: None) -> Purged:
+        """Erase a selection for good; no dream may be running. On StoreBusy the purge goes on by itself."""
+        return self.operations.purge.purge(selection, on_progress)
+
+    def preview_purge(self, selection: Selection) -> Purged:
+        """Return the amount that a purge would remove; nothing is changed."""
+        return self.operations.purge.preview(selection)
+
+    # ---- Runs
+
+    def apply(
+        self,
+        changeset: Changeset,
+        *,
+        kind: str = "daily",
+        started_at: datetime | None = None,
+        summary: Mapping[str, Any] | None = None,
+    ) -> AppliedRun:
+        """Apply a changeset as a run: journaled whole, then file by file, each guarded by the hash it replaces."""
+        return self.operations.runs.apply(changeset, kind=kind, started_at=started_at, summary=summary)
+
+    def undo(self, run_id: str) -> Undone:
+        """Restore the files as they were before a run. Raises NotFound, and Expired without its history."""
+        return self.operations.runs.undo(run_id)
+
+    def run(self, run_id: str) -> Run:
+        """Return a run. Raises NotFound."""
+        return self.operations.runs.run(run_id)
+
+    def runs(
+        self, limit: int = 20, *, kinds: Sequence[str] = (), states: Sequence[str] = (), hidden: Sequence[str] = ()
+    ) -> Sequence[Run]:
+        """Return the latest runs, newest first: `limit` of each of these kinds, or of all not `hidden`."""
+        return self.operations.runs.runs(limit, kinds=kinds, states=states, hidden=hidden)
+
+    def runs_since(self, moment: datetime, kinds: Sequence[str]) -> Sequence[Run]:
+        """Return every run of these kinds that began after a moment, newest first."""
+        return self.operations.runs.runs_since(moment, kinds)
+
+    def record_run(self, run: Run) -> None:
+        """Record a run that changed nothing: a failed one, or one with nothing to do."""
+        self.operations.runs.record_run(run)
+
+    def waiting_turns(self) -> int:
+        """Count the turns that no dream has read yet, in channels where learning is on. Reads every turn's row."""
+        return self.operations.runs.waiting_turns()
+
+    def refuse_to_dream(self) -> None:
+        """Raise StoreError while vault, index or history are incomplete: a dream needs all three."""
+        self.operations.runs.refuse_to_dream()
+
+    # ---- Corrections by a person
+
+    def forget(self, node_id: NodeId, reason: str = "") -> Forgotten:
+        """Remove a memory from the vault and all answers, as a run that `undo` reverts; no dream proposes it again."""
+        return self.operations.corrections.forget(node_id, reason)
+
+    def restore(self, node_id: NodeId) -> Restored:
+        """Bring back a memory that is archived, replaced or deleted, as a run that `undo` reverts."""
+        return self.operations.corrections.restore(node_id)
+
+    def link(self, source: NodeId, target: NodeId, relation: Relation) -> Linked:
+        """Write a relation of a memory to another node into its file, as a run that `undo` reverts."""
+        return self.operations.corrections.link(source, target, relation)
+
+    def tag(self, node_id: NodeId, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Tagged:
+        """Change the tags of a memory, as a run that `undo` reverts."""
+        return self.operations.corrections.tag(node_id, add, remove)
+
+    def curate(self, node_id: NodeId, priority: int) -> str | None:
+        """Put a memory into every envelope of its channel, as a run; return its id, None if it is there already."""
+        return self.operations.corrections.curate(node_id, priority)
+
+    def decisions(self) -> Sequence[Decision]:
+        """Return the contradictions that a person has to decide, newest first."""
+        return self.operations.corrections.decisions()
+
+    def marks(self, offset: int = 0, limit: int | None = None) -> Marks:
+        """Return a page of the pairs marked as replaced or likely changed: the doubtful first, then the newest."""
+        return self.operations.corrections.marks(offset, limit)
+
+    def decide(self, name: str, choice: Choice, by: str, text: str = "") -> Decided:
+        """Settle an open decision or a mark, as a run that `undo` reverts; no dream raises it again."""
+        return self.operations.corrections.decide(name, choice, by, text)
+
+    def waiting(self) -> Sequence[Waiting]:
+        """Return the statements of agents that wait for review, newest first."""
+        return self.operations.corrections.waiting()
+
+    def accept(self, node_id: NodeId, by: str) -> Decided:
+        """Accept a statement that waits for review, as a run that `undo` reverts."""
+        return self.operations.corrections.accept(node_id, by)
+
+    def reject(self, node_id: NodeId) -> Decided:
+        """Forget a statement that waits for review. Raises NotFound for any other."""
+        return self.operations.corrections.reject(node_id)
+
+    # ---- Learning, on and off
+
+    def pause(self) -> None:
+        """Learn nothing more until `resume`."""
+        self.core.switches.pause()
+
+    def resume(self) -> None:
+        """Learn again."""
+        self.core.switches.resume()
+
+    def set_channel(self, channel: str, learning: bool) -> None:
+        """Switch learning in one channel on or off. Raises InvalidInput for a name that cannot be a channel's."""
+        self.core.switches.set_channel(channel, learning)
+
+    def refuse_if_off(self, channel: str) -> None:
+        """Raise StoreReadOnly where learning is off."""
+        self.core.switches.refuse_if_off(channel)
+
     @property
     def paused(self) -> bool:
-        """Return whether all learning is switched off."""
-        return self.parts.switches.paused
+        """True while all learning is switched off."""
+        return self.core.switches.paused
 
     @property
     def channels_off(self) -> frozenset[str]:
         """The channels in which nothing is learned."""
-        return self.parts.switches.channels_off
+        return self.core.switches.channels_off
 
-    @property
-    def is_busy(self) -> bool:
-        """Return whether a client called, or something was acknowledged, a moment ago."""
-        return self.parts.is_busy()
+    # ---- The vault and its index
 
     @property
     def absence(self) -> Absence | None:
-        """Why the vault cannot be used now, None when it is there."""
-        return self.parts.reconciliation.absence
+        """The reason why the vault cannot be used now, None if it can."""
+        return self.core.absence
 
-    def decay_inputs(self) -> DecayInputs:
-        """Return the inputs of decay, after what was acknowledged is found."""
-        return read_decay_inputs(self.ledger, self.catalog, self.vault, self.parts.visibility)
+    @property
+    def is_busy(self) -> bool:
+        """True if a client called, or something was acknowledged, a moment ago."""
+        return self.core.is_busy()
+
+    def file_changed(self, paths: Collection[str]) -> None:
+        """Read these files of the vault again, unless they are as they were read last."""
+        self.operations.reconciliation.file_changed(paths)
+
+    def reconcile(self, accept_vanished: bool = False) -> Reconciled:
+        """Compare every file with the index, and index the differences."""
+        return self.operations.reconciliation.reconcile(accept_vanished)
+
+    def wait_until_caught_up(self, timeout_s: float) -> bool:
+        """Wait until files that changed while the daemon or the vault was away are read; False on timeout."""
+        return self.operations.reconciliation.wait_until_caught_up(timeout_s)
+
+    def settle(self, timeout_s: float = READ_YOUR_WRITES_S, *, runs: bool = True) -> bool:
+        """Wait until all acknowledged writes can be found; False if that takes longer, or is not possible now."""
+        return self.core.settle(timeout_s, runs=runs)
+
+    def begin_to_stop(self) -> None:
+        """Refuse indexing jobs from now on; acknowledged writes are still indexed until `close`."""
+        self.core.indexer.begin_to_stop()
 
     def settle_links(self, timeout_s: float = 10.0) -> bool:
-        """Wait until what was remembered is linked to what was known; False when that takes longer."""
-        return self.parts.linker.settle(timeout_s) and self.settle()
+        """Wait until remembered statements are linked to older ones; False if that takes longer."""
+        return self.operations.linker.settle(timeout_s) and self.settle()
+
+    # ---- Upkeep
+
+    def status(self) -> StoreStatus:
+        """Return counts, queues, and problems in sentences."""
+        return self.operations.health.status()
+
+    def check(self, accept: bool = False) -> Sequence[Problem]:
+        """Check vault and databases, and return the problems; `accept` takes missing files as deleted on purpose."""
+        return self.operations.checkup.check(accept)
+
+    def leaks(self, node_ids: Iterable[NodeId]) -> Sequence[Leak]:
+        """Return those of these nodes whose files hold what looks like a secret, with its kinds."""
+        return self.operations.checkup.leaks(node_ids)
+
+    def rebuild(self, progress: Callable[[int, int], None] | None = None) -> Rebuilt:
+        """Build a new index from vault and ledger; known texts are not embedded again."""
+        return self.operations.reconciliation.rebuild(progress)
+
+    def settle_deletions(self) -> None:
+        """Decide now about files that are gone, without waiting for them to come back in a moment."""
+        self.operations.reconciliation.settle_deletions()
+
+    def tidy(self) -> None:
+        """Remove expired documents, old history, unused vectors and leftovers; check the databases."""
+        self.operations.cleanup.tidy()
+
+    def embed(self, node_ids: Collection[NodeId]) -> None:
+        """Embed the changed nodes now, before all other chunks that wait; nothing while there is no model."""
+        self.operations.reconciliation.embed(node_ids)
+
+    def write_derived(self, pages: Mapping[str, str | None]) -> Sequence[str]:
+        """Write derived pages (None: delete); return the paths that are a person's own files and stay."""
+        return self.operations.pages.write(pages)
+
+    def decay_inputs(self) -> DecayInputs:
+        """Return the inputs of decay, after acknowledged writes can be found."""
+        return read_decay_inputs(self.core)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 from hashlib import sha256
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from .roles import role_of
 
@@ -25,6 +25,14 @@ Relation = Literal["RelatesTo", "Supersedes", "Contradicts"]
 
 AWAITS_REVIEW = "awaits_review"
 """The key of a memory that an agent wrote down and its person has not accepted: what it is to become, and why."""
+
+UNSENT: Final[Mapping[str, Any]] = {"sent": False}
+"""The metadata of a field that stays in the process: an answer on the wire goes without it."""
+
+GAIN: Final = {"used": 0.05, "useful": 0.05, "not_useful": -0.10, "rejected": -0.02}
+"""The change of the trust in a memory by each piece of feedback on it."""
+
+MOST_TRUST: Final = 2.0
 
 GLOBAL_CHANNEL = "_global"
 ALL_CHANNELS = "*"
@@ -297,10 +305,10 @@ class Slot:
 
     node_id: NodeId
     text: str
-    evidence: tuple[Evidence, ...]
     tokens: int
+    evidence: tuple[Evidence, ...]
     contradicts: tuple[NodeId, ...] = ()
-    words: str = ""
+    words: str = field(default="", metadata=UNSENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,3 +403,12 @@ class Changeset:
     def changes_by_stage(self) -> dict[str, int]:
         """The number of changes that each stage proposed."""
         return dict(Counter(action.stage for action in self.actions))
+
+
+def trust(feedback: Mapping[str, int]) -> float:
+    """Return the trust in a memory with this feedback, counted by kind: 0 to MOST_TRUST, 1 without feedback.
+
+    The same factor decides how soon a memory fades and how high it ranks.
+    """
+    factor = 1.0 + sum(GAIN.get(kind, 0.0) * times for kind, times in feedback.items())
+    return min(MOST_TRUST, max(0.0, factor))

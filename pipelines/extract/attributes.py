@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ...store.changes.agent_statements import STEERING
 from ...store.judges.judge import Judgement
 from ...store.model import Kind, Memory, Turn
 from ...store.roles import Role
 from ...store.text.controls import plain
 from ...store.text.languages import phrases
 from ...store.text.quotes import read_reply
-from ...store.working.awaiting import STEERING
 from .contexts import Speaker, TurnContext, contexts_of, quotes_another, without_marked
 from .worth import signs_of
 

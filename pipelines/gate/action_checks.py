@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from ...store import okf
 from ...store.changes.decisions import is_reviewed
-from ...store.changes.standing import SAME_AS
+from ...store.changes.links import SAME_AS
 from ...store.model import Action, Level, Memory, NodeId
 from ...store.text.sentences import split
 from ...store.text.words import words

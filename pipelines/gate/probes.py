@@ -19,8 +19,8 @@ from ...store.ledger.questions import Probe
 from ...store.model import Hit, NodeId, Slot
 from ...store.roles import MACHINES
 from ...store.search import hits, packing
+from ...store.search.gathering import Ranking
 from ...store.search.question import Question
-from ...store.search.search import Ranking
 from ...store.text.terms import query_terms, term_stems
 from ...store.text.words import stems_of
 from ..workspace.proposals import ReplacedTexts

@@ -13,9 +13,9 @@ from ...store.engine.interface import Vector
 from ...store.index.opening import OpenIndex
 from ...store.index.projection import is_turn
 from ...store.model import Level, NodeId, NotFound
-from ...store.search.learned import trusted
+from ...store.search.gathering import Ranking
 from ...store.search.question import BY_DEFAULT, Question
-from ...store.search.search import Ranking, Search
+from ...store.search.search import Search, trusted
 from ...store.settings import StoreSettings
 from ...store.vault.disk import Disk
 from ...store.vault.vault import FileStamp, Vault

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...llm.budget import CHARS_A_TOKEN, Asker
-from ...llm.model import LlmRefused, LlmUnavailable
+from ...llm.language_model import LlmRefused, LlmUnavailable
 from ...store.judges.judge import Judgement
 from ...store.model import Turn
 from ..extract.contexts import TurnContext, contexts_of, judged

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ...llm.budget import Asker
-from ...llm.model import LlmRefused
+from ...llm.language_model import LlmRefused
 from ...store.text.judging import Candidate, Judgement, Relation, disputes, may_be_same, may_share_subject
 from ...store.text.statements import read
 from ...store.text.words import words

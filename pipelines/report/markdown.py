@@ -11,7 +11,7 @@ from datetime import date
 from html import escape
 from itertools import groupby, pairwise
 
-from ...store.okf.document import PRODUCER
+from ...store.okf import PRODUCER
 from ...store.text.controls import plain
 from ...store.text.sentences import on_one_line
 from .run_report import RunReport, counts_in_words

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 from ...store import okf
 from ...store.changes.decisions import is_reviewed
 from ...store.ledger.ledger import Usage
-from ...store.model import Action, Kind, Level, Memory, NodeId, Status
+from ...store.model import Action, Kind, Level, Memory, NodeId, Status, trust
 from ...store.text.dates import format_date
-from ...store.trust import trust
 from ..settings import DecaySettings
 from ..workspace.proposals import Proposals, is_curated
 from ..workspace.snapshot import History

@@ -19,12 +19,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...llm.model import LlmUnavailable
+from ...llm.language_model import LlmUnavailable
 from ...store import okf
-from ...store.changes.decisions import is_reviewed, pair_key
-from ...store.changes.link_edits import LinkEdits
+from ...store.changes.decisions import is_reviewed
+from ...store.changes.links import LinkEdits
+from ...store.changes.tombstone_keys import pair_key
 from ...store.model import Level, Memory, NodeId
-from ...store.okf.wording import BY_HAND, EDITED_AT, body_hash, is_reworded
+from ...store.okf.memory_file import BY_HAND, EDITED_AT, body_hash, is_reworded
 from ...store.roles import MACHINES, Role
 from ...store.text.judging import RELATED_FROM, Candidate, Judgement, Relation, judge
 from ...store.text.quotes import title_of_fact

@@ -15,8 +15,8 @@ from typing import Any
 
 from ...store import okf
 from ...store.model import Action, InvalidInput, Kind, Level, NodeId
-from ...store.okf.conformance import conformance
-from ...store.okf.wording import BY_HAND, body_hash, has_known_words, is_edited_page
+from ...store.okf.file import conformance
+from ...store.okf.memory_file import BY_HAND, body_hash, has_known_words, is_edited_page
 from ...store.redaction import places_of_secrets, redact
 from ..registry import Stage
 from ..workspace.proposals import Proposals, is_curated
@@ -183,7 +183,7 @@ class CheckedFile:
 
     path: str
     data: bytes
-    document: okf.Document
+    document: okf.OkfFile
     is_dreamt: bool
     places: Mapping[NodeId, str]
     known: Set[str]

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from ...store import okf
 from ...store.model import Action, Kind, Level, Memory, NodeId
-from ...store.okf.wording import BY_HAND, body_hash
+from ...store.okf.memory_file import BY_HAND, body_hash
 from ..pages import current_facts
 from ..pages.current_facts import with_plain_successors
 from ..pages.fact_lines import day_of, with_footnotes

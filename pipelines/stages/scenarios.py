@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ...llm.model import LlmError
+from ...llm.language_model import LlmError
 from ...store import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Turn
-from ...store.okf.wording import BY_HAND, body_hash
+from ...store.okf.memory_file import BY_HAND, body_hash
 from ..limits import MOST_PAGES_ARCHIVED
 from ..pages import titles
 from ..pages.current_facts import with_plain_successors

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from ...store import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId
-from ...store.okf.wording import BY_HAND, body_hash
+from ...store.okf.memory_file import BY_HAND, body_hash
 from ..limits import MOST_PAGES_ARCHIVED
 from ..pages.current_facts import newest_first
 from ..pages.fact_lines import dated, labels_of, line, place_of, with_footnotes

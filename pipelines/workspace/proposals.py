@@ -9,9 +9,9 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from ...store import okf
-from ...store.changes.runs import fingerprint
+from ...store.changes.tombstone_keys import fingerprint
 from ...store.model import Action, ActionKind, Level, Memory, NodeId, Status
-from ...store.okf.wording import BY_HAND, body_hash
+from ...store.okf.memory_file import BY_HAND, body_hash
 from .view import View
 
 ARCHIVED_BY = "archived_by"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...llm.budget import Asker
 from ...store import okf
-from ...store.changes.edits import edit_key
+from ...store.changes.tombstone_keys import edit_key
 from ...store.model import Action, Level, Memory, NodeId, Turn
 from ...store.redaction import places_of_secrets
 from ..pipe import StepProgress

@@ -1,36 +1,36 @@
 """Decisions about two memories: they contradict each other, or a dream marked one as replaced by the other.
 
-A contradiction waits for its person; a mark stands until they take it back. A decision is applied as a run, so that
-`undo` reverts it; its tombstone keeps dreams from asking, and from marking, again.
+A contradiction waits for a person; a mark stays until a person takes it back. A decision is applied as a run, so that
+`undo` reverts it; its tombstone keeps dreams from raising it, or from marking the two, again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from .. import okf
-from ..index.catalog import Catalog
+from ..core import Core
+from ..door import outgoing
 from ..index.projection import Node
 from ..model import Action, InvalidInput, Memory, NodeId, NotFound, Status
-from ..vault.vault import Vault
-from .outgoing import outgoing
-from .runs import REVIEW
-from .standing import is_over, parted, revival
+from .links import is_over, parted, revival
+from .run_kinds import REVIEW
+from .tombstone_keys import pair_key
 
+# The older memory of two is replaced by the newer, or likely changed by it.
 Choice = Literal["newer", "older", "both", "edit"]
 Mark = Literal["replaced", "likely"]
-"""The older memory of two is replaced by the newer, or likely changed by it."""
 
 MOST_TURNS: Final = 3
 EXCERPT_CHARS: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CitedTurn:
     """A turn that a memory cites."""
 
     node_id: NodeId
@@ -41,7 +41,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two memories. `since`: it has held since then, where that is known."""
+    """One of the two memories. `since`: the time from which it holds, if known."""
 
     node_id: NodeId
     path: str
@@ -49,7 +49,7 @@ class Side:
     text: str
     channel: str
     since: datetime | None
-    evidence: tuple[Said, ...] = ()
+    evidence: tuple[CitedTurn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +84,12 @@ class _Marked(NamedTuple):
         return decision_id(self.older.node_id, self.newer.node_id)
 
     def as_decision(self) -> Decision:
-        """Return it as what goes out: both texts, without the turns that they cite."""
+        """Return it for a client: both texts, without the turns that they cite."""
         older, newer = (
             Side(node.node_id, node.path, outgoing(node.title), outgoing(node.text), node.channel, node.since)
             for node in (self.older, self.newer)
         )
         return Decision(self.decision_id, older, newer, self.mark)
-
-
-def pair_key(one: NodeId, other: NodeId) -> str:
-    """Return the key of the tombstone for a decision about two memories, in either order."""
-    return "pair:" + "+".join(sorted((one, other)))
 
 
 def decision_id(one: NodeId, other: NodeId) -> str:
@@ -103,16 +98,17 @@ def decision_id(one: NodeId, other: NodeId) -> str:
 
 
 class Decisions:
-    """Lists open decisions and plans the actions of a choice. `decided` returns the keys of all tombstones."""
+    """Lists open decisions and plans the actions of a choice."""
 
-    def __init__(self, catalog: Catalog, vault: Vault, decided: Callable[[], Iterable[str]]) -> None:
-        self._catalog = catalog
-        self._vault = vault
-        self._decided = decided
+    def __init__(self, core: Core) -> None:
+        self._catalog = core.catalog
+        self._vault = core.vault
+        self._tombstones = core.tombstones
 
     def open(self) -> list[Decision]:
-        """Return each pair of live memories of which one says that it contradicts the other, newest first."""
-        closed = frozenset(self._decided())
+        """Return each pair of live memories that are linked as contradictory and not decided, newest first."""
+        closed = frozenset(self._tombstones.names)
+        # Each of two contradictory memories may name the other: the pair counts once.
         pairs = {tuple(sorted(pair)): pair for pair in self._catalog.conflicts()}
         found = [self._decision(*pair) for pair in pairs.values() if pair_key(*pair) not in closed]
         return sorted(
@@ -125,7 +121,7 @@ class Decisions:
         return Marks(len(found), [one.as_decision() for one in found[offset:][:limit]])
 
     def _marked(self) -> list[_Marked]:
-        closed = frozenset(self._decided())
+        closed = frozenset(self._tombstones.names)
         pairs = [pair for pair in self._catalog.marks() if pair_key(*pair[:2]) not in closed]
         nodes = self._catalog.nodes({name for pair in pairs for name in pair[:2]})
         found = [_Marked(nodes[old], nodes[new], mark) for old, new, mark in pairs if {old, new} <= nodes.keys()]
@@ -152,7 +148,7 @@ class Decisions:
         """Plan the changes of a choice to the two files. `edit` gives the newer one a new `text`, and lets it hold."""
         older, newer = self._memory(decision.older.path), self._memory(decision.newer.path)
         verified = {"by": f"human:{by}", "at": now.isoformat()}
-        if choice == "both" and decision.mark:  # neither is vouched for: another may change it one day
+        if choice == "both" and decision.mark:  # neither is verified: a later memory may replace it
             changes = (parted(older, newer.node_id), parted(newer, older.node_id))
             reason = "a person decided that the newer one does not change the older"
         elif choice == "both":
@@ -250,7 +246,7 @@ def is_reviewed(meta: Mapping[str, object]) -> bool:
 
 
 def _settled(memory: Memory, other: Memory, verified: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the changes of every choice: what stood between the two ends, and a memory that holds is verified."""
+    """Return the changes of every choice: the links between the two go, and a memory that holds is verified."""
     changes = parted(memory, other.node_id)
     if verified is not None:
         listed = memory.extra.get("verified")
@@ -258,8 +254,8 @@ def _settled(memory: Memory, other: Memory, verified: Mapping[str, str] | None =
     return changes
 
 
-def _said(turn: Node) -> Said:
-    return Said(turn.node_id, turn.role, turn.created_at, outgoing(turn.text)[:EXCERPT_CHARS])
+def _said(turn: Node) -> CitedTurn:
+    return CitedTurn(turn.node_id, turn.role, turn.created_at, outgoing(turn.text)[:EXCERPT_CHARS])
 
 
 _Pair = TypeVar("_Pair", Decision, _Marked)

@@ -15,71 +15,66 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
+from .. import okf
+from ..core import Core
 from ..index.catalog import FileRow
-from ..index.lost import LostFile
-from ..index.opening import OpenIndex
+from ..index.images import LostFile
 from ..index.projection import is_session
 from ..ledger import records
-from ..ledger.ledger import Ledger
-from ..ledger.records import Run, Write
-from ..ledger.withheld import Deleted, Vanished, release, withhold
+from ..ledger.journal import sha256
+from ..ledger.records import Deleted, Run, Vanished, Write, leave_tombstone, packed, record_action, release, withhold
 from ..model import Action, ActionKind, IndexDamaged, NodeId, StoreError
 from ..okf import session
-from ..vault.vault import Vault
 from ..writer.pending import PendingFiles
-from ..writer.writer import Planned, Writer
-from .deletion_action import deletion, has_id_of_path, record_deletion, shortening, turns_gone
-from .runs import DELETED, LEARNED_FROM, new_run_id
+from ..writer.writer import Planned
+from .run_kinds import DELETED, LEARNED_FROM, new_run_id
+from .tombstone_keys import fingerprint
 
 logger = logging.getLogger(__name__)
 
+# If at least so many files are gone, and more than this share of all, a folder was probably moved or not mounted:
+# they are withheld.
 VANISHED_SHARE: Final = 0.2
 VANISHED_AT_LEAST: Final = 10
-"""At least so many files gone, and more than this share, mean a folder that was moved or not mounted: withheld."""
 
+# A file that is still gone this long after the last one vanished was deleted: editors that remove and rewrite a file,
+# and moves, which the watcher sees in two halves, are done by then.
 SETTLE_S: Final = 1.0
-"""A file that is still gone this long after the last one vanished was deleted: editors that remove and rewrite a file,
-and moves, which the watcher sees in two halves, are done by then."""
 
+# The longest wait while more files vanish, so that they become one run.
 SETTLE_AT_MOST_S: Final = 10.0
-"""The longest wait while more files vanish, so that they become one run."""
 
+# The key in a run's summary with the number of turns that each session lost, and the run's note.
 RETRY_S: Final = 30.0
 SHORTENED: Final = "shortened"
 SHORTENED_NOTE: Final = "turns of sessions are gone from their files"
-"""The key in the summary of a run of how many turns each session lost, and its note."""
 
+# Files in one transaction.
 AT_ONCE: Final = 64
-"""Files in one transaction."""
 
 
 class Deletions:
     """Records, withholds or releases vanished files. Every method may be called from any thread but the writer's.
 
-    `may_unlearn`, `may_shorten`, `is_there` and `suspect` are called by the index and never wait. `recorded` is called
-    after a run.
+    `may_unlearn`, `may_shorten`, `is_there` and `suspect` are called by the index and never wait.
     """
 
-    def __init__(self, vault: Vault, ledger: Ledger, now: Callable[[], datetime], recorded: Callable[[], None]) -> None:
-        self._vault = vault
-        self._ledger = ledger
-        self._now = now
-        self._recorded = recorded
-        self._opened: OpenIndex
-        self._writer: Writer
+    def __init__(self, core: Core) -> None:
+        self._vault = core.vault
+        self._ledger = core.ledger
+        self._now = core.now
+        self._opened = core.opened
+        self._writer = core.writer
+        self._tombstones = core.tombstones
         self._deciding = threading.Lock()
         self._gate = threading.Lock()
-        self._withheld = frozenset(ledger.withheld())  # replaced, never changed: others read it meanwhile
+        self._withheld = frozenset(core.ledger.withheld())  # replaced, never changed: others read it meanwhile
         self._shortened: set[str] = set()
-        self._suspects: dict[str, float] = {}  # and when each was seen to be gone
+        self._suspects: dict[str, float] = {}  # by path: when it was first seen to be gone
         self._timer: threading.Timer | None = None
         self._closed = False
         self.is_purged: Callable[[str, bytes], bool] = lambda path, image: False
-        """Says that a file of this content goes for good: nothing of it is kept. A purge sets it while it runs."""
-
-    def start(self, opened: OpenIndex, writer: Writer) -> None:
-        """Take the index and the writer, which are opened later; call this before any other method."""
-        self._opened, self._writer = opened, writer
+        """Returns True for a file that is purged: nothing of it is kept. A purge sets this while it runs."""
 
     def stop(self) -> None:
         """Stop; files that are not decided yet are found again at the next start."""
@@ -113,9 +108,9 @@ class Deletions:
             self._look_in(0.0)
 
     def may_shorten(self, path: str, image: bytes) -> bool:
-        """Return True if a session's file lost no turn, or a run holds what it was; else have that recorded soon.
+        """Return True if a session's file lost no turn, or a run holds its old content; else have that recorded soon.
 
-        So it is with the turns since an older copy of the vault that was put in its place.
+        Turns are lost, for example, when an older copy of the vault is put in its place.
         """
         try:
             left = self._vault.read_if_any(path)
@@ -129,7 +124,7 @@ class Deletions:
         return False
 
     def before_anew(self, path: str) -> Vanished:
-        """Return what must be kept of a vanished file that is about to be created. Runs in the writer's thread."""
+        """Return the old content of a vanished file that is about to be created. Runs in the writer's thread."""
         if self._vault.look() is not None:
             return Vanished()
         try:
@@ -145,6 +140,7 @@ class Deletions:
 
     def suspect(self, paths: Iterable[str]) -> None:
         """Look at these vanished files again after SETTLE_S."""
+        # The first sighting counts: a later one must not put the decision off again.
         seen_s = time.monotonic()
         with self._gate:
             fresh = {path: seen_s for path in paths if path not in self._suspects and path not in self._withheld}
@@ -177,7 +173,7 @@ class Deletions:
         return deleted if deleted and (deleted.path, deleted.image) == (path, image) else Deleted(path, image, None)
 
     def recall(self, lost: Iterable[LostFile]) -> None:
-        """Add vanished files that only an older index knew to this one, so that they are decided like any other."""
+        """Add vanished files that only a discarded index knew to this one, so that they are decided like any other."""
         for file in lost:
             known = self._opened.catalog.known_files([file.path])
             if known or file.path in self._withheld or self._vault.exists(file.path):
@@ -207,8 +203,10 @@ class Deletions:
         `accept` records all missing files as deleted on purpose, in one run that `undo` reverts. Raises StoreError
         while the ledger cannot be written; then all of them stay in the index.
         """
+        # Example with 100 known files, SETTLE_S passed: 3 are gone, so one run records them. 25 are gone: all 25 are
+        # withheld, in answers still, until they are back or `accept`. One of them is back: it is released.
         with self._deciding:
-            if self._closed or self._vault.look() is not None:  # no file of a vault that is away can be judged
+            if self._closed or self._vault.look() is not None:  # of a vault that is away every file is missing
                 return
             self._release([path for path in self._withheld if self._vault.exists(path)])
             gone = self._without_moved(self._still_gone())
@@ -221,6 +219,7 @@ class Deletions:
             self._record_shortened()
 
     def _still_gone(self) -> list[str]:
+        # A file that is there again, or that the index unlearned meanwhile, is no suspect any more.
         known = self._opened.catalog.known_files(self._suspects)
         gone = sorted(path for path in known if not self._vault.exists(path))
         self._clear_suspicion(self._suspects.keys() - set(gone))
@@ -233,7 +232,7 @@ class Deletions:
         return missing >= VANISHED_AT_LEAST and missing > VANISHED_SHARE * self._opened.catalog.counts()["files"]
 
     def _without_moved(self, gone: Collection[str]) -> list[str]:
-        """Unlearn moved files, whose nodes all belong to other files now; return the rest."""
+        """Unlearn moved files, whose nodes all belong to other files by now; return the rest."""
         catalog = self._opened.catalog
         if gone or self._withheld:
             self._opened.index.reread_doubles()
@@ -247,6 +246,7 @@ class Deletions:
 
     def _renamed(self, gone: Collection[str]) -> set[str]:
         """Return the files whose id comes from their path and whose bytes now lie at another path."""
+        # Compared by size first: only files of an equal size are read.
         nameless: dict[int, list[str]] = {}
         for path in gone:
             image = self._opened.images.of(path)
@@ -269,7 +269,7 @@ class Deletions:
             self._withheld -= set(paths)
 
     def _record(self, gone: Sequence[str], *, given_up: bool = False) -> None:
-        """Record these deletions as one run. A file whose content is not held whole is withheld, unless `given_up`."""
+        """Record these deletions as one run. A file whose whole content is not known is withheld, unless `given_up`."""
         run: Run | None = None
         for paths in _slices(gone):
             images = {path: self._image(path) for path in paths}
@@ -284,12 +284,13 @@ class Deletions:
                 self._unlearn(recorded)
                 self._clear_suspicion(paths)
         if run is not None:
-            self._recorded()
+            self._tombstones.read()
 
     def _plan(
         self, run: Run, files: Sequence[tuple[str, bytes]], pending: PendingFiles
     ) -> Planned[tuple[Run, list[str]]]:
         """Plan the rows of these deletions, for the files that are still gone in the writer's thread."""
+        # One run may take several transactions: its actions are numbered on from those recorded before.
         first = run.summary["deleted"]
         gone = [(path, image) for path, image in files if not pending.exists(path)]
         if not gone:
@@ -306,14 +307,14 @@ class Deletions:
         return writes
 
     def _record_shortened(self) -> None:
-        """Record as one run what sessions lost, unless it is back by now, and have the index read them."""
+        """Record the turns that sessions lost as one run, unless they are back, and have the index read the files."""
         with self._gate:
             paths = sorted(self._shortened)
         if not paths:
             return
         images = {path: image for path in paths if (image := self._opened.images.of(path)) is not None}
         if self._writer.submit(partial(self._plan_shortened, images)).result():
-            self._recorded()
+            self._tombstones.read()
         with self._gate:
             self._shortened.difference_update(paths)
         self._opened.index.apply_all(paths)
@@ -335,7 +336,7 @@ class Deletions:
         return Planned(True, (), [records.record_run(run), *rows, *self._cursors(actions)])
 
     def _cursors(self, actions: Sequence[tuple[Action, bytes, bytes]]) -> Iterator[Write]:
-        """Yield the rows by which dreams read on where these sessions end now: from there new turns are numbered."""
+        """Yield the rows that move the dreams' cursors back to where these sessions end: new turns are numbered on."""
         read = self._ledger.cursors(LEARNED_FROM)
         for action, _, left in actions:
             last = session.parse(left).next_ordinal - 1
@@ -383,6 +384,7 @@ class Deletions:
     def _on_time(self) -> None:
         with self._gate:
             self._timer = None
+        # RETRY_S unless the decision succeeds: the ledger may be busy, or its disk full.
         again_s = RETRY_S
         try:
             self.look()
@@ -411,3 +413,53 @@ def bringing_back(node_id: NodeId, deleted: Deleted) -> Action:
 
 def _slices(paths: Sequence[str]) -> Iterator[Sequence[str]]:
     return (paths[start : start + AT_ONCE] for start in range(0, len(paths), AT_ONCE))
+
+
+def deletion(path: str, image: bytes, *, is_session: bool, now: datetime) -> Action:
+    """Return the action for a file deleted by hand; as after `forget`, no dream proposes its memory again."""
+    document = okf.parse(image)
+    memory = okf.to_memory(path, document, now)
+    return Action(
+        kind=ActionKind.DELETE,
+        path=path,
+        node_id=session.head_of(path, document).session_id if is_session else memory.node_id,
+        stage=DELETED,
+        reason="deleted by hand",
+        pre_sha256=sha256(image),
+        fingerprint=None if is_session else fingerprint(memory),
+    )
+
+
+def shortening(path: str, image: bytes, left: bytes) -> Action:
+    """Return the action for a session that lost turns from its file."""
+    return Action(
+        kind=ActionKind.REPLACE,
+        path=path,
+        node_id=session.head_of(path, okf.parse(image)).session_id,
+        stage=DELETED,
+        reason="turns are gone from its file",
+        pre_sha256=sha256(image),
+        content=left,
+    )
+
+
+def turns_gone(image: bytes, left: bytes) -> int:
+    """Return the number of turns that are gone from a session's file; a reworded turn is not gone."""
+    if left.startswith(image):
+        return 0
+    held = {turn.external_id or turn.ordinal for turn in session.parse(left).turns}
+    gone = sum((turn.external_id or turn.ordinal) not in held for turn in session.parse(image).turns)
+    return gone or int(image.startswith(left))  # the file was cut within its last turn
+
+
+def record_deletion(run_id: str, ordinal: int, action: Action, image: bytes, now: datetime) -> list[Write]:
+    """Record a deletion that has happened, with the content of the file."""
+    writes = [record_action(run_id, ordinal, action, (packed(image), None), None), *release([action.path])]
+    if action.fingerprint:
+        writes.append(leave_tombstone(action.fingerprint, run_id, now, action.reason))
+    return writes
+
+
+def has_id_of_path(path: str, image: bytes) -> bool:
+    """Return True if a file's node id is derived from its path, so that a move changes it."""
+    return okf.to_memory(path, okf.parse(image)).node_id == okf.node_id_of_path(path)

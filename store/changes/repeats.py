@@ -1,4 +1,4 @@
-"""Writes that a client may send again: one with a known key changes nothing, and has the answer of the first."""
+"""Idempotent writes: one with a known key changes nothing, and is answered as the first."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from ..ledger.answered import hashed, keep_answer
 from ..ledger.ledger import Ledger
+from ..ledger.records import hashed, keep_answer
 from ..writer.pending import PendingFiles
 from ..writer.writer import Plan, Planned
 
@@ -18,8 +18,8 @@ T = TypeVar("T")
 class Once(Generic[T]):
     """A plan that is carried out once for each key. Runs in the writer's thread.
 
-    Two of one key in one transaction are both carried out: neither is acknowledged before. `was_repeated` is set once
-    the plan has run.
+    Two of one key in one transaction are both carried out: neither was acknowledged before. The plan sets
+    `was_repeated`.
     """
 
     def __init__(

@@ -98,8 +98,12 @@ class MissingFiles(Protocol):
         """Return True to read a session's file that does not go on from `image`; False: not before a run holds that."""
         ...
 
+    def is_withheld(self, path: str) -> bool:
+        """Return True if a file that is gone stays known."""
+        ...
 
-class _Unguarded:
+
+class Unguarded:
     """For an index without a ledger (a copy): files that are gone are unlearned."""
 
     def may_unlearn(self, file: FileRow, image: bytes | None) -> bool:
@@ -112,6 +116,10 @@ class _Unguarded:
     def may_shorten(self, path: str, image: bytes) -> bool:
         """Return True always."""
         return True
+
+    def is_withheld(self, path: str) -> bool:
+        """Return False always."""
+        return False
 
 
 class Noted:
@@ -155,7 +163,7 @@ class Index:
     ) -> None:
         self._mask = mask or FileMask()
         self._connect = connection
-        self._missing = missing or _Unguarded()
+        self.missing = missing or Unguarded()
         self._images = Images(connection)
         self._vault = vault
         self._now = now
@@ -260,7 +268,7 @@ class Index:
             if stamp is None:
                 self._apply_missing(path)
                 return
-            self._missing.is_there(path)
+            self.missing.is_there(path)
             if appended is not None and is_as_read(stamp, known):
                 return  # it was read whole, with this append and perhaps later ones, a moment ago
             if known is not None and self._goes_on(known, from_offset, appended):
@@ -271,7 +279,7 @@ class Index:
     def _apply_missing(self, path: str) -> None:
         self._vault.raise_if_away()
         known = self._catalog.file(path)
-        if known is not None and self._missing.may_unlearn(known, self._images.of(path)):
+        if known is not None and self.missing.may_unlearn(known, self._images.of(path)):
             self._remove_file(path)
 
     @staticmethod
@@ -473,7 +481,7 @@ class Index:
     def _may_shorten(self, path: str, data: bytes) -> bool:
         """Return False for a session that lost turns, as long as no run holds what was there."""
         image = self._images.of(path)
-        return image is None or data.startswith(image) or self._missing.may_shorten(path, image)
+        return image is None or data.startswith(image) or self.missing.may_shorten(path, image)
 
     def _read(self, path: str) -> bytes:
         """Return what is indexed of a file, b"" for one that is gone; a secret in it, written by hand, is masked."""

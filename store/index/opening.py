@@ -43,9 +43,8 @@ from ..redaction import FileMask
 from ..settings import StoreSettings
 from ..vault.vault import Vault
 from .catalog import MIGRATIONS, Catalog
-from .images import Images
-from .index import COLLECTION, Index, MissingFiles, Reconciled
-from .lost import LostFile, lost_files
+from .images import Images, LostFile, lost_files
+from .index import COLLECTION, Index, MissingFiles, Reconciled, Unguarded
 from .projection import PROJECTION_VERSION
 from .withdrawn import Withdrawn
 
@@ -111,7 +110,6 @@ class OpenIndex:
         settings: StoreSettings,
         now: Callable[[], datetime],
         is_hidden: Callable[[NodeId], bool],
-        missing: MissingFiles | None = None,
         on_damage: Callable[[], None] = lambda: None,
         mask: FileMask | None = None,
         withdrawn: Withdrawn | None = None,
@@ -123,7 +121,8 @@ class OpenIndex:
         self._settings = settings
         self._now = now
         self._is_hidden = is_hidden
-        self._missing = missing
+        self.missing: MissingFiles = Unguarded()
+        """Decides about files that are gone."""
         self._on_damage = on_damage
         # what was indexed before the setting was made is masked too
         rules = f", projection {PROJECTION_VERSION}" + (", without people" if settings.redact_personal else "")
@@ -149,11 +148,17 @@ class OpenIndex:
         self.catalog = Catalog(lambda: self._file.readers.get(), withdrawn)
         self.images = Images(lambda: self._file.readers.get())
         self.is_whole = self.catalog.meta(WHOLE_KEY) is not None
+        self.is_compared = False
+        """True once the files that changed while the daemon, or the vault, was away are read."""
 
     def close(self) -> None:
         """Close every connection, once a rebuild that changes files just now is through or has stopped."""
         with self._rebuilding:
             self._file.close()
+
+    def guard(self, missing: MissingFiles) -> None:
+        """Have `missing` decide about files that are gone, from now on: before the first file is applied."""
+        self.missing = self.index.missing = missing
 
     # ---- what is known of it
 
@@ -375,7 +380,7 @@ class OpenIndex:
             chunk_tokens=self._settings.chunks.max_tokens,
             overlap_tokens=self._settings.chunks.overlap_tokens,
             is_hidden=self._is_hidden,
-            missing=self._missing,
+            missing=self.missing,
             mask=self._mask,
         )
 

@@ -1,4 +1,4 @@
-"""Changes to files that the ledger has promised, and the states of a file on the way to them. No I/O."""
+"""The journal: acknowledged changes to files, and the recovery of a file that a crash left on the way. No I/O."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BLIND: Final = "blind"
 class FileChange:
     """One change to one vault file, as a plan asks for it.
 
-    `content` is the whole file, for "append" what is added at `from_offset`, for "delete" nothing. `pre_sha256` guards
+    `content` is the whole file, for "append" the bytes added at `from_offset`, for "delete" empty. `pre_sha256` guards
     "replace" and "delete": a file with another hash is a person's and stays. `run_id` and `ordinal` name the recorded
     action that this carries out, if any.
     """
@@ -47,7 +47,7 @@ class Entry(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """An append that was alone with its file: what that was before, and as which it was left."""
+    """An append during which nobody else changed the file: the file's stamps before and after it."""
 
     before: FileStamp
     after: FileStamp
@@ -79,11 +79,17 @@ def settle(found: bytes | None, entries: Sequence[Entry]) -> Settled:
     A file in any state that the entries lead through, or torn on the way to one (a prefix, or NULs where bytes should
     be), goes on to the last state. Anything else is a person's edit: it stays, appended content is put at its end
     unless it is there already, and the entries that would have replaced it are kept out.
+
+    Example: the file was "ab", and two entries wait: append "cd" at 2, then replace by "EF" (of the hash of "abcd").
+    "ab" (nothing was written yet), "abc" (torn in the append), "E" and a NUL (torn in the replacement) and "EF" (all
+    was written) become "EF". "abx" is a person's edit and becomes "abx", a newline, "cd"; the replacement is kept out.
     """
     states, tail = _fold(entries)
+    # With a whole file among the entries, all that matters is whether `found` lies on the way to the last of them.
     if states:
         if found == states[-1].content or _leads_through(found, states, tail):
             return Settled(states[-1].content)
+    # With appends alone, the bytes before the first of them are a person's business; those behind must be ours.
     elif tail is not None and found is not None:
         base, rest = found[: tail.from_offset], found[tail.from_offset :]
         if len(base) == tail.from_offset and is_torn(rest, tail.content):
@@ -113,9 +119,12 @@ def _leads_through(found: bytes | None, states: Sequence[_State], tail: Entry | 
     if found is None:
         # Gone because it was never made, or because one of these deleted it; not if a person deleted it.
         return (tail is None and first.pre_sha256 is None) or any(state.content is None for state in states)
+    # An empty file counts as torn: that is what a power cut leaves of a rename that was not synced.
     if any(state.content is not None and is_torn(found, state.content) for state in states):
         return True
     if tail is not None:
+        if not is_torn(found[tail.from_offset :], tail.content):  # a person wrote behind it
+            return False
         found = found[: tail.from_offset] + tail.content
     return first.pre_sha256 is not None and sha256(found) == first.pre_sha256
 
@@ -131,7 +140,7 @@ def _keep_edit(found: bytes | None, entries: Sequence[Entry]) -> Settled:
 
 
 def is_torn(found: bytes, wanted: bytes) -> bool:
-    """Tell whether `found` is what a crash leaves of `wanted`: all or part of it, or NULs where its bytes should be."""
+    """Return True if a crash may leave `found` of `wanted`: all or part of it, or NULs where its bytes should be."""
     if wanted.startswith(found):
         return True
     if len(found) > len(wanted) or b"\0" not in found:

@@ -34,18 +34,32 @@ from ..engine.database import (
 )
 from ..model import Corrupt, NodeId, NotFound, StoreBusy
 from ..results import Anchor, Goal
-from .answered import ANSWER
-from .erasing import Eraser, erasures
 from .journal import BLIND, Entry, sha256
 from .questions import Gap, PastQuestion, Probe, past_question_of_row
-from .records import RENAMED, RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run_of_row, stored, unpacked
+from .records import (
+    ANSWER,
+    IS_CHANGED,
+    IS_RECORDED,
+    LAST_DELETION,
+    RENAMED,
+    RUN_COLUMNS,
+    WITHHELD,
+    WITHHELD_IMAGE,
+    Deleted,
+    RecordedAction,
+    Run,
+    Write,
+    action_of_row,
+    run_of_row,
+    stored,
+    unpacked,
+)
 from .salvage import bring_back, carry_over, set_aside
 from .schema import MIGRATIONS
-from .withheld import IS_CHANGED, IS_RECORDED, LAST_DELETION, WITHHELD, WITHHELD_IMAGE, Deleted
 from .work import ANCHORS, GOALS, HANDED, Handed, Work, anchor_of_row, goal_of_row, handed_of_row, work_text
 
 WAL_PAGES: Final = 1000
-"""When the WAL has this many pages they are copied into the database: 4 MiB, which is also what is preallocated."""
+"""When the WAL has this many pages they are copied into the database: 4 MiB, which is also preallocated."""
 
 LOOKED_THROUGH_BYTES: Final = 16 * 2**20
 """A ledger up to this size is looked through at every start: a tenth of a second."""
@@ -86,8 +100,8 @@ class Ledger:
     """The ledger's connections, its one write path and its questions.
 
     `commit`, `forget_done` and `checkpoint` belong to the writer's thread alone; questions may be asked from any.
-    `later` may be called from any thread: what it takes is written beside the writer's next commit, and a crash before
-    that loses it.
+    `later` may be called from any thread: its rows are written with the writer's next commit, and a crash before that
+    loses them.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False, vfs: str | None = None) -> None:
@@ -163,7 +177,7 @@ class Ledger:
         self.reopen()
 
     def _make(self) -> None:
-        """Make the file beside its place and put it there whole: a reader never finds one without its tables.
+        """Make the file under another name and rename it: a reader never finds one without its tables.
 
         The first sync of its new WAL syncs the folder too, before anything is acknowledged.
         """
@@ -174,7 +188,7 @@ class Ledger:
         fresh.rename(self.path)
 
     def _look_inside(self) -> None:
-        """Raise Corrupt for damage in a small file, or in what every start reads; a large one is looked at in use."""
+        """Raise Corrupt for damage in a small file or in rows that every start reads; a large one is checked in use."""
         if self.path.stat().st_size <= LOOKED_THROUGH_BYTES and (found := self.problems()):
             raise Corrupt(f"{self.path.name} is damaged: {found[0]}")
         self.pending()
@@ -210,6 +224,7 @@ class Ledger:
                 raise
             raise Corrupt(f"{self.path.name} was damaged, and another is being begun") from error
         except Corrupt as error:
+            # Only the first sign is reported: the writer begins another ledger once.
             if self.damage is None and self._writing is not None:
                 self._refuse_if_whole(error)
                 self.damage = error
@@ -219,7 +234,7 @@ class Ledger:
     # ---- writing: the writer's thread
 
     def begin_anew(self, unplaced: Sequence[Entry] = (), blind: Sequence[Entry] = ()) -> None:
-        """Set a damaged file aside, and go on with another that holds what of it promises rest on.
+        """Set a damaged file aside, and go on with another that holds the rows on which promises rest.
 
         `unplaced` are the entries that are acknowledged and not in their files yet, `blind` those that were planned
         without sight of the vault.
@@ -230,6 +245,7 @@ class Ledger:
         if self._aside is None:  # else it is tried again: there was no room
             self._aside = set_aside(self.path)
             logger.error("the ledger is damaged; it is kept as %s, and another one is begun", self._aside.name)
+        # The rows that promises depend on are copied before anything is committed to the new file.
         self._readers = self._new_readers()  # one that is being asked is closed when its answer is out
         self._prepare()
         carry_over(self._aside, self._writer())
@@ -251,6 +267,7 @@ class Ledger:
             return
         if not found.st_size:
             self._refuse_emptied()
+        # Another inode: the file was deleted or replaced in use, and ours has no name any more.
         if found.st_ino != self._inode:
             self._write_again()
 
@@ -259,6 +276,7 @@ class Ledger:
         copy = self.path.with_name(f"{self.path.name}.again")
         copy.unlink(missing_ok=True)
         writing = self._writer()
+        # Our connection still reads the nameless file, so a copy of it loses nothing.
         writing.execute("VACUUM INTO ?", (str(copy),))
         writing.close(True)
         self._writing = None
@@ -269,10 +287,10 @@ class Ledger:
         self._prepare()
 
     def reopen(self) -> None:
-        """Open the writing connection anew; after a failed fsync nothing is tried again on the old one.
+        """Reopen the writing connection; after a failed fsync nothing is tried again on the old one.
 
-        The new one is opened first: were the old one the last to close, SQLite would recover what it failed to commit
-        from the WAL, where it lies without having been synced.
+        The new one is opened first: were the old one the last to close, SQLite would recover the failed commit from the
+        WAL, where it lies without having been synced.
         """
         if self.is_copy and not can_be_written(self.path.parent):
             raise StoreBusy(f"the disk of {self.path.name} cannot be written", hint=_GOES_ON)
@@ -308,9 +326,9 @@ class Ledger:
         return self._readers.get() if self.is_copy else self._writer()
 
     def commit(self, entries: Sequence[Entry], writes: Iterable[Write] = (), *, blind: bool = False) -> None:
-        """One transaction on the disk: the journal's new entries, and what goes with them.
+        """Commit the journal's new entries, and the rows that belong to them, in one transaction on the disk.
 
-        Entries that were planned `blind`, without sight of the vault, wait to be fitted to what is there.
+        Entries that were planned `blind`, while the vault was away, wait to be fitted to its files.
         """
         with self._guarded():
             self._keep_in_place()
@@ -322,7 +340,7 @@ class Ledger:
             self._run(connection, self._drain())
 
     def fit(self, fitted: Iterable[Entry], known: Iterable[Entry]) -> None:
-        """Replace blind entries by what fits the vault, and drop those whose content is known there already."""
+        """Replace blind entries by those that fit the vault, and drop those whose content is there already."""
         connection = self._writer()
         with self._guarded(), transaction(connection):
             connection.executemany(
@@ -377,6 +395,7 @@ class Ledger:
     @contextlib.contextmanager
     def _unsynced(self) -> Iterator[apsw.Connection]:
         connection = self._writer()
+        # In WAL mode NORMAL skips the fsync of a commit: a power cut may lose it, never break the file.
         connection.execute("PRAGMA synchronous = NORMAL")
         try:
             with self._guarded(), transaction(connection):
@@ -401,14 +420,16 @@ class Ledger:
         with self._guarded(), transaction(connection):
             self._run(connection, self._drain())
             self._run(connection, writes)
+        # The transaction cleared the rows' bytes in the new pages (secure_delete); the old pages are still in the WAL.
         with self._guarded():
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         self._wal_pages = 0
 
     def compact(self) -> None:
-        """Write the whole file anew, so that nothing stays in it of rows that are gone. The writer's thread waits."""
+        """Rewrite the whole file, so that it holds no bytes of rows that are gone. The writer's thread waits."""
         connection = self._writer()
         with self._guarded():
+            # VACUUM writes the new file into the WAL, so the old pages leave the database only with the checkpoint.
             connection.execute("VACUUM")
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         self._wal_pages = 0
@@ -422,7 +443,7 @@ class Ledger:
 
     def first_pending(self) -> int | None:
         """Return the number of the oldest entry that may not be on the disk, None where all of them are."""
-        rows = self._ask(f"SELECT min(seq) FROM journal WHERE state IN ('', '{BLIND}')")
+        rows = self.ask(f"SELECT min(seq) FROM journal WHERE state IN ('', '{BLIND}')")
         return None if rows[0][0] is None else int(rows[0][0])
 
     def last_seq(self) -> int:
@@ -433,7 +454,9 @@ class Ledger:
 
     # ---- questions: any thread
 
-    def _ask(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
+    def ask(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        """Run a query and return its rows; for modules that read the ledger's tables by their own SQL."""
+
         def ask() -> list[Any]:
             with self._guarded():
                 return self._readers.get().execute(sql, values).fetchall()
@@ -450,16 +473,16 @@ class Ledger:
         order = "ORDER BY started_at DESC, run_id DESC LIMIT ?"
         if not kinds:
             sql = f"SELECT {RUN_COLUMNS} FROM run WHERE kind NOT IN (SELECT value FROM json_each(?)) {order}"
-            return [run_of_row(row) for row in self._ask(sql, (json.dumps(list(hidden)), limit))]
+            return [run_of_row(row) for row in self.ask(sql, (json.dumps(list(hidden)), limit))]
         ended = "AND state IN (SELECT value FROM json_each(?))" if states else "AND ? IS NOT NULL"
         sql = f"SELECT {RUN_COLUMNS} FROM run WHERE kind = ? {ended} {order}"
-        rows = [row for kind in dict.fromkeys(kinds) for row in self._ask(sql, (kind, json.dumps(list(states)), limit))]
+        rows = [row for kind in dict.fromkeys(kinds) for row in self.ask(sql, (kind, json.dumps(list(states)), limit))]
         return sorted(map(run_of_row, rows), key=lambda run: (run.started_at, run.run_id), reverse=True)
 
     def runs_since(self, moment: datetime, kinds: Sequence[str]) -> list[Run]:
         """Return the runs of these kinds that began after a moment, newest first."""
         sql = f"SELECT {RUN_COLUMNS} FROM run WHERE kind = ? AND started_at > ?"
-        rows = [row for kind in dict.fromkeys(kinds) for row in self._ask(sql, (kind, stored(moment)))]
+        rows = [row for kind in dict.fromkeys(kinds) for row in self.ask(sql, (kind, stored(moment)))]
         return sorted(map(run_of_row, rows), key=lambda run: (run.started_at, run.run_id), reverse=True)
 
     def run_about(self, kind: str, node_id: NodeId) -> Run | None:
@@ -468,19 +491,19 @@ class Ledger:
             f"SELECT {RUN_COLUMNS} FROM run WHERE kind = ? AND json_extract(summary, '$.node_id') = ?"
             " AND state NOT IN ('undone', 'failed') ORDER BY started_at DESC, run_id DESC LIMIT 1"
         )
-        rows = self._ask(sql, (kind, node_id))
+        rows = self.ask(sql, (kind, node_id))
         return run_of_row(rows[0]) if rows else None
 
     def run(self, run_id: str) -> Run:
         """One run; raises NotFound."""
-        rows = self._ask(f"SELECT {RUN_COLUMNS} FROM run WHERE run_id = ?", (run_id,))
+        rows = self.ask(f"SELECT {RUN_COLUMNS} FROM run WHERE run_id = ?", (run_id,))
         if not rows:
             raise NotFound(f"no run {run_id}", hint="`dreamctl runs` lists them.")
         return run_of_row(rows[0])
 
     def actions(self, run_id: str) -> list[RecordedAction]:
         """Return a run's actions with their images, in order."""
-        return [action_of_row(row) for row in self._ask(RecordedAction.SELECT, (run_id,))]
+        return [action_of_row(row) for row in self.ask(RecordedAction.SELECT, (run_id,))]
 
     def run_that_left(self, path: str, content_sha256: str) -> str | None:
         """Return the id of the run that left a file as it is, if there is one that can be undone."""
@@ -488,12 +511,12 @@ class Ledger:
             "SELECT run_id FROM action JOIN run USING (run_id) WHERE path = ? AND post_sha256 = ?"
             " AND action.state = 'applied' AND NOT expired ORDER BY id DESC LIMIT 1"
         )
-        rows = self._ask(sql, (path, content_sha256))
+        rows = self.ask(sql, (path, content_sha256))
         return rows[0][0] if rows else None
 
     def image_sizes(self) -> list[tuple[str, datetime, int]]:
         """Each run that still has its images, newest first: its id, its start, their bytes as kept."""
-        rows = self._ask(
+        rows = self.ask(
             "SELECT run_id, started_at, (SELECT coalesce(sum(coalesce(length(pre_image), 0)"
             " + coalesce(length(post_image), 0)), 0) FROM action WHERE action.run_id = run.run_id)"
             " FROM run WHERE NOT expired ORDER BY started_at DESC, run_id DESC"
@@ -502,61 +525,58 @@ class Ledger:
 
     def images(self) -> Iterator[tuple[str, bytes]]:
         """Yield the path and the content of every file that the history holds: replaced, deleted, or withheld."""
-        for (number,) in self._ask("SELECT id FROM action WHERE pre_image IS NOT NULL OR post_image IS NOT NULL"):
-            for path, *held in self._ask("SELECT path, pre_image, post_image FROM action WHERE id = ?", (number,)):
+        for (number,) in self.ask("SELECT id FROM action WHERE pre_image IS NOT NULL OR post_image IS NOT NULL"):
+            for path, *held in self.ask("SELECT path, pre_image, post_image FROM action WHERE id = ?", (number,)):
                 yield from ((path, unpacked(image) or b"") for image in held if image is not None)
-        for path, image in self._ask("SELECT path, image FROM withheld WHERE image IS NOT NULL"):
+        for path, image in self.ask("SELECT path, image FROM withheld WHERE image IS NOT NULL"):
             yield path, unpacked(image) or b""
-
-    def erasures(self, eraser: Eraser) -> list[Write]:
-        """Return the statements that remove from every row what is purged; reads every row."""
-        return list(erasures(self._ask, eraser))
 
     def tombstones(self) -> set[str]:
         """Return the keys of all tombstones, which no dream may propose again."""
-        return {row[0] for row in self._ask("SELECT fingerprint FROM tombstone")}
+        return {row[0] for row in self.ask("SELECT fingerprint FROM tombstone")}
 
     def withheld(self) -> list[str]:
         """Return the vanished files that are withheld."""
-        return [row[0] for row in self._ask(WITHHELD)]
+        return [row[0] for row in self.ask(WITHHELD)]
 
     def withheld_image(self, path: str) -> bytes | None:
         """Return the content of a withheld file, None where it is not known."""
-        rows = self._ask(WITHHELD_IMAGE, (path,))
+        rows = self.ask(WITHHELD_IMAGE, (path,))
         return unpacked(rows[0][0]) if rows else None
 
     def holds(self, content: bytes) -> bool:
-        """Tell whether a run made, replaced or deleted a file that held this; reads every action."""
+        """Return True if a run made, replaced or deleted a file with this content; reads every action."""
         held = sha256(content)
-        return bool(self._ask("SELECT 1 FROM action WHERE pre_sha256 = ? OR post_sha256 = ? LIMIT 1", (held, held)))
+        return bool(self.ask("SELECT 1 FROM action WHERE pre_sha256 = ? OR post_sha256 = ? LIMIT 1", (held, held)))
 
     def deletion_is_recorded(self, path: str, content: bytes, since: datetime) -> bool:
         """Return True if a run deleted a file with this content, or an undo did after `since`, when it was there."""
         held = sha256(content)
-        return bool(self._ask(IS_RECORDED, (path, held, stored(since), held)))
+        return bool(self.ask(IS_RECORDED, (path, held, stored(since), held)))
 
     def change_is_recorded(self, path: str, before: bytes) -> bool:
-        """Return True if a run that stands changed or deleted a file with this content."""
-        return bool(self._ask(IS_CHANGED, (path, sha256(before))))
+        """Return True if an applied run changed or deleted a file with this content."""
+        return bool(self.ask(IS_CHANGED, (path, sha256(before))))
 
     def last_deletion(self, node_id: NodeId, kind: str) -> Deleted | None:
         """Return the latest deletion of a memory by a run of this kind that can be undone."""
-        rows = self._ask(LAST_DELETION, (node_id, kind))
+        rows = self.ask(LAST_DELETION, (node_id, kind))
         return Deleted(rows[0][0], unpacked(rows[0][1]) or b"", rows[0][2]) if rows else None
 
     def lately_deleted(self, limit: int) -> list[str]:
         """Return the files that runs deleted last."""
         sql = "SELECT path FROM action WHERE kind = 'delete' AND state = 'applied' ORDER BY id DESC LIMIT ?"
-        return [row[0] for row in self._ask(sql, (limit,))]
+        return [row[0] for row in self.ask(sql, (limit,))]
 
     def names_of_document(self, node_id: NodeId) -> set[NodeId]:
         """Return the ids that a document had under other keys, before it was renamed and after it, with this one."""
-        pairs = self._ask(
+        pairs = self.ask(
             "SELECT gone.node_id, made.node_id FROM action AS gone JOIN action AS made ON made.run_id = gone.run_id"
             " AND made.ordinal = gone.ordinal - 1 WHERE gone.kind = 'delete' AND made.kind = 'create'"
             " AND gone.reason = ? AND gone.reason = made.reason",
             (RENAMED,),
         )
+        # A document may be renamed several times: follow the pairs until no new name is found.
         names, known = {node_id}, 0
         while known < len(names):
             known = len(names)
@@ -565,21 +585,21 @@ class Ledger:
 
     def cursors(self, stage: str) -> dict[str, int]:
         """Return the last ordinal that a stage consumed of each session."""
-        return dict(self._ask("SELECT session_id, ordinal FROM cursor WHERE stage = ?", (stage,)))
+        return dict(self.ask("SELECT session_id, ordinal FROM cursor WHERE stage = ?", (stage,)))
 
     def every_cursor(self) -> dict[tuple[str, str], int]:
         """Map every (stage, key) to the ordinal or mark that the stage stored under it."""
-        rows = self._ask("SELECT stage, session_id, ordinal FROM cursor")
+        rows = self.ask("SELECT stage, session_id, ordinal FROM cursor")
         return {(stage, key): ordinal for stage, key, ordinal in rows}
 
     def followed(self, key: str) -> tuple[int, int, str] | None:
         """Return how far a file of another program was read: its size, lines, and the hash of its beginning."""
-        rows = self._ask("SELECT size, lines, head FROM followed WHERE key = ?", (key,))
+        rows = self.ask("SELECT size, lines, head FROM followed WHERE key = ?", (key,))
         return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
 
     def flags(self, prefix: str = "") -> dict[str, str]:
         """Return the flags whose name begins with `prefix`."""
-        return {k: v for k, v in self._ask("SELECT name, value FROM flag") if k.startswith(prefix)}
+        return {k: v for k, v in self.ask("SELECT name, value FROM flag") if k.startswith(prefix)}
 
     @property
     def paused(self) -> bool:
@@ -593,28 +613,28 @@ class Ledger:
 
     def usage(self) -> dict[NodeId, Usage]:
         """Return the number of times that each memory was shown, and the last of them."""
-        rows = self._ask("SELECT node_id, shown, last_at FROM usage")
+        rows = self.ask("SELECT node_id, shown, last_at FROM usage")
         return {node_id: Usage(shown, datetime.fromisoformat(at)) for node_id, shown, at in rows}
 
     def reinforced(self) -> dict[NodeId, Reinforced]:
         """Return the number of times that each memory was said again, and the last of them."""
-        rows = self._ask("SELECT node_id, times, last_at FROM reinforcement")
+        rows = self.ask("SELECT node_id, times, last_at FROM reinforcement")
         return {node_id: Reinforced(times, datetime.fromisoformat(at)) for node_id, times, at in rows}
 
     def reinforced_since(self, moment: datetime) -> set[NodeId]:
         """Return the memories that were said again after a moment."""
-        return {row[0] for row in self._ask("SELECT node_id FROM reinforcement WHERE last_at > ?", (stored(moment),))}
+        return {row[0] for row in self.ask("SELECT node_id FROM reinforcement WHERE last_at > ?", (stored(moment),))}
 
     def feedback(self) -> dict[NodeId, dict[str, int]]:
         """Return the feedback on each memory, counted by kind."""
         found: dict[NodeId, dict[str, int]] = {}
-        for node_id, verdict, times in self._ask("SELECT node_id, verdict, count(*) FROM feedback GROUP BY 1, 2"):
+        for node_id, verdict, times in self.ask("SELECT node_id, verdict, count(*) FROM feedback GROUP BY 1, 2"):
             found.setdefault(node_id, {})[verdict] = times
         return found
 
     def asked(self) -> list[PastQuestion]:
         """Return the recorded questions, newest first."""
-        return [past_question_of_row(row) for row in self._ask(PastQuestion.SELECT)]
+        return [past_question_of_row(row) for row in self.ask(PastQuestion.SELECT)]
 
     def probes(self) -> list[Probe]:
         """Return the questions with a known useful memory, newest first."""
@@ -626,6 +646,7 @@ class Ledger:
         One that was answered where else it was asked is none.
         """
         every = self.asked()
+        # One that was answered under another channel, or spelled otherwise in case and spacing, is no gap.
         answered = {" ".join(asked.text.casefold().split()) for asked in every if not asked.is_gap}
         gaps = [
             Gap(asked.text, asked.channel, asked.times, asked.last_at)
@@ -635,24 +656,24 @@ class Ledger:
         return sorted(gaps, key=lambda gap: -gap.times)
 
     def answered(self, key: str) -> str | None:
-        """Return what the write of a key was answered."""
-        rows = self._ask(ANSWER, (key,))
+        """Return the answer that was kept for the write with this key."""
+        rows = self.ask(ANSWER, (key,))
         return rows[0][0] if rows else None
 
     def handed(self, key: str) -> Handed | None:
-        """Return what a session was handed."""
-        rows = self._ask(HANDED, (key,))
+        """Return the lines that a session was handed."""
+        rows = self.ask(HANDED, (key,))
         return handed_of_row(rows[0]) if rows else None
 
     def anchor(self, session_id: NodeId) -> Anchor | None:
         """Return the anchor of a session."""
-        rows = self._ask(f"{ANCHORS} WHERE session_id = ?", (session_id,))
+        rows = self.ask(f"{ANCHORS} WHERE session_id = ?", (session_id,))
         return anchor_of_row(rows[0]) if rows else None
 
     def anchors(self, channel: str | None = None, limit: int = -1) -> list[Anchor]:
         """Return the anchors of a channel, or of all, newest first."""
         sql = f"{ANCHORS} WHERE channel = coalesce(?, channel) ORDER BY at DESC, session_id LIMIT ?"
-        return [anchor_of_row(row) for row in self._ask(sql, (channel, limit))]
+        return [anchor_of_row(row) for row in self.ask(sql, (channel, limit))]
 
     def goals(self, session_id: NodeId | None = None, channel: str | None = None) -> list[Goal]:
         """Return the goals of a session, of a channel, or all, in the order in which they were opened."""
@@ -660,7 +681,7 @@ class Ledger:
             f"{GOALS} WHERE session_id = coalesce(?, session_id) AND channel = coalesce(?, channel)"
             " ORDER BY opened_at, goal_id"
         )
-        return [goal_of_row(row) for row in self._ask(sql, (session_id, channel))]
+        return [goal_of_row(row) for row in self.ask(sql, (session_id, channel))]
 
     def work(self) -> list[Work]:
         """Return every anchor and goal."""
@@ -690,7 +711,7 @@ class Ledger:
             "runs": "run",
             "tombstones": "tombstone",
         }
-        return {name: int(self._ask(f"SELECT count(*) FROM {table}")[0][0]) for name, table in names.items()}
+        return {name: int(self.ask(f"SELECT count(*) FROM {table}")[0][0]) for name, table in names.items()}
 
     def close(self) -> None:
         """Close every connection."""
@@ -701,7 +722,7 @@ class Ledger:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Return True for an error that lies in the disk, or in who else reads, and not in what the ledger holds."""
+    """Return True for an error of the disk, or because of another reader, and not of the ledger's content."""
     return isinstance(error, _PASSING) or may_pass(error)
 
 

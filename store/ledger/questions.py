@@ -1,4 +1,4 @@
-"""Past questions as the ledger keeps them: with what was of use they are probes, with nothing found they are gaps."""
+"""Past questions: those with a useful memory are probes, those that found none are gaps."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ LONGEST_QUESTION_CHARS: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A past question and what it must go on finding: turns, or memories that rest on none.
+    """A past question and its gold, which it must go on finding: turns, or memories that cite none.
 
-    `channel` is what was asked in; None: the global one alone.
+    `channel` is the one that was searched; None: the global one alone.
     """
 
     text: str
@@ -43,7 +43,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class PastQuestion:
-    """A question with what was shown for it, as one row."""
+    """A question with the memories shown for it, as one row."""
 
     SELECT: ClassVar[str] = (
         "SELECT text, channel, times, last_at, shown, near, gold, declined FROM question ORDER BY last_at DESC, id DESC"
@@ -80,7 +80,7 @@ def past_question_of_row(row: Sequence[Any]) -> PastQuestion:
 
 
 def record_question(text: str, channel: str | None, shown: Iterable[NodeId], near: bool, at: datetime) -> Write:
-    """Keep a question, already redacted; asked again, it counts, and what was of use before stays so."""
+    """Keep a question, already redacted; asked again, it is counted, and its gold stays."""
     return Write(
         "INSERT INTO question (text, channel, last_at, shown, near) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (channel, text) DO UPDATE SET times = times + 1, last_at = excluded.last_at,"
@@ -90,7 +90,7 @@ def record_question(text: str, channel: str | None, shown: Iterable[NodeId], nea
 
 
 def add_gold(text: str, channel: str | None, gold: Iterable[NodeId]) -> Write:
-    """Say that these were of use for a question."""
+    """Add useful memories to the gold of a question."""
     return Write(
         "UPDATE question SET declined = 0, gold = (SELECT json_group_array(value) FROM"
         " (SELECT value FROM json_each(gold) UNION SELECT value FROM json_each(?))) WHERE text = ? AND channel = ?",
@@ -99,7 +99,7 @@ def add_gold(text: str, channel: str | None, gold: Iterable[NodeId]) -> Write:
 
 
 def drop_gold(text: str, channel: str | None, gold: Iterable[NodeId]) -> Write:
-    """Say that these were of no use for a question."""
+    """Remove useless memories from the gold of a question, and mark it as declined."""
     return Write(
         "UPDATE question SET declined = 1, gold = (SELECT json_group_array(value) FROM json_each(gold)"
         " WHERE value NOT IN (SELECT value FROM json_each(?))) WHERE text = ? AND channel = ?",
@@ -108,7 +108,7 @@ def drop_gold(text: str, channel: str | None, gold: Iterable[NodeId]) -> Write:
 
 
 def prune_questions(now: datetime) -> list[Write]:
-    """Let go of what is older than 30 days, and of the oldest beyond 2,000."""
+    """Remove questions older than 30 days, and the oldest beyond 2,000."""
     return [
         Write("DELETE FROM question WHERE last_at < ?", (stored(now - timedelta(days=QUESTION_DAYS)),)),
         Write(
@@ -120,7 +120,7 @@ def prune_questions(now: datetime) -> list[Write]:
 
 
 def forget_questions() -> list[Write]:
-    """Let go of every question that was ever asked."""
+    """Remove every question, also from feedback."""
     return [
         Write("DELETE FROM question", ()),
         Write("UPDATE feedback SET query = NULL WHERE query IS NOT NULL", ()),

@@ -1,12 +1,13 @@
-"""Records of the ledger: runs, their actions with images, tombstones, and the statements that write them."""
+"""Rows of the ledger and the statements that write them: runs, actions, tombstones, vanished files, answers."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final, NamedTuple
 
 from ..model import Action, ActionKind, NodeId
@@ -17,10 +18,10 @@ RENAMED = "renamed by its agent"
 """The reason of the two actions by which a document gets another key, the new one first."""
 
 LINK: Final = "link"
-"""The kind of run that links what was remembered to what was known; there are many, and few are of interest."""
+"""The kind of run that links a new memory to known ones; there are many, and few are of interest."""
 
 LANDED: Final = ("applied", "nothing", "undone", "partly_undone")
-"""The states of a run that became real, even if it changed nothing or was taken back since."""
+"""The states of a run that was applied, even if it changed nothing or was undone since."""
 
 RUN_COLUMNS: Final = "run_id, kind, state, started_at, ended_at, undone_at, expired, summary"
 
@@ -88,6 +89,7 @@ def _instant(text: str | None) -> datetime | None:
 
 def packed(image: bytes | None) -> bytes | None:
     """Return an image as the ledger keeps it: without a secret that a person wrote into it, which `undo` then lacks."""
+    # Level 1: images are written while a client waits, and higher levels save little on short texts.
     return None if image is None else zlib.compress(masked(image), 1)
 
 
@@ -131,8 +133,11 @@ def action_of_row(row: Sequence[Any]) -> RecordedAction:
     )
 
 
+# ---- runs and actions
+
+
 def record_run(run: Run) -> Write:
-    """Write a run, or what has become of it."""
+    """Write a run, or its new state."""
     return Write(
         f"INSERT INTO run ({RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (run_id) DO UPDATE SET kind = excluded.kind, state = excluded.state,"
@@ -186,16 +191,20 @@ def run_undone(run_id: str, state: str, at: datetime) -> Write:
     return Write("UPDATE run SET state = ?, undone_at = ? WHERE run_id = ?", (state, stored(at), run_id))
 
 
+# ---- tombstones, cursors, flags, counts
+
+
 def leave_tombstone(fingerprint: str, run_id: str, at: datetime, reason: str) -> Write:
     """Forbid every later dream to propose this again."""
     return Write("INSERT OR REPLACE INTO tombstone VALUES (?, ?, ?, ?)", (fingerprint, run_id, stored(at), reason))
 
 
 def keep_in_mind(tombstones: Iterable[str], flags: Iterable[str], at: datetime) -> list[Write]:
-    """Forbid and switch off what is not known any more to be: its ledger was damaged."""
+    """Write known tombstones and flags into a ledger that replaces a damaged one, where they are missing."""
     forbid = "INSERT OR IGNORE INTO tombstone VALUES (?, '', ?, 'known when the ledger was damaged')"
     switch = "INSERT OR IGNORE INTO flag VALUES (?, '1')"
     return [
+        # IGNORE: a row that could be copied from the damaged ledger knows more (its run, its reason).
         *(Write(forbid, (fingerprint, stored(at))) for fingerprint in tombstones),
         *(Write(switch, (name,)) for name in flags),
     ]
@@ -207,7 +216,7 @@ def lift_tombstone(fingerprint: str) -> Write:
 
 
 def move_cursor(stage: str, session_id: str, ordinal: int) -> Write:
-    """Say how far a stage has read a session."""
+    """Store the last ordinal that a stage consumed of a session."""
     return Write("INSERT OR REPLACE INTO cursor VALUES (?, ?, ?)", (stage, session_id, ordinal))
 
 
@@ -252,7 +261,7 @@ def record_feedback(node_id: NodeId, verdict: str, at: datetime, query: str | No
 
 
 def expire(run_ids: Iterable[str]) -> list[Write]:
-    """Let go of the images of these runs; what was done, and why, stays."""
+    """Remove the images of these runs; their actions, with the reasons, stay."""
     images = "UPDATE action SET pre_image = NULL, post_image = NULL WHERE run_id = ?"
     run = "UPDATE run SET expired = 1 WHERE run_id = ?"
     ids = list(run_ids)
@@ -260,9 +269,100 @@ def expire(run_ids: Iterable[str]) -> list[Write]:
 
 
 def forget_before(cutoff: datetime, now: datetime) -> list[Write]:
-    """Remove contents that a person's file kept out, and what was only linked, from before the cutoff."""
+    """Remove contents that a person's file kept out, and runs that only linked, from before the cutoff."""
     return [
         Write("DELETE FROM run WHERE kind = ? AND started_at < ?", (LINK, stored(cutoff))),
         Write("DELETE FROM journal WHERE state = 'conflict' AND kept_at < ?", (stored(cutoff),)),
         Write("UPDATE journal SET kept_at = ? WHERE state = 'conflict' AND kept_at IS NULL", (stored(now),)),
     ]
+
+
+# ---- files that vanished: withheld until a person decides, or recorded as deleted
+
+WITHHELD: Final = "SELECT path FROM withheld ORDER BY path"
+WITHHELD_IMAGE: Final = "SELECT image FROM withheld WHERE path = ?"
+
+IS_RECORDED: Final = """
+SELECT 1 FROM action JOIN run USING (run_id) WHERE path = ? AND (
+    action.state = 'applied' AND post_sha256 IS NULL AND pre_image IS NOT NULL AND EXISTS (
+        SELECT 1 FROM action AS first
+        WHERE first.run_id = action.run_id AND first.path = action.path AND first.pre_sha256 = ?
+    )
+    OR action.state = 'undone' AND pre_sha256 IS NULL AND undone_at >= ? AND EXISTS (
+        SELECT 1 FROM action AS last
+        WHERE last.run_id = action.run_id AND last.path = action.path AND last.post_sha256 = ?
+    )
+) AND NOT EXISTS (
+    SELECT 1 FROM action AS later WHERE later.path = action.path AND later.id > action.id AND later.state = 'applied'
+)
+"""
+"""Find a run that deleted a file with this content and can restore it, or one whose undo deleted it.
+
+The content is that of the file before the run's first action on it: the index never reads the states within a run.
+"""
+
+IS_CHANGED: Final = """
+SELECT 1 FROM action WHERE path = ? AND pre_sha256 = ? AND state = 'applied' LIMIT 1
+"""
+"""Find an applied run that changed or deleted a file with this content."""
+
+LAST_DELETION: Final = """
+SELECT path, pre_image, action.fingerprint FROM action JOIN run USING (run_id)
+WHERE node_id = ? AND run.kind = ? AND action.state = 'applied' AND pre_image IS NOT NULL
+ORDER BY run.started_at DESC LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A file that a person deleted, as it was; `fingerprint` is its tombstone's."""
+
+    path: str
+    image: bytes
+    fingerprint: str | None
+
+
+class Vanished(NamedTuple):
+    """A vanished file: its content if it is withheld, else the rows that record its deletion."""
+
+    withheld: bytes | None = None
+    recording: Sequence[Write] = ()
+
+
+def withhold(path: str, since: datetime, image: bytes | None) -> Write:
+    """Withhold a file that vanished, with its content if known; one that is withheld already stays as it is."""
+    return Write("INSERT OR IGNORE INTO withheld VALUES (?, ?, ?)", (path, stored(since), packed(image)))
+
+
+def release(paths: Iterable[str]) -> list[Write]:
+    """Stop to withhold these files."""
+    return [Write("DELETE FROM withheld WHERE path = ?", (path,)) for path in paths]
+
+
+# ---- answers to writes that a client may send again: kept in the transaction of the write itself
+
+ANSWER: Final = "SELECT answer FROM answered WHERE key = ?"
+ANSWERS_KEPT: Final = timedelta(days=1)
+MOST_ANSWERS: Final = 10_000
+
+
+def hashed(method: str, key: str) -> str:
+    """Return the key under which the answer to a write is kept; the same key of two methods gives two."""
+    return hashlib.sha256(f"{method}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def keep_answer(key: str, answer: str, now: datetime) -> list[Write]:
+    """Keep an answer, and remove those that are too old or too many. The first under a key stays."""
+    return [
+        Write("INSERT OR IGNORE INTO answered VALUES (?, ?, ?)", (key, stored(now), answer)),
+        Write("DELETE FROM answered WHERE at < ?", (stored(now - ANSWERS_KEPT),)),
+        Write(
+            "DELETE FROM answered WHERE key IN (SELECT key FROM answered ORDER BY at DESC LIMIT -1 OFFSET ?)",
+            (MOST_ANSWERS,),
+        ),
+    ]
+
+
+def forget_answers() -> Write:
+    """Remove all answers."""
+    return Write("DELETE FROM answered", ())

@@ -88,7 +88,7 @@ def set_aside(ledger: Path) -> Path:
 def _renamed(path: Path, ledger: Path, state: str) -> Path:
     taken = [_number(file.name, ledger, state) for file in ledger.parent.iterdir()]
     aside = ledger.with_name(f"{ledger.stem}.{state}-{max(taken, default=0) + 1}{ledger.suffix}")
-    for suffix in reversed(SIDECARS):  # the database last: its name is what says that it is there
+    for suffix in reversed(SIDECARS):  # the database last: its name marks the set as complete
         part = path.with_name(path.name + suffix)
         if part.exists():
             part.replace(aside.with_name(aside.name + suffix))
@@ -128,7 +128,7 @@ def salvage(ledger: Path) -> list[Salvaged]:
 
 
 def bring_back(ledger: Path) -> None:
-    """Salvage what was set aside, at a start, if all of it proves whole: a disk that hiccuped was taken for damage."""
+    """Salvage set-aside files at a start if all are whole: then a passing fault of the disk was taken for damage."""
     aside = damaged_files(ledger)
     if aside and ledger.exists() and all(map(_is_whole, aside)):
         salvage(ledger)
@@ -159,6 +159,7 @@ def _salvage(path: Path, ledger: Path, target: apsw.Connection) -> Salvaged:
     done = Salvaged(path.name, "")
     with Wreck(path) as wreck, transaction(target):
         done.rows["journal"] = len(_journal(wreck, target, state=BLIND))
+        # Undo looks for the last action of a path by its id, so salvaged (older) actions need the lower ids.
         if highest := wreck.highest("action"):
             target.execute("UPDATE action SET id = -id")  # later actions come after salvaged ones
             target.execute("UPDATE action SET id = ? - id", (highest,))
@@ -185,6 +186,7 @@ def _journal(wreck: Wreck, target: apsw.Connection, state: str = "") -> list[int
     held: list[Any] = target.execute("SELECT value FROM flag WHERE name = ?", (f"{CARRIED}{wreck.name}",)).fetchall()
     known = set(json.loads(held[0][0])) if held else set()
     columns = wreck.shared_columns(target, "journal")
+    # Numbers of an empty journal can stay; else they may be taken, and new ones are given.
     keeps_numbers = not target.execute("SELECT 1 FROM journal LIMIT 1").fetchall()
     taken = []
     for row in wreck.rows("journal", columns):
@@ -208,6 +210,7 @@ def _copy(wreck: Wreck, target: apsw.Connection, table: str) -> int:
     copied = 0
     for row in wreck.rows(table, columns):
         named = {name: value for name, value in zip(columns, row, strict=True) if not (numbered and name == "id")}
+        # Such a flag of an earlier salvage speaks of another file than the one that is read now.
         if table == "flag" and named["name"].startswith(CARRIED):
             continue
         before = target.total_changes()
@@ -254,7 +257,7 @@ def _is_text(content: bytes | None) -> bool:
     return False
 
 
-# ---- reading what is damaged
+# ---- reading a damaged database
 
 
 class Wreck:
@@ -271,6 +274,7 @@ class Wreck:
         folder = Path(tempfile.mkdtemp(prefix=".salvage-", dir=self._path.parent))
         self._stack.callback(shutil.rmtree, folder)
         copy = folder / "wreck.db"
+        # A copy, since even reading may write: SQLite rolls the WAL into the file that it opens.
         for suffix in SIDECARS[:2]:
             part = self._path.with_name(self._path.name + suffix)
             if part.exists():
@@ -314,6 +318,7 @@ class Wreck:
         types = {row[1]: row[2] for row in info}
         where = " AND ".join(f"{name} = ?" for name in key)
         seen = self._keys(table, key)
+        # One row at a time: a statement over many rows ends at the first damaged page.
         for values in sorted(seen | self._between(seen)):
             found = self._ask(f"SELECT {', '.join(columns)} FROM {table} WHERE {where}", values)
             if found and all(map(_has_type, found[0], (types[name] for name in columns))):

@@ -111,7 +111,7 @@ MIGRATIONS: Final = (
     Migration(
         "m004_questions",
         # What was asked, once a channel ('' where none was given). shown, gold: node ids, JSON. near: what was shown
-        # was near the question. declined: somebody said that it did not help.
+        # was near the question. declined: an agent or a person said that it did not help.
         """
         DROP TABLE probe;
         CREATE TABLE question (

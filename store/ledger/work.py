@@ -1,4 +1,4 @@
-"""Work under way as the ledger keeps it: each session's anchor and goals, and the statements that write them."""
+"""Work under way: each session's anchor, goals and handed lines, and the statements that write them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ GOALS: Final = "SELECT goal_id, session_id, channel, text, state, parent, opened
 KEPT_DAYS: Final = 30
 MOST_ANCHORS: Final = 500
 MOST_CLOSED_GOALS: Final = 500
-"""Anchors and closed goals are kept so long, and so many of each at most."""
+"""The bounds of anchors and closed goals, in days and in number."""
 
 THREAD_DAYS: Final = 180
-"""A goal that was left open, and that nobody touched for so long, is let go; an open one of a session stays."""
+"""An open goal of an ended session is removed when it was not changed for this time; one of a running session stays."""
 
 
 HANDED: Final = "SELECT key, at, tokens, prompts, lines FROM handed WHERE key = ?"
 HANDED_KEPT: Final = timedelta(days=2)
-"""After so long without a word a session is taken for a new one."""
+"""After this time without a prompt a session counts as a new one."""
 
 MOST_HANDED: Final = 256
 
@@ -64,12 +64,12 @@ def goal_of_row(row: Sequence[Any]) -> Goal:
 
 
 def work_text(anchor: Anchor) -> str:
-    """Return all that an anchor says."""
+    """Return the text of an anchor."""
     return "\n".join((anchor.task, anchor.plan, *anchor.decisions, anchor.next_step))
 
 
 def set_anchor(anchor: Anchor) -> list[Write]:
-    """Write a session's anchor in place of its last one, and let go of those that are too old or too many."""
+    """Write a session's anchor in place of its last one, and remove anchors that are too old or too many."""
     row = (
         *(anchor.session_id, anchor.channel, stored(anchor.set_at), anchor.ended_at and stored(anchor.ended_at)),
         *(anchor.task, anchor.plan, json.dumps(anchor.decisions, ensure_ascii=False), anchor.next_step),
@@ -85,7 +85,7 @@ def set_anchor(anchor: Anchor) -> list[Write]:
 
 
 def set_goal(goal: Goal) -> list[Write]:
-    """Write a goal, and let go of closed ones that are too old or too many, and of threads that nobody took up."""
+    """Write a goal, and remove closed ones that are too old or too many, and threads that were not taken up."""
     row = (
         *(goal.goal_id, goal.session_id, goal.channel, goal.text, goal.state, goal.parent),
         *(stored(goal.opened_at), stored(goal.changed_at), goal.thread_since and stored(goal.thread_since)),
@@ -104,13 +104,13 @@ def set_goal(goal: Goal) -> list[Write]:
 
 
 def handed_of_row(row: Sequence[Any]) -> Handed:
-    """Return what a row of HANDED says."""
+    """Return the handed lines of a row of HANDED."""
     key, at, tokens, prompts, lines = row
     return Handed(key, datetime.fromisoformat(at), tokens, prompts, tuple(json.loads(lines)))
 
 
 def set_handed(handed: Handed) -> list[Write]:
-    """Write what a session was handed, and let go of sessions that are too old or too many."""
+    """Write the lines that a session was handed, and remove sessions that are too old or too many."""
     row = handed.key, stored(handed.at), handed.tokens, handed.prompts, json.dumps(handed.lines, ensure_ascii=False)
     return [
         Write("INSERT OR REPLACE INTO handed VALUES (?, ?, ?, ?, ?)", row),
@@ -123,7 +123,7 @@ def set_handed(handed: Handed) -> list[Write]:
 
 
 def forget_handed() -> Write:
-    """Let go of what every session was handed."""
+    """Remove the handed lines of every session."""
     return Write("DELETE FROM handed", ())
 
 

@@ -24,7 +24,7 @@ _DAYS_AS_NUMBERS = range(1000_01_01, 3000_01_01)  # 20261120; as seconds these w
 _FIRST, _LAST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
 """A year from the ends of the calendar: an instant leaves it in no time zone, and by nothing that is added to it."""
 
-_MILLISECONDS_FROM = 1e11  # as seconds this is the year 5138; what is larger counts milliseconds
+_MILLISECONDS_FROM = 1e11  # as seconds this is the year 5138; a larger number counts milliseconds
 
 
 def title_of(path: str, meta: Mapping[str, Any], body: str) -> str:
@@ -45,7 +45,7 @@ def date_of(path: str, meta: Mapping[str, Any]) -> datetime | None:
 
 
 def has_unreadable_date(meta: Mapping[str, Any]) -> bool:
-    """Tell whether the frontmatter gives a date and none that can be read."""
+    """Return True if the frontmatter gives a date and none that can be read."""
     given = [value for key in DATE_KEYS if (value := meta.get(key)) not in (None, "")]
     return bool(given) and all(instant(value) is None for value in given)
 
@@ -58,7 +58,7 @@ def in_calendar(at: datetime) -> datetime | None:
 def instant(value: object) -> datetime | None:
     """Read ISO 8601, `2026/11/20`, 20261120, or epoch seconds or milliseconds; without an offset it is UTC.
 
-    None for what is none of these, or would leave the calendar.
+    None for any other value, and for one outside the calendar.
     """
     try:
         if isinstance(value, datetime):
@@ -68,6 +68,7 @@ def instant(value: object) -> datetime | None:
             if slashed := _SLASHED_DAY.fullmatch(text):
                 text = f"{slashed[1]}-{int(slashed[2]):02}-{int(slashed[3]):02}{slashed[4]}"
             return in_calendar(_aware(datetime.fromisoformat(text)))
+        # Checked before seconds are: as those such a number would be a day of August 1970.
         if isinstance(value, int) and value in _DAYS_AS_NUMBERS:
             return _aware(datetime.fromisoformat(str(value)))
         if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -79,7 +80,7 @@ def instant(value: object) -> datetime | None:
 
 
 def _headings(body: str) -> Iterator[str]:
-    """Yield the headings of level 1, `# so` and underlined with `=`; what is in a code block is none."""
+    """Yield the headings of level 1, after `#` or underlined with `=`, outside of code blocks."""
     fence, above = "", ""
     for line in body.splitlines():
         mark = _FENCE.match(line)

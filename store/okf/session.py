@@ -22,7 +22,8 @@ from ..model import GLOBAL_CHANNEL, Kind, Level, NewTurn, NodeId, SessionHead, T
 from ..names import as_channel
 from ..roles import role_of
 from ..vault.vault import SESSIONS_FOLDER
-from .document import PRODUCER, Document, instant, render
+from .file import OkfFile, render
+from .memory_file import PRODUCER, instant
 
 MAX_ID_BYTES = 80
 _ID_TAIL = 12  # hex digits of the hash that a changed id ends in
@@ -84,7 +85,7 @@ def path_of(head: SessionHead) -> str:
 
 
 def open_file(head: SessionHead) -> bytes:
-    """Return what a session's file begins with."""
+    """Return the first bytes of a session's file: its frontmatter."""
     at = None if head.started_at is None else _utc(head.started_at)
     meta: dict[str, object] = {"type": "Session", "title": head.title or head.session_id}
     if at is not None:
@@ -102,8 +103,8 @@ def open_file(head: SessionHead) -> bytes:
     return render({key: value for key, value in meta.items() if value is not None}, "\n")
 
 
-def head_of(path: str, document: Document) -> SessionHead:
-    """Read a session's head back; what a broken frontmatter does not say comes from the path."""
+def head_of(path: str, document: OkfFile) -> SessionHead:
+    """Read a session's head; fields that a broken frontmatter lacks come from the path."""
     meta = document.meta
     own = _text(meta.get("node_id"))
     channel = as_channel(_text(meta.get("channel")) or "")
@@ -132,12 +133,12 @@ def encode_turn(turn: NewTurn, ordinal: int) -> bytes:
 
 
 def identity(turn: Turn) -> object:
-    """Return what makes a turn of a session the same in two files: its words, and its external id or time."""
+    """Return the identity of a turn, equal in two files of its session: its words, and its external id or time."""
     return turn.external_id or turn.at, turn.role, turn.text
 
 
 def continuation(there: Parsed, turns: Iterable[Turn]) -> bytes:
-    """Return what goes behind the turns that a session's file holds, to keep those of another file as well."""
+    """Return the bytes to append to a session's file for the turns of another file."""
     fresh = (NewTurn(turn.role, turn.text, turn.at, turn.external_id) for turn in turns)
     return there.closing + encode_turns(fresh, there.next_ordinal)
 
@@ -148,7 +149,7 @@ def encode_turns(turns: Iterable[NewTurn], first_ordinal: int) -> bytes:
 
 
 def parts(data: bytes, at_least: int) -> Iterator[bytes]:
-    """Yield a session's bytes in parts of whole turns, each of so many bytes at least, but for the last."""
+    """Yield a session's bytes in parts of whole turns, each of `at_least` bytes but for the last."""
     start = 0
     while (mark := _MARK_LINE.search(data, start + at_least)) is not None:
         yield data[start : mark.start()]
@@ -159,9 +160,9 @@ def parts(data: bytes, at_least: int) -> Iterator[bytes]:
 def with_texts(
     data: bytes, changed: Callable[[Turn], str], role_of: Callable[[Turn], str] = lambda turn: turn.role
 ) -> bytes:
-    """Return a session's file in which turns have other texts, or roles; every byte beside those turns stays.
+    """Return a session's file in which turns have other texts, or roles; every byte outside of those turns stays.
 
-    The header of a turn that changes is written anew: number, time and external id are as they were.
+    The header of a turn that changes is rewritten: number, time and external id are as they were.
     """
     pieces, position = [], 0
     for turn in parse(data).turns:
@@ -206,10 +207,12 @@ def parse(data: bytes, from_offset: int = 0, session_id: NodeId = "", next_ordin
                     return _torn(data, mark.start(), turns, next_ordinal, next_ordinal)
                 position = mark.end()
                 continue
+        # A header that repeats a number (a copied turn) must not give two turns one id.
         ordinal = max(next_ordinal, int(found[1]))
         start = found.end()
         end = start + int(found[5])
         raw = data[start:end]
+        # The hash fits: the text is as we wrote it, whatever looks like a comment line in it.
         if hashlib.sha256(raw).hexdigest()[:16] == found[6].decode() and end <= size:
             position = end + 2
             if data[end:position] != b"\n\n":
@@ -217,9 +220,11 @@ def parse(data: bytes, from_offset: int = 0, session_id: NodeId = "", next_ordin
                 if end + len(rest) == size and rest in _TERMINATOR_PARTS:
                     turns.append(_turn(session_id, ordinal, found, raw, end))
                     return Parsed(tuple(turns), size, True, ordinal + 1, ordinal + 1, b"\n\n"[len(rest) :])
+                # Text was added behind the turn by hand, so the turn is all up to the next comment line.
                 raw, position = _edited(data, start)
                 end = start + len(raw)
         else:
+            # The hash does not fit: either a crash cut the turn short, or a person edited it.
             mark = _MARK_LINE.search(data, start)
             if mark is None:
                 if end > size or b"\0" in raw or _ends_in_part_of_mark(data):

@@ -1,7 +1,8 @@
-"""The only way to the disk for what must survive: writes that are whole or absent, and syncs that are meant.
+"""Files that must survive a crash: atomic writes, and syncs at the moments that the caller chooses.
 
-Nothing here is synced unless it is asked for. A write is visible at once and durable only after `fsync` of the file and
-`fsync_dir` of its folder, or after `sync_filesystem`. Tests put a disk in its place that forgets what was not synced.
+A write is visible at once, and durable only after `fsync` of the file and `fsync_dir` of its folder, or after
+`sync_filesystem`; only `replace` and `write_durably` sync by themselves. Tests use a disk in its place that forgets
+what was not synced.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..regular_files import opened
+from .regular_files import opened
 
 # A memory is private: nothing that we write is readable for others, whatever the umask says.
 FILE_MODE = 0o600
@@ -25,7 +26,7 @@ FOLDER_MODE = 0o700
 TEMP_PREFIX = ".dreamd-"
 TEMP_SUFFIX = ".tmp"
 ASIDE_SUFFIX = ".aside.tmp"
-"""Of a file that is, or may be, exchanged with one that was there: then it holds what that one held."""
+"""The ending of a temporary file that is exchanged with an existing one, and has its content afterwards."""
 
 _TEMP_NAME = re.compile(r"\.dreamd-(\d+)-\d+(\.aside)?\.tmp")
 
@@ -49,13 +50,13 @@ class Disk:
     anchor: Path | None = None
 
     def read(self, path: Path, from_offset: int = 0, most_bytes: int = -1) -> bytes:
-        """Return the regular file from an offset on, at most so many bytes of it."""
+        """Return the content of a regular file from an offset on, at most `most_bytes` of it."""
         with opened(path) as file:
             file.seek(from_offset)
             return file.read(most_bytes)
 
     def stat(self, path: Path) -> os.stat_result:
-        """Return what the system says of the path itself; a symbolic link is not followed."""
+        """Return the status of the path itself; a symbolic link is not followed."""
         return os.lstat(path)
 
     def make_folder(self, path: Path) -> None:
@@ -81,11 +82,33 @@ class Disk:
                 self.unlink(temp)
             raise
 
+    def replace(self, path: Path, data: bytes, mode: int = FILE_MODE) -> None:
+        """Put a whole file in place; a power cut leaves the old content or the new one, never a part.
+
+        The content is synced before the rename: else the name may be durable first, and the file empty after a cut.
+        """
+        temp = self.write_temp(path.parent, data)
+        try:
+            temp.chmod(mode)
+            self.fsync(temp)
+            self.rename(temp, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self.unlink(temp)
+            raise
+
+    def write_durably(self, path: Path, data: bytes) -> None:
+        """Replace a file, with its name on the disk when this returns."""
+        self.replace(path, data)
+        self.fsync_dir(path.parent)
+
     def write_temp(self, folder: Path, data: bytes) -> Path:
         """Write a new hidden file into the folder and return its path; the caller renames or exchanges it."""
         temp = folder / f"{TEMP_PREFIX}{os.getpid()}-{next(_temp_numbers)}{TEMP_SUFFIX}"
+        # O_EXCL: a name that is taken, or a link that was put there, is an error and is never written through.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
+            # Nearly always the folder is there: make it only when it turns out missing.
             fd = os.open(temp, flags, FILE_MODE)
         except FileNotFoundError:
             self.make_folder(folder)
@@ -112,6 +135,7 @@ class Disk:
         flags = os.O_WRONLY | os.O_CLOEXEC | (os.O_APPEND if offset is None else 0)
         fd = os.open(path, flags)
         try:
+            # Not O_APPEND: what a crash left of the same bytes is overwritten instead of repeated.
             if offset is not None:
                 os.lseek(fd, offset, os.SEEK_SET)
             _write_all(fd, data)
@@ -119,7 +143,7 @@ class Disk:
             os.close(fd)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give a file another name, replacing what had it."""
+        """Rename a file, replacing the one at the target."""
         source.replace(target)
 
     def exchange(self, a: Path, b: Path) -> bool:
@@ -130,6 +154,7 @@ class Disk:
         if _swap_names(os.fsencode(a), os.fsencode(b)):
             return True
         spare = a.with_name(f"{TEMP_PREFIX}{os.getpid()}-{next(_temp_numbers)}{ASIDE_SUFFIX}")
+        # A second name for b's file first: b keeps a file at every step, and nothing is without a name.
         os.link(b, spare)
         a.replace(b)
         spare.replace(a)
@@ -146,7 +171,7 @@ class Disk:
     def fsync(self, path: Path) -> None:
         """Make a file's content durable; its name is the folder's matter.
 
-        After an error the content in memory counts as clean, and a second fsync would lie: write the file anew.
+        After an error the content in memory counts as clean, and a second fsync would lie: rewrite the file.
         """
         self._sync(path, os.O_RDONLY)
 
@@ -179,6 +204,11 @@ class Disk:
             os.close(fd)
 
 
+def replace_file(path: Path, data: bytes, mode: int = FILE_MODE) -> None:
+    """Replace a file atomically, with these permissions. Its content is synced, its name is not."""
+    Disk().replace(path, data, mode)
+
+
 def sync_descriptor(fd: int) -> None:
     """Push a file through to the medium; on macOS plain fsync stops at the drive's cache (`man 2 fsync`)."""
     if sys.platform == "darwin":
@@ -191,12 +221,12 @@ def sync_descriptor(fd: int) -> None:
 
 
 def is_temp(name: str) -> bool:
-    """Tell whether a file name is one that an interrupted write left behind."""
+    """Return True for the name of a file that an interrupted write left behind."""
     return _TEMP_NAME.fullmatch(name) is not None
 
 
 def is_aside(name: str) -> bool:
-    """Tell whether such a file may hold what another one held before."""
+    """Return True if such a file may have the earlier content of another one."""
     return name.endswith(ASIDE_SUFFIX)
 
 

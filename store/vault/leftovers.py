@@ -14,7 +14,7 @@ from .disk import is_aside, is_temp, pid_of_temp
 from .vault import Vault
 
 OLD_AFTER: Final = timedelta(minutes=1)
-"""No write takes so long: a file older than this is not in use."""
+"""No write takes longer: an older file is not in use."""
 
 MOST_AT_ONCE: Final = 1000
 
@@ -22,8 +22,8 @@ MOST_AT_ONCE: Final = 1000
 class Leftovers:
     """Sweeps the vault. `is_known` says if the ledger holds a content.
 
-    If the process is killed during an exchange, such a file may hold what a person saved at that moment, and nothing
-    else may hold it. One whose content is not known is therefore kept and reported, never removed.
+    If the process is killed during an exchange, such a file may be the only copy of a save that a person made at that
+    moment. One whose content is not known is therefore kept and reported, never removed.
     """
 
     def __init__(self, vault: Vault, is_known: Callable[[bytes], bool], started_at: datetime) -> None:
@@ -33,7 +33,7 @@ class Leftovers:
         self.held: tuple[str, ...] = ()
 
     def sweep(self, now: datetime, stopping: Callable[[], bool] = lambda: False) -> int:
-        """Remove what is of before this start, or too old to be in use; return how many files that were."""
+        """Remove the files of an earlier process, or too old to be in use; return their number."""
         held: list[str] = []
         swept = 0
         for path in self._found():
@@ -51,7 +51,7 @@ class Leftovers:
         return swept
 
     def remove(self, is_wanted: Callable[[bytes], bool]) -> int:
-        """Remove those whose content is wanted gone, whoever's it is; return how many files that were."""
+        """Remove the files whose content `is_wanted` gone, also a person's; return their number."""
         removed = 0
         for path in list(self._found()):
             with contextlib.suppress(OSError):  # it is gone, or no regular file
@@ -77,10 +77,11 @@ class Leftovers:
         if not is_aside(path.name):
             return True
         content = self._vault.disk.read(path)
+        # NULs alone: a power cut came before the content reached the disk.
         return not content.strip(b"\0") or self._is_known(content) or self._lies_beside(path, content)
 
     def _lies_beside(self, path: Path, content: bytes) -> bool:
-        """Tell whether a file of the same folder holds the same."""
+        """Return True if another file of the same folder has the same content."""
         beside = [
             Path(entry.path)
             for entry in os.scandir(path.parent)

@@ -1,6 +1,6 @@
-"""Tells if the vault that belongs to this ledger is there: a folder that is not mounted is waited for, never made anew.
+"""Check that the vault of this ledger is there: a folder that is not mounted is waited for, never made again.
 
-A vault and its ledger know each other by an id: the vault's marker holds it, and the ledger remembers it.
+A vault and its ledger are matched by an id, which is in the vault's marker and in the ledger.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class Presence:
     def look(self) -> Absence | None:
         """Return why the vault cannot be used, None when it is there."""
         seen = self._stamps()
+        # Called before every write: two stats, without the lock, while nothing has changed.
         if seen is not None and seen == self._seen:
             return None
         with self._lock:
@@ -71,7 +72,7 @@ class Presence:
             return absence
 
     def accept(self) -> None:
-        """Take what is at the vault's path for the vault: another vault, a folder without marker, or a new folder.
+        """Accept the folder at the vault's path as the vault: another vault, a folder without marker, or a new folder.
 
         Raises StoreBusy while its marker cannot be read or written.
         """

@@ -1,4 +1,4 @@
-"""The folder of markdown files that is the memory: safe paths, what is in it, and what of it is derived."""
+"""The folder of markdown files that is the memory: safe paths, its files, and which of them are derived."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from ..model import InvalidInput, NotFound, StoreBusy
+from ..model import InvalidInput, NodeId, NotFound, StoreBusy
 from .disk import FOLDER_MODE, Disk
 
 MARKER = ".dreamd"
@@ -85,6 +85,7 @@ class Vault:
         if "\0" in path or any(not part or part.startswith(".") for part in parts):
             raise InvalidInput(f"{path!r} is not a path inside the vault", "Use a relative path without '..'.")
         folder = path.rpartition("/")[0]
+        # realpath asks the system for each part of a path; that a folder is inside is believed for a second.
         if monotonic() > self._inside.get(folder, 0.0):
             if not f"{os.path.realpath(self._root + folder)}/".startswith(self._root):
                 raise InvalidInput(f"{path!r} leads out of the vault", "Replace the symbolic link by a real folder.")
@@ -99,7 +100,7 @@ class Vault:
         return text[len(self._root) :] if text.startswith(self._root) else None
 
     def read(self, path: str, from_offset: int = 0, most_bytes: int = -1) -> bytes:
-        """Return a file's content from an offset on, at most so many bytes of it.
+        """Return a file's content from an offset on, at most `most_bytes` of it.
 
         Raises NotFound, StoreBusy while the vault is away, and InvalidInput for all of a file that is too large.
         """
@@ -111,6 +112,7 @@ class Vault:
             if most_bytes < 0 and status.st_size > largest(path):
                 raise InvalidInput(f"{path} is larger than {largest(path) >> 20} MiB", "It stays as it is: split it.")
             return self.disk.read(full, from_offset, most_bytes)
+        # A file of a vault that is away is not deleted, so it must not be reported as not found.
         except (FileNotFoundError, NotADirectoryError) as missing:
             self.raise_if_away()
             raise NotFound(f"there is no {path} in the vault") from missing
@@ -126,7 +128,7 @@ class Vault:
         return None if is_blank(path, len(data)) else data
 
     def exists(self, path: str) -> bool:
-        """Tell whether a regular file is there."""
+        """Return True if a regular file is there."""
         return self.stamp(path) is not None
 
     def stamp(self, path: str) -> FileStamp | None:
@@ -188,13 +190,13 @@ class Vault:
         return self.root / MARKER
 
     def has_marker(self) -> bool:
-        """Tell whether the marker is in place."""
+        """Return True if the marker is in place."""
         return self.marker.is_file()
 
     def marker_id(self) -> str | None:
         """Return the id in the marker, None where there is no marker or it holds none. Raises OSError as the disk does.
 
-        One that cannot be read may be another vault's: it is not to be written anew.
+        One that cannot be read may be another vault's: it must not be overwritten.
         """
         try:
             found = _MARKER_ID.search(self.disk.read(self.marker))
@@ -207,9 +209,7 @@ class Vault:
         if self.marker_id() == vault_id:
             return
         self.root.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        self.disk.write_temp_then_rename(self.marker, MARKER_CONTENT + f"id: {vault_id}\n".encode())
-        self.disk.fsync(self.marker)
-        self.disk.fsync_dir(self.root)
+        self.disk.write_durably(self.marker, MARKER_CONTENT + f"id: {vault_id}\n".encode())
         self.disk.fsync_dir(self.root.parent)
 
 
@@ -221,12 +221,12 @@ def largest(path: str) -> int:
 
 
 def is_derived(path: str) -> bool:
-    """Tell whether a path is of a file that is regenerated: a catalogue, a history, a digest."""
+    """Return True for the path of a file that is regenerated: a catalogue, a history, a digest."""
     return path.rpartition("/")[2] in RESERVED_NAMES or is_digest(path)
 
 
 def is_digest(path: str) -> bool:
-    """Tell whether a path is of a day's digest; another file in their folder is a memory like any."""
+    """Return True for the path of a day's digest; any other file in their folder is a memory."""
     return _DIGEST.fullmatch(path) is not None
 
 
@@ -239,7 +239,7 @@ def is_blank(path: str, size: int) -> bool:
 
 
 def is_kept(path: str) -> bool:
-    """Tell whether a path is of a memory or a session."""
+    """Return True for the path of a memory or a session."""
     return path.endswith(".md") and not is_derived(path) and not any(part.startswith(".") for part in path.split("/"))
 
 
@@ -256,3 +256,32 @@ def _walk(folder: Path | str, prefix: str, wanted: Callable[[str], bool]) -> Ite
                 yield FileStamp.of(path, entry.stat(follow_symlinks=False))
         except (FileNotFoundError, UnicodeEncodeError):
             continue
+
+
+class FileNames:
+    """The paths of a vault's files by the ids in their names, for questions while the index is not available.
+
+    For one thread; the vault is walked at the first question. A file that a person renamed is not found, nor one that
+    was added later.
+    """
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._paths: dict[NodeId, str] | None = None
+
+    def path_of(self, node_id: NodeId) -> str | None:
+        """Return the path of the memory or session with this id."""
+        if self._paths is None and self._vault.look() is None:
+            self._paths = {}
+            for stamp in self._vault.walk():
+                self._paths.setdefault(_id_in(stamp.path), stamp.path)
+        return (self._paths or {}).get(node_id)
+
+    def forget(self) -> None:
+        """Drop the names: the next question walks the vault again."""
+        self._paths = None
+
+
+def _id_in(path: str) -> NodeId:
+    stem = path.rpartition("/")[2].removesuffix(".md")
+    return stem if path.startswith(SESSIONS_FOLDER) else stem.rpartition("--")[2]

@@ -1,54 +1,38 @@
-"""Anchors: the tiny record of what a session's agent does right now, which outlives its context and the daemon."""
+"""Anchors: a short record of the work of a session's agent, which survives its context and the daemon."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from threading import Lock
 from typing import Final
 
-from ..background.activity import Activity
-from ..changes.outgoing import outgoing
-from ..door import Door
-from ..ledger.ledger import Ledger
+from ..core import Core
+from ..door import outgoing
 from ..ledger.work import set_anchor, work_text
 from ..model import InvalidInput, NodeId
 from ..results import Anchor, Found
 from ..text.fence import fenced, unmarked
-from ..writer.writer import Writer
 
+# The size of an anchor: the characters of all its texts, and its decisions; the oldest decisions are dropped.
 MOST_CHARS: Final = 2000
 MOST_DECISIONS: Final = 8
-"""The size of an anchor: all of its texts together, and the decisions that it holds, of which the oldest give way."""
 
+# A session with a younger anchor, and without an end, may be going on beside the one that asks.
 STILL_AT_WORK: Final = timedelta(hours=1)
-"""A session whose anchor is as young as this, and that did not end, may be going on beside the one that asks."""
 
 
 class Anchors:
-    """Keeps and finds anchors. Every method may be called from any thread; `gate` is held while one is changed.
+    """Keeps and finds anchors. Every method may be called from any thread; `gate` is held while one is changed."""
 
-    `refuse_if_off` raises where nothing is learned in a channel.
-    """
-
-    def __init__(
-        self,
-        ledger: Ledger,
-        writer: Writer,
-        refuse_if_off: Callable[[str], None],
-        activity: Activity,
-        gate: Lock,
-        now: Callable[[], datetime],
-        door: Door,
-    ) -> None:
-        self._ledger = ledger
-        self._writer = writer
-        self._refuse_if_off = refuse_if_off
-        self._activity = activity
+    def __init__(self, core: Core, gate: Lock) -> None:
+        self._core = core
+        self._door = core.door
+        self._ledger = core.ledger
+        self._writer = core.writer
+        self._now = core.now
         self._gate = gate
-        self._now = now
-        self._door = door
 
     def set(
         self,
@@ -62,13 +46,13 @@ class Anchors:
     ) -> Found:
         """Change a session's anchor; it survives a power cut when this returns.
 
-        What is None stays as it was, and decisions come after those that are known; but another task begins with
-        nothing but what is given. Raises InvalidInput for an anchor that says nothing, or too much without decisions,
-        and StoreReadOnly where nothing is learned.
+        A None leaves its part as it is, and decisions are added to the known ones; but another task starts with the
+        given parts alone. Raises InvalidInput for an anchor that is empty, or too long without decisions, and
+        StoreReadOnly where learning is off.
         """
-        self._activity.note_call()
+        self._core.calls.note()
         session_id = self._door.checked_session(session_id, channel)
-        self._refuse_if_off(channel)
+        self._core.switches.refuse_if_off(channel)
         task, plan, next_step = map(self._clean, (task, plan, next_step))
         decided = [text for given in decisions if (text := self._clean(given))]
         with self._gate:
@@ -92,17 +76,17 @@ class Anchors:
 
     def of_session(self, session_id: NodeId) -> Found:
         """Return the anchor of a session."""
-        self._activity.note_call()
+        self._core.calls.note()
         return _found(self._ledger.anchor(self._door.session_name(session_id)))
 
     def of_channel(self, channel: str) -> Found:
-        """Return the newest anchor of a channel, whosesoever it is."""
-        self._activity.note_call()
+        """Return the newest anchor of a channel, of any session."""
+        self._core.calls.note()
         return _found(next(iter(self._ledger.anchors(channel, 1)), None))
 
     def recover(self, channel: str, session_id: NodeId | None = None) -> Found:
         """Return the anchor from which a session goes on: its own, else the newest of its channel that did not end."""
-        self._activity.note_call()
+        self._core.calls.note()
         if session_id is not None and (own := self.of_session(session_id)).anchor is not None:
             return own
         lost = next((anchor for anchor in self._ledger.anchors(channel) if anchor.ended_at is None), None)
@@ -120,13 +104,13 @@ class Anchors:
 
 
 def _newest(decisions: Sequence[str]) -> tuple[str, ...]:
-    """Return the last decisions, each once, where it was said last."""
+    """Return the last decisions, each once, at its last place."""
     once = dict.fromkeys(reversed(decisions))
     return tuple(reversed(list(once)[:MOST_DECISIONS]))
 
 
 def _bounded(anchor: Anchor) -> Anchor:
-    """Drop the oldest decisions until the whole fits. Raises InvalidInput where it does not without any."""
+    """Drop the oldest decisions until the whole fits. Raises InvalidInput for one that is empty, or never fits."""
     while anchor.decisions and len(work_text(anchor)) > MOST_CHARS:
         anchor = replace(anchor, decisions=anchor.decisions[1:])
     if not work_text(anchor).strip():

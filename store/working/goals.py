@@ -6,22 +6,19 @@ import base64
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from threading import Lock
 from typing import Final
 
-from ..background.activity import Activity
-from ..changes.outgoing import outgoing
-from ..door import Door
-from ..ledger.ledger import Ledger
+from ..core import Core
+from ..door import outgoing
 from ..ledger.work import end_session, set_goal
 from ..model import InvalidInput, NodeId, NotFound
 from ..results import Goal, GoalState
-from ..writer.writer import Writer
-from .sessions import TTL_S, Sessions
+from .sessions import TTL_S, WorkingSessions
 
+# Open goals of one session, and threads of one channel that are returned.
 MOST_OPEN: Final = 50
-"""Open goals of one session, and threads of one channel that are told."""
 
 MOST_CHARS: Final = 500
 ID_CHARACTERS: Final = 8
@@ -30,34 +27,27 @@ ID_CHARACTERS: Final = 8
 class Goals:
     """Keeps goals, each durable when its method returns. Every method may be called from any thread.
 
-    `gate` is held while one is changed; `refuse_if_off` raises where nothing is learned in a channel. `sessions`
-    are those at work, `keep_thread` makes a memory of a goal that was left open, `close_thread`
+    `gate` is held while one is changed. `keep_thread` makes a memory of a goal that was left open, `close_thread`
     archives it.
     """
 
     def __init__(
         self,
-        ledger: Ledger,
-        writer: Writer,
-        refuse_if_off: Callable[[str], None],
-        activity: Activity,
+        core: Core,
         gate: Lock,
-        now: Callable[[], datetime],
-        door: Door,
-        sessions: Sessions,
+        sessions: WorkingSessions,
         keep_thread: Callable[[Goal], None],
         close_thread: Callable[[Goal], None],
     ) -> None:
+        self._core = core
+        self._door = core.door
+        self._ledger = core.ledger
+        self._writer = core.writer
+        self._now = core.now
+        self._gate = gate
         self._sessions = sessions
         self._keep_thread = keep_thread
         self._close_thread = close_thread
-        self._ledger = ledger
-        self._writer = writer
-        self._refuse_if_off = refuse_if_off
-        self._activity = activity
-        self._gate = gate
-        self._now = now
-        self._door = door
 
     def set(
         self,
@@ -72,12 +62,12 @@ class Goals:
         """Open a goal, or change one, by its id or by its words in the same session.
 
         A thread of an earlier session is taken up by its id: it belongs to this session from then on; without a session
-        it stays where it is. Raises NotFound for an id that the channel does not have, InvalidInput for no text, too
+        it stays in its own. Raises NotFound for an id that the channel does not have, InvalidInput for no text, too
         many open goals, or a circle of parents.
         """
-        self._activity.note_call()
+        self._core.calls.note()
         session_id = None if session_id is None else self._door.checked_session(session_id, channel)
-        self._refuse_if_off(channel)
+        self._core.switches.refuse_if_off(channel)
         text = self._door.line(text)
         if len(text) > MOST_CHARS:
             raise InvalidInput(f"the goal has {len(text):,} characters, more than {MOST_CHARS}", hint="Say it shorter.")
@@ -92,7 +82,7 @@ class Goals:
 
     def of(self, session_id: NodeId) -> list[Goal]:
         """Return the goals of a session, in the order in which they were opened."""
-        self._activity.note_call()
+        self._core.calls.note()
         return [_shown(goal) for goal in self._ledger.goals(self._door.session_name(session_id))]
 
     def threads(self, channel: str) -> list[Goal]:
@@ -100,7 +90,7 @@ class Goals:
 
         A session that was not touched for an hour has ended, as one does that crashed.
         """
-        self._activity.note_call()
+        self._core.calls.note()
         idle = self._now() - timedelta(seconds=TTL_S)
         left = {
             goal.session_id
@@ -114,8 +104,8 @@ class Goals:
         return [_shown(goal) for goal in found[:MOST_OPEN]]
 
     def end_session(self, session_id: NodeId) -> list[Goal]:
-        """Note that a session is over; return its open goals, which are threads of its channel from now on."""
-        self._activity.note_call()
+        """Note the end of a session; return its open goals, which are threads of its channel from now on."""
+        self._core.calls.note()
         session_id = self._door.session_name(session_id)
         self._sessions.end(session_id)
         with self._gate:
@@ -156,6 +146,7 @@ class Goals:
         if parent not in parents:
             raise NotFound(f"there is no goal {parent} in {goal.channel}", hint="`goals` lists them.")
         above: str | None = parent
+        # Bounded by the number of goals: rows from elsewhere may hold a circle.
         for _ in parents:
             if above == goal.goal_id:
                 raise InvalidInput(f"{parent} serves {goal.goal_id} already", hint="A goal cannot serve itself.")

@@ -1,48 +1,47 @@
-"""The sessions at work, as the daemon holds them in memory: the last turns, thoughts, and what was handed out.
+"""The sessions at work: their last turns and thoughts, in memory, and the lines that hooks handed to their agents.
 
-Nothing of it is on the disk, and nothing of it is missed after a crash: anchors and goals are in the ledger.
+A crash loses the former, and no more: anchors and goals are in the ledger, and so are the handed lines, so that none is
+handed to an agent twice.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from threading import Lock
 from typing import Final
 
 import numpy as np
 
 from ..engine.interface import Vector
+from ..ledger.ledger import Ledger
+from ..ledger.work import HANDED_KEPT, MOST_HANDED, Handed, set_handed
 from ..model import GLOBAL_CHANNEL, Envelope, NodeId
+from ..results import HeardTurn
+from ..writer.writer import Writer
 
+# A session that was not touched for so long is over, whether or not its end was noted.
 TTL_S: Final = 3600.0
-"""A session that nobody touched for so long is over, whether or not it said so."""
 
+# Turns whose mean is the running context.
 MOST_SESSIONS: Final = 64
 MOST_TURNS, MOST_TURN_CHARS, MOST_CHARS = 64, 4000, 64_000
 MOST_THOUGHTS, MOST_THOUGHT_CHARS = 64, 2000
 MOST_GIVEN: Final = 2000
 WINDOW: Final = 8
-"""Turns of which the running context is the mean."""
 
+# A turn with a lower cosine to the running context begins another topic.
 OTHER_TOPIC: Final = 0.3
-"""A turn whose cosine to the running context is below this begins another topic."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeardTurn:
-    """A turn as it was said, without secrets, at most MOST_TURN_CHARS long."""
-
-    role: str
-    text: str
 
 
 @dataclass(slots=True)
 class WorkingSession:
-    """One session. `given` are the nodes that its agent was handed on the present topic, with `asked` at that time.
+    """One session. `given` are the nodes that its agent was handed on the present topic, each with the `asked` of then.
 
     `asked` counts the turns of its person that were read.
     """
@@ -58,23 +57,24 @@ class WorkingSession:
     pending: Envelope | None = None
     topics: int = 1
 
-    def hear(self, turn: HeardTurn) -> None:
-        """Add a turn to the buffer; the oldest give way to its bound."""
+    def add(self, turn: HeardTurn) -> None:
+        """Add a turn to the buffer, and drop the oldest beyond its bound."""
         self.turns.append(turn)
         while sum(len(one.text) for one in self.turns) > MOST_CHARS:
             self.turns.popleft()
 
     def give(self, nodes: Iterable[NodeId]) -> None:
-        """Note what its agent was handed."""
+        """Note the nodes that its agent was handed."""
         self.given.update(dict.fromkeys(nodes, self.asked))
         while len(self.given) > MOST_GIVEN:
             del self.given[next(iter(self.given))]
 
     def turn_to(self, vector: Vector) -> bool:
-        """Take a turn's vector into the running context; a turn of another topic begins a new one, and True is said.
+        """Add a turn's vector to the running context; return True if the turn begins another topic.
 
-        What was given since the turn before stays given: `context` may have been asked this very turn already.
+        The nodes given since the turn before stay given: `context` may have been called for this very turn.
         """
+        # The mean of the last turns, not the last alone: one short reply does not change the topic.
         context = np.mean(self.window, axis=0) if self.window else vector
         length = float(np.linalg.norm(context))
         is_other = bool(self.window) and length > 0 and float(vector @ context) / length < OTHER_TOPIC
@@ -88,7 +88,7 @@ class WorkingSession:
         return is_other
 
 
-class Sessions:
+class WorkingSessions:
     """Holds sessions, a bounded number for a bounded time. Every method may be called from any thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -99,16 +99,16 @@ class Sessions:
 
     @property
     def generation(self) -> int:
-        """The number of times that all was forgotten: what was read before that is not written after it."""
+        """Counts the calls of `forget`: what was read before one is not written after it."""
         return self._generation
 
     @contextmanager
     def touched(
         self, session_id: NodeId, channel: str | None, generation: int | None = None
     ) -> Iterator[WorkingSession | None]:
-        """Give a session while no other thread has it; one that is not held begins. None: all was forgotten since.
+        """Lock and return a session, a new one if it is not held; None if all was forgotten since `generation`.
 
-        One that is held in another channel begins anew; without a channel it goes on where it is.
+        A session held in another channel begins anew; without a channel it stays in its own.
         """
         with self._lock:
             self._drop_old()
@@ -126,7 +126,7 @@ class Sessions:
 
     @contextmanager
     def held(self, session_id: NodeId) -> Iterator[WorkingSession | None]:
-        """Give a session that is held, None for any other, while no other thread has it; it counts as touched."""
+        """Lock and return a session that is held, None for any other; it counts as touched."""
         with self._lock:
             self._drop_old()
             if (found := self._sessions.get(session_id)) is not None:
@@ -135,18 +135,18 @@ class Sessions:
             yield found
 
     def at_work(self) -> Collection[NodeId]:
-        """Return the sessions that are held."""
+        """Return the ids of the sessions that are held."""
         with self._lock:
             self._drop_old()
             return set(self._sessions)
 
     def end(self, session_id: NodeId) -> None:
-        """Let go of a session."""
+        """Drop a session."""
         with self._lock:
             self._sessions.pop(session_id, None)
 
     def forget(self) -> None:
-        """Let go of everything, and of what is being read at this moment."""
+        """Drop all sessions, and whatever is being read at this moment."""
         with self._lock:
             self._sessions.clear()
             self._generation += 1
@@ -155,3 +155,88 @@ class Sessions:
         oldest = self._clock() - TTL_S
         while self._sessions and next(iter(self._sessions.values())).touched_s < oldest:
             self._sessions.popitem(last=False)
+
+
+MOST_LINES: Final = 300
+
+
+@dataclass(slots=True)
+class HandedSession:
+    """One session of an agent. `given` are the lines in its context, `tokens` their number of tokens.
+
+    `prompt` is the last one, `is_kept` is True once it is kept as a turn; neither survives a restart.
+    """
+
+    key: str
+    generation: int
+    seen_at: datetime
+    given: list[str] = field(default_factory=list)
+    tokens: int = 0
+    prompts: int = 0
+    prompt: str = ""
+    is_kept: bool = False
+
+    def note_prompt(self, prompt: str) -> None:
+        """Note the prompt that the agent has now."""
+        self.prompt = prompt
+        self.is_kept = False
+        self.prompts += 1
+
+    def hand(self, lines: list[str], tokens: int) -> None:
+        """Note the lines handed over; the oldest are dropped beyond MOST_LINES."""
+        self.given = [*self.given, *lines][-MOST_LINES:]
+        self.tokens += tokens
+
+    def forget_given(self) -> None:
+        """Drop the given lines: the agent's context is empty again."""
+        self.given = []
+        self.tokens = 0
+
+
+class HandedSessions:
+    """The sessions with the latest prompts, bounded in number and time. Every method may be called from any thread.
+
+    `keep` writes its row within about a second and does not wait: lines that a crash loses are handed again.
+    """
+
+    def __init__(self, ledger: Ledger, writer: Writer, now: Callable[[], datetime]) -> None:
+        self._ledger = ledger
+        self._writer = writer
+        self._now = now
+        self._lock = Lock()
+        self._sessions: OrderedDict[str, HandedSession] = OrderedDict()
+        self._generation = 0
+
+    def get(self, agent: str, session_id: str) -> HandedSession:
+        """Return a session, a new one if none of that name had a prompt lately."""
+        key = hashlib.sha256(f"{agent}\0{session_id}".encode("utf-8", "surrogatepass")).hexdigest()
+        now = self._now()
+        with self._lock:
+            known = self._sessions.get(key) or self._read(key)
+            if known is None or now - known.seen_at > HANDED_KEPT:
+                known = HandedSession(key, self._generation, now)
+            self._sessions[key] = known
+            self._sessions.move_to_end(key)
+            while len(self._sessions) > MOST_HANDED:
+                self._sessions.popitem(last=False)
+            return known
+
+    def keep(self, session: HandedSession) -> None:
+        """Note that a session has a prompt now, and write its lines to the ledger."""
+        session.seen_at = self._now()
+        with self._lock:
+            if session.generation != self._generation:  # a purge came in between, and its lines may be purged
+                return
+            row = Handed(session.key, session.seen_at, session.tokens, session.prompts, tuple(session.given))
+            self._writer.later(*set_handed(row))
+
+    def forget(self) -> None:
+        """Drop all of them, for a purge, which removes the rows itself."""
+        with self._lock:
+            self._sessions.clear()
+            self._generation += 1
+
+    def _read(self, key: str) -> HandedSession | None:
+        if (row := self._ledger.handed(key)) is None:
+            return None
+        return HandedSession(key, self._generation, row.at, list(row.lines), row.tokens, row.prompts)

@@ -1,76 +1,62 @@
-"""Surfacing: what the memory holds on a session's last turn waits for its agent's next call, and nobody waits for it.
+"""Surfacing: memories that answer a session's last turn are found in the background, for its agent's next call.
 
-`observe` leaves its turns here; a thread reads them between requests, and drops the search while requests keep coming.
+`observe` leaves its turns here; a thread reads them between requests, and skips the search while requests keep coming.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
-from collections.abc import Set as AbstractSet
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from threading import Lock
 from typing import Final
 
-from ..background.worker import WorkQueue
-from ..door import Door
-from ..embedding.embedding import Embedder
+from ..core import Core
 from ..model import Envelope, NewTurn, NodeId, Slot
-from ..results import Pending, Working
+from ..recall import Recall
+from ..results import HeardTurn, Pending, Working
 from ..roles import MACHINES, Role
 from ..text.fence import fenced
+from ..text.sentences import FEWEST_WORDS, sentences_of
 from ..text.terms import term_stems
-from .sessions import MOST_THOUGHT_CHARS, MOST_TURN_CHARS, HeardTurn, Sessions, WorkingSession
-from .summary import summary_of
+from ..upkeep.worker import WorkQueue
+from .sessions import MOST_THOUGHT_CHARS, MOST_TURN_CHARS, WorkingSession, WorkingSessions
 
+# A turn of fewer words ("thanks, ok") is not searched for, and begins no topic.
 BUDGET_TOKENS: Final = 300
 FEWEST_TERMS: Final = 3
-"""A turn of fewer words ("thanks, ok") is about nothing that could be looked up, and begins no topic."""
 
+# More turns at once, or older ones, are an import, and not a session at work.
 MOST_AT_ONCE: Final = 16
 LIVE: Final = timedelta(hours=1)
-"""More turns at once, or older ones, are an import: nobody is at work there."""
 
+# Sessions whose turns are queued; those of further sessions are skipped.
 MOST_WAITING: Final = 64
-"""Sessions whose turns wait to be read; further ones are passed over."""
 
 SETTLE_S: Final = 0.5
 
-Search = Callable[[str, str, NodeId, AbstractSet[NodeId], int], Envelope]
-"""Finds what answers a text in a channel, without what a session said itself or was given, within so many tokens."""
+# Characters of one turn that are read for a summary: the long output of a tool does not show the subject.
+MOST_SENTENCES: Final = 5
+READ_CHARS: Final = 2000
 
 
 class Surfacing:
-    """Reads turns in the background. Every method may be called from any thread, and none but `working` waits.
+    """Reads turns in the background. Every method may be called from any thread, and none but `working` waits."""
 
-    `search` finds; `living` returns those of some nodes that may still be shown; `used` counts what was handed out.
-    """
-
-    def __init__(
-        self,
-        sessions: Sessions,
-        embedder: Embedder,
-        search: Search,
-        living: Callable[[Collection[NodeId]], Collection[NodeId]],
-        used: Callable[[Collection[NodeId]], None],
-        is_busy: Callable[[], bool],
-        now: Callable[[], datetime],
-        door: Door,
-    ) -> None:
+    def __init__(self, core: Core, sessions: WorkingSessions, recall: Recall) -> None:
+        self._core = core
+        self._door = core.door
+        self._embedder = core.embedder
+        self._now = core.now
         self._sessions = sessions
-        self._embedder = embedder
-        self._search = search
-        self._living = living
-        self._used = used
-        self._is_busy = is_busy
-        self._now = now
-        self._door = door
-        self._work = WorkQueue("dreamd-surfacing", is_busy)
+        self._recall = recall
+        self._work = WorkQueue("dreamd-surfacing", core.is_busy)
         self._lock = Lock()
         self._waiting: OrderedDict[NodeId, tuple[str, int, list[NewTurn]]] = OrderedDict()
         self.dropped = 0
-        """Turns that were not searched for, since requests kept coming."""
+        """The number of turns that were not searched for, since requests kept coming."""
 
     def start(self) -> None:
         """Start the thread."""
@@ -85,12 +71,13 @@ class Surfacing:
         return self._work.settle(timeout_s)
 
     def on_turns(self, session_id: NodeId, channel: str, turns: Sequence[NewTurn]) -> None:
-        """Leave the turns of a session to be read; costs the caller a place in a queue."""
+        """Queue the turns of a session."""
         oldest = self._now() - LIVE
         live = [turn for turn in turns if turn.at is None or (turn.at.tzinfo is not None and turn.at >= oldest)]
         if not live or len(turns) > MOST_AT_ONCE:
             return
         with self._lock:
+            # A session has one job in the queue; further turns are added to it.
             if (waiting := self._waiting.get(session_id)) is not None:
                 waiting[2].extend(live)
                 del waiting[2][:-MOST_AT_ONCE]
@@ -103,7 +90,7 @@ class Surfacing:
                 self._waiting.pop(session_id, None)
 
     def take(self, session_id: NodeId) -> Pending:
-        """Return what waits for a session, once; it counts as given and as used."""
+        """Return the memories found for a session, once; they count as handed out and as used."""
         session_id = self._door.session_name(session_id)
         with self._sessions.held(session_id) as session:
             waiting = session.pending if session else None
@@ -112,16 +99,16 @@ class Surfacing:
                 session.pending = None
         if waiting is None:
             return Pending(session_id, topic=topics)
-        living = self._living([slot.node_id for slot in waiting.slots])
-        if not all(slot.node_id in living for slot in waiting.slots):  # forgotten, or replaced, in the meantime
+        living = self._recall.living([slot.node_id for slot in waiting.slots])
+        if not all(slot.node_id in living for slot in waiting.slots):  # some were forgotten or replaced in the meantime
             return Pending(session_id, topic=topics)
         self.on_given(session_id, waiting.slots)
-        self._used([slot.node_id for slot in waiting.slots])
+        self._recall.used([slot.node_id for slot in waiting.slots])
         ids = tuple(slot.node_id for slot in waiting.slots)
         return Pending(session_id, waiting.text, waiting.tokens, ids, topics)
 
     def on_given(self, session_id: NodeId | None, slots: Sequence[Slot]) -> None:
-        """Note that a session's agent was handed these, whichever way: they are not surfaced for it again."""
+        """Note the lines that a session's agent was handed, by any method: they are not surfaced for it again."""
         if session_id is None:
             return
         with self._sessions.held(self._door.session_name(session_id)) as session:
@@ -143,15 +130,15 @@ class Surfacing:
             return len(session.thoughts)
 
     def working(self, session_id: NodeId) -> Working:
-        """Return what is held of a session, after the turns that it was sent so far are read."""
+        """Return the part of a session that is held in memory, after its turns so far are read."""
         self.settle(SETTLE_S)
         session_id = self._door.session_name(session_id)
         with self._sessions.held(session_id) as session:
             if session is None:
                 return Working(session_id, None)
-            turns, thoughts = tuple((turn.role, turn.text) for turn in session.turns), tuple(session.thoughts)
+            turns, thoughts = tuple(session.turns), tuple(session.thoughts)
             channel, topics = session.channel, session.topics
-        said = [text for role, text in turns if role != Role.TOOL]
+        said = [turn.text for turn in turns if turn.role != Role.TOOL]
         return Working(session_id, channel, turns, tuple(summary_of(said)), thoughts, topics)
 
     # ---- the thread
@@ -164,11 +151,11 @@ class Surfacing:
             if session is None:
                 return
             for turn in heard:
-                session.hear(turn)
+                session.add(turn)
         asked = next((turn.text for turn in reversed(heard) if turn.role not in MACHINES), "")
         if len(term_stems(asked)) < FEWEST_TERMS:
             return
-        if self._is_busy() or not self._embedder.ready:
+        if self._core.is_busy() or not self._embedder.ready:
             self.dropped += 1
             return
         self._surface(session_id, channel, generation, asked)
@@ -180,22 +167,43 @@ class Surfacing:
                 return
             session.turn_to(vector)
             given = set(session.given)
-        found = self._search(asked, channel, session_id, given, BUDGET_TOKENS)
+        # The lock is free during the search; the session may have been given nodes, or dropped, meanwhile.
+        found = self._recall.unasked(asked, channel, session_id, given, BUDGET_TOKENS)
         with self._sessions.touched(session_id, channel, generation) as session:
             if session is not None:
-                session.pending = _worth_telling(found, session)
+                session.pending = _without_given(found, session)
 
 
 def _names(slots: Sequence[Slot]) -> set[NodeId]:
-    """Return the nodes of slots and the turns that these rest on."""
+    """Return the nodes of slots and the turns that these cite."""
     return {slot.node_id for slot in slots} | {turn.node_id for slot in slots for turn in slot.evidence}
 
 
-def _worth_telling(found: Envelope, session: WorkingSession) -> Envelope | None:
-    """Return an envelope without what its session was given meanwhile; None where nothing is left."""
+def _without_given(found: Envelope, session: WorkingSession) -> Envelope | None:
+    """Return an envelope without the nodes that its session was given meanwhile; None if nothing is left."""
     if found.abstained:
         return None
     slots = tuple(slot for slot in found.slots if session.given.keys().isdisjoint(_names([slot])))
     if slots == found.slots:
         return found
     return replace(found, slots=slots, text=fenced("\n".join(slot.text for slot in slots))) if slots else None
+
+
+def summary_of(texts: Sequence[str], limit: int = MOST_SENTENCES) -> list[str]:
+    """Return the sentences of a conversation that share most with the others, in their order. No model is used.
+
+    The weight of a sentence is the sum of ln(1 + the number of sentences with the stem) over its stems, divided by the
+    square root of their number, so that neither the longest nor the shortest wins. A sentence half of whose stems are
+    in one that is chosen already is skipped.
+    """
+    sentences = list(dict.fromkeys(one for text in texts for one in sentences_of(text[:READ_CHARS])))
+    stems = [term_stems(one) if len(one.split()) >= FEWEST_WORDS else frozenset[str]() for one in sentences]
+    shared = Counter(stem for held in stems for stem in held)
+    weights = [sum(math.log1p(shared[stem]) for stem in held) / math.sqrt(len(held) or 1) for held in stems]
+    chosen: list[int] = []
+    for place in sorted(range(len(sentences)), key=lambda place: (-weights[place], place)):
+        if len(chosen) == limit or not weights[place]:
+            break
+        if not any(len(stems[place] & stems[other]) * 2 > len(stems[place]) for other in chosen):
+            chosen.append(place)
+    return [sentences[place] for place in sorted(chosen)]

@@ -1,10 +1,11 @@
-"""Files that are made of others, as the catalogue is: ours while they hold what we wrote last, else a person's.
+"""Files that are made of others, as the catalogue is: ours while they are as we wrote them last, else a person's.
 
 Each says so itself, in its last line, so that a new ledger and another version know it too.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,14 +15,13 @@ from ..ledger import records
 from ..ledger.journal import FileChange, sha256
 from ..ledger.ledger import Ledger
 from ..model import InvalidInput, NotFound
-from ..okf.wording import is_as_marked, is_marked, marked
 from ..results import Problem
 from ..vault.vault import Vault, is_derived
 from .pending import PendingFiles
 from .writer import Planned, Writer
 
 FLAG = "derived:"
-"""Before a path, in the ledger's flags: the hash of what a version that did not mark its files wrote there last."""
+"""The prefix of a path in the ledger's flags: its hash as last written by a version that did not mark its files."""
 
 RUN = "derived"
 """The run id of these changes in the journal: of no recorded action, and of nothing that waits for a person's file."""
@@ -31,12 +31,39 @@ IS_YOURS = (
     " they do"
 )
 
+_MARK = re.compile(rb"<!-- Written by dreamd, and anew while nothing here is changed: ([0-9a-f]{64}) -->\n\Z")
+"""The last line of a derived file (a comment in markdown and in HTML), with the hash of the text before it."""
+
 _DAY = re.compile(r"^##[ \t]+\d{4}-\d{2}-\d{2}", re.MULTILINE)
 _LISTED = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+.*\[")
 
 
+def marked(page: bytes) -> bytes:
+    """Return a derived file with the mark by which its text is known to be ours, whatever became of the ledger."""
+    text = unmarked(page)
+    # The hash covers the page with its last newline, which editors add by themselves.
+    text += b"" if text.endswith(b"\n") else b"\n"
+    digest = hashlib.sha256(text).hexdigest()
+    return text + f"<!-- Written by dreamd, and anew while nothing here is changed: {digest} -->\n".encode()
+
+
+def unmarked(page: bytes) -> bytes:
+    """Return a derived file without its mark."""
+    return _MARK.sub(b"", page)
+
+
+def is_marked(page: bytes) -> bool:
+    """Check for a derived file that we wrote once, changed since or not."""
+    return _MARK.search(page) is not None
+
+
+def is_as_marked(page: bytes) -> bool:
+    """Check for a derived file that is as we wrote it last."""
+    return is_marked(page) and marked(page) == page
+
+
 class DerivedFiles:
-    """Writes them through the journal, as every file, and only over what we wrote last."""
+    """Writes derived files through the journal, and overwrites only those that are as we wrote them last."""
 
     def __init__(self, vault: Vault, ledger: Ledger, writer: Writer) -> None:
         self._vault = vault
@@ -44,7 +71,7 @@ class DerivedFiles:
         self._writer = writer
 
     def write(self, pages: Mapping[str, str | None]) -> tuple[str, ...]:
-        """Let these files hold these texts (None: be gone); return those that are a person's, and stay.
+        """Write these texts into these files (None: delete); return the files that are a person's, and stay.
 
         Raises InvalidInput for a path that is not of a derived file, StoreError when nothing can be written.
         """
@@ -60,7 +87,7 @@ class DerivedFiles:
         return flags | {path for path in self._vault.derived() if is_marked(self._vault.read_if_any(path) or b"")}
 
     def is_ours(self, path: str) -> bool:
-        """Tell whether a path may be written: nothing is there, or what we wrote last."""
+        """Return True if a path may be written: no file is there, or one as we wrote it last."""
         try:
             found = self._vault.read_if_any(path)
             if found is None:
@@ -70,7 +97,7 @@ class DerivedFiles:
         return _is_as_written(path, found, self._ledger.flags(FLAG))
 
     def foreign(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the files that have a derived file's name and are a person's, with what they hold."""
+        """Yield the files that have a derived file's name and are a person's, with their content."""
         hashes = self._ledger.flags(FLAG)
         for path in self._vault.derived():
             found = self._vault.read_if_any(path)
@@ -78,6 +105,7 @@ class DerivedFiles:
                 yield path, found
 
     def _plan(self, files: PendingFiles, pages: Mapping[str, bytes | None]) -> Planned[tuple[str, ...]]:
+        # In the writer's thread: no other write can come between this look and the change.
         hashes = self._ledger.flags(FLAG)
         changes: list[FileChange] = []
         foreign: list[str] = []
@@ -96,7 +124,7 @@ class DerivedFiles:
 
 
 def _is_as_written(path: str, found: bytes, hashes: Mapping[str, str]) -> bool:
-    """Tell whether a file holds what we wrote there last; `hashes` are the ledger's, of files without a mark."""
+    """Return True if a file is as we wrote it last; `hashes` are the ledger's, of files without a mark."""
     return is_as_marked(found) or sha256(found) == hashes.get(FLAG + path)
 
 
@@ -126,7 +154,7 @@ def notes_on(foreign: Iterable[tuple[str, bytes]]) -> list[Problem]:
 
 
 def is_catalogue(path: str, data: bytes) -> bool:
-    """Tell whether a file is a table of contents or a dated log, as the format has them (OKF v0.2, 8 and 9)."""
+    """Return True for a table of contents or a dated log, as the format has them (OKF v0.2, 8 and 9)."""
     body = okf.parse(data).body
     if path.rpartition("/")[2] == "log.md":
         return _DAY.search(body) is not None

@@ -28,13 +28,10 @@ from ..ledger.journal import BLIND, AppliedFile, Entry, FileChange
 from ..ledger.ledger import Ledger
 from ..ledger.records import Write
 from ..model import Corrupt, StoreBusy, StoreError
-from ..vault.disk import Disk
 from ..vault.presence import Presence, RootIdentity
 from ..vault.vault import SESSIONS_FOLDER, Vault
-from .checkpoint import Checkpoint
-from .fitting import fit
-from .pending import PendingFiles
-from .placer import Placer
+from .pending import PendingFiles, fit
+from .placer import Checkpoint, Placer
 
 T = TypeVar("T")
 
@@ -62,7 +59,7 @@ HELD_RETRY_S: Final = 30.0
 """The wait before a single file that cannot be written (its folder is read-only) is tried again."""
 
 REFUSED_S: Final = 15.0
-"""For so long a refused write, with none after it, counts as today's: nothing says when its reason ended."""
+"""A refused write with none after it is reported for this time: nothing says when its reason ended."""
 
 GRACE_S: Final = 0.002
 """The wait of files after an acknowledgement for the next plan: a client that writes again at once does not wait for
@@ -94,6 +91,20 @@ class Planned(Generic[T]):
 Plan = Callable[[PendingFiles], Planned[T]]
 
 
+@dataclass(frozen=True, slots=True)
+class WriterEvents:
+    """The functions that the writer calls in its thread.
+
+    `placed` gets the files that changed, and the number up to which entries are in their files. `deleted` gets the
+    files that go, and their number, before that is acknowledged. `vault_back` is called when the vault was away and is
+    there again.
+    """
+
+    placed: Callable[[Sequence[AppliedFile], int], None] = lambda files, seq: None
+    deleted: Callable[[Sequence[str], int], None] = lambda paths, seq: None
+    vault_back: Callable[[], None] = lambda: None
+
+
 class _Barrier:
     __slots__ = ("reached", "seq")
 
@@ -110,34 +121,27 @@ class Writer:
     """The only thread that writes the vault and the ledger.
 
     `submit` a plan: it is run in the writer's thread, in order, and its future resolves when its changes are in the
-    ledger on the disk. Files are written shortly after, and `on_placed` is called with them and the number up to which
-    entries are in their files; `barrier` waits for that. `presence` says if the vault is there; `on_back` is called
-    when one that was away is. `on_deleted` is called with the files that go, and their number, before that is
-    acknowledged.
+    ledger on the disk. Files are written shortly after; `barrier` waits for that. `presence` looks for the vault;
+    `is_asked` returns True if a client called a moment ago.
     """
 
     def __init__(
         self,
         vault: Vault,
         ledger: Ledger,
-        on_placed: Callable[[Sequence[AppliedFile], int], None],
-        disk: Disk,
-        monotonic: Callable[[], float] = time.monotonic,
-        is_asked: Callable[[], bool] = lambda: False,
+        events: WriterEvents = WriterEvents(),
         presence: Presence | None = None,
-        on_back: Callable[[], None] = lambda: None,
-        on_deleted: Callable[[Sequence[str], int], None] = lambda paths, seq: None,
+        is_asked: Callable[[], bool] = lambda: False,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._on_deleted = on_deleted
         self._ledger = ledger
-        self._on_placed = on_placed
+        self._events = events
         self._monotonic = monotonic
         self._is_asked = is_asked
         self._presence = presence
-        self._on_back = on_back
-        self._placer = Placer(vault, disk)
+        self._placer = Placer(vault)
         self._files = PendingFiles(vault, self._placer.size)
-        self._unseen = PendingFiles(vault, lambda _: None)  # while the vault is away: what was planned since then
+        self._unseen = PendingFiles(vault, lambda _: None)  # the files as planned while the vault is away
         self._queue: SimpleQueue[_Item | _Barrier | None] = SimpleQueue()
         self._gate = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -146,7 +150,7 @@ class Writer:
         self._in_hand: Sequence[_Item] = ()
         self._waiting: deque[Entry] = deque()  # acknowledged, not in their files yet
         self._blind: list[Entry] = []  # acknowledged while the vault was away
-        self._held: list[Entry] = []  # of files that the system lets nobody write
+        self._held: list[Entry] = []  # of files that the system does not let us write
         self._waiting_bytes = 0
         self._tried_to = 0
         self._trouble: StoreBusy | None = None
@@ -183,6 +187,7 @@ class Writer:
                 self._place_some(FORCED_TURN_S)
             if self._trouble is not None:
                 raise self._trouble
+        # First durable in the files, then out of the journal: a crash between the two only places them again.
         self._placer.sync(self._placer.take_unsynced())
         self._ledger.forget_done(self._seq, [entry.seq for entry in self._held])
         self._ledger.checkpoint(anyway=True)
@@ -190,6 +195,7 @@ class Writer:
     def submit(self, plan: Plan[T]) -> Future[T]:
         """Queue a plan. Raises StoreBusy when the queue is full or closed, or too much waits for the vault."""
         future: Future[T] = Future()
+        # `close` takes the same lock: a plan is queued before the thread ends, which still runs it, or is refused.
         with self._gate:
             self._check_open()
             if self._queue.qsize() >= MAX_QUEUE:
@@ -209,7 +215,7 @@ class Writer:
             self._queue.put(_WAKE)
 
     def checkpoint_soon(self) -> None:
-        """Have the journal let go of what is in its files at the next moment in which no request comes in."""
+        """Remove placed entries from the journal at the next moment in which no request comes in."""
         self._hurried = True
         self._queue.put(_WAKE)
 
@@ -218,6 +224,7 @@ class Writer:
 
         Without `runs` the entries of a dream are not waited for.
         """
+        # Written by one thread and read without a lock: a number that is a moment old only costs a wait.
         until = self.acknowledged(runs=runs)
         if self._visible >= until:
             return True
@@ -289,6 +296,7 @@ class Writer:
         with self._gate:
             self._closing = True
             self._queue.put(_WAKE)
+        # A plan that was queued before `_closing` was set is still run: `_run` ends only with an empty queue.
         if self._thread is not None:
             self._thread.join()
 
@@ -302,6 +310,7 @@ class Writer:
     # ---- the thread
 
     def _run(self) -> None:
+        # An error in one turn must not end the thread: every later write of the store would wait for ever.
         while not (self._closing and self._queue.empty()):
             try:
                 self._turn()
@@ -340,7 +349,7 @@ class Writer:
         Example: clients A and B call `remember` at once, and C does so while these are committed.
           turn 1  takes A and B: one commit, both futures resolve. It found plans: no files.
           turn 2  takes C: one commit. It found a plan: no files.
-          turn 3  waits 2 ms for a plan and finds none: writes the files of A, B and C, and calls `on_placed`.
+          turn 3  waits 2 ms for a plan and finds none: writes the files of A, B and C, and calls `events.placed`.
           turn 4  waits until a checkpoint is due: that syncs the files, and A, B and C leave the journal.
         If C recalls right after its write, its barrier ends the wait of turn 3, which also releases it.
         """
@@ -348,8 +357,10 @@ class Writer:
         if items:
             self._acknowledge(items)
         self._idling = not items
+        # Files wait while plans come in, but not for ever: their entries are also held in memory.
         behind = bool(self._barriers) or len(self._waiting) >= MAX_LAG
         places = self._has_work and (behind or self._idling)
+        # A fault is looked at in every turn, so that it ends soon after its cause, also when nothing is to be placed.
         if (places or self._checkpoint.must_end or self._trouble is not None) and self._may_place():
             if places:
                 self._place_some(FORCED_TURN_S if behind and not self._yields_to_requests() else IDLE_TURN_S)
@@ -373,6 +384,7 @@ class Writer:
         items: list[_Item] = []
         patience_s = self._patience_s()
         try:
+            # Block for the first item only; then take whatever else is there, for one commit.
             item = self._queue.get(timeout=patience_s) if patience_s != 0.0 else self._queue.get_nowait()
             while True:
                 if isinstance(item, tuple):
@@ -407,6 +419,7 @@ class Writer:
 
     def _acknowledge(self, items: Sequence[_Item]) -> None:
         """Run the plans in order and commit their outcomes; each future resolves once its own is on the disk."""
+        # While blind entries wait, new ones are planned blind as well, since they may build on those. Order is kept so.
         blind = bool(self._blind) or self._is_away()
         files = self._unseen if blind else self._files
         files.new_batch()
@@ -426,11 +439,13 @@ class Writer:
                     entries.append(self._entry(change))
                     size_bytes += len(change.content)
             except Exception as error:
+                # A plan is all or nothing: the changes admitted before its error leave the view again.
                 if len(entries) > before:
                     del entries[before:]
                     self._reset_pending(entries, blind=blind)
                 future.set_exception(_passing(error))
                 continue
+            # Questions wait for single writes, not for the thousands of files of a dream: those have a run.
             if planned.awaited or any(change.run_id is None for change in planned.changes):
                 promised = self._seq
             writes.extend(planned.writes)
@@ -473,6 +488,7 @@ class Writer:
             if entries or writes:
                 self._commit_or_reopen(entries, writes, blind=blind)
         except Exception as error:
+            # Nothing of this batch is in the ledger: the view goes back, and each future fails.
             self._refused, self._refused_at = error, self._monotonic()
             self._reset_pending()
             for future, _ in answers:
@@ -485,13 +501,14 @@ class Writer:
             self._waiting_bytes += sum(len(entry.content) for entry in entries)
             self._acknowledged = entries[-1].seq
             self._promised = max(promised, self._promised)
+            # Before the futures resolve: after the answer to a deletion no question may find the file.
             self._note_deleted(entries)
         for future, result in answers:
             future.set_result(result)
 
     def _note_deleted(self, entries: Sequence[Entry]) -> None:
         if gone := [entry.path for entry in entries if entry.kind == "delete"]:
-            self._on_deleted(gone, entries[-1].seq)
+            self._events.deleted(gone, entries[-1].seq)
 
     def _commit_or_reopen(self, entries: Sequence[Entry], writes: Sequence[Write], *, blind: bool) -> None:
         """Commit, to a new ledger if this one is damaged. Raises StoreBusy: the next commit may succeed."""
@@ -506,6 +523,7 @@ class Writer:
     def _commit_or_reconnect(self, entries: Sequence[Entry], writes: Sequence[Write], *, blind: bool) -> None:
         """Commit, on a new connection if the last commit failed."""
         try:
+            # The last commit failed, so this connection's pages may count as clean though they are not on the disk.
             if self._ledger_distrusted:
                 self._ledger.reopen()
                 self._ledger_distrusted = False
@@ -540,11 +558,12 @@ class Writer:
             return False
         if self._ledger.damage is not None and not self._has_another_ledger():
             return False
+        # Another folder at the same path (a volume mounted late) has none of the files that were written before.
         if self._presence is not None and self._presence.identity() != self._placed_in:
             self._enter_vault()
         if self._was_away:
             self._was_away = False
-            self._on_back()
+            self._events.vault_back()
         return True
 
     def _has_another_ledger(self) -> bool:
@@ -584,6 +603,7 @@ class Writer:
         self._reset_pending()
         self._waiting_bytes = sum(len(entry.content) for entry in (*self._waiting, *self._blind))
         self._tried_to = self._waiting[-1].seq if self._waiting else 0
+        # Visible are all entries before the first that is not: with none waiting, all that were acknowledged.
         first = min((entries[0].seq for entries in (self._waiting, self._blind) if entries), default=None)
         self._visible = self._acknowledged if first is None else first - 1
         for entries in (self._waiting, self._blind):
@@ -592,6 +612,7 @@ class Writer:
     def _place_some(self, turn_s: float) -> None:
         """Write the oldest entries into their files, about as many as fit into the turn."""
         began = self._monotonic()
+        # Held entries are older than those that wait, so they go to the front: per file the order stays.
         if self._held and began >= self._held_retry_at:
             self._waiting.extendleft(reversed(self._held))
             self._held = []
@@ -601,21 +622,23 @@ class Writer:
         entries = self._oldest(max(1, min(MAX_TURN_ROWS, int(turn_s / self._cost_s))))
         held = set(self.held_paths)
         try:
+            # Entries of a held file must not overtake those that are held: they join them (`_done_placing`).
             placed = self._placer.place([entry for entry in entries if entry.path not in held])
         except OSError as error:
             self._begin_fault(_busy(error))
             return
-        if self._is_away():  # it went away during the writes: what was seen there does not count
+        if self._is_away():  # it went away during the writes: nothing found there counts
             self._may_place()
             return
         self._record_kept_out(placed.kept_out)
         self._done_placing(entries, {entry.path for entry in placed.held} | held)
         self._end_fault()
-        self._on_placed(placed.applied, self._visible)
+        self._events.placed(placed.applied, self._visible)
         self._cost_s = max(1e-5, (self._monotonic() - began) / len(entries))
 
     def _record_kept_out(self, kept_out: Sequence[Entry]) -> None:
         """Record entries kept out by a person's edit; turns of a session that exists already are appended to it."""
+        # A session's file may have come back with the vault, or by a sync: its turns are no conflict.
         behind = [entry for entry in kept_out if entry.kind == "create" and entry.path.startswith(SESSIONS_FOLDER)]
         self._blind.extend(behind)
         if out := [entry for entry in kept_out if entry not in behind]:
@@ -623,10 +646,10 @@ class Writer:
             _warn_of(out)
 
     def _oldest(self, count: int) -> list[Entry]:
-        """Return the next entries to place, about so many.
+        """Return the next entries to place, about `count`.
 
         An entry that was tried before (by a killed process or in a failed turn) is placed with all that waited for the
-        same file then: only together do they tell a torn write from a person's edit.
+        same file then: only together do they distinguish a torn write from a person's edit.
         """
         entries = list(islice(self._waiting, count))
         if entries[0].seq > self._tried_to:
@@ -638,6 +661,7 @@ class Writer:
         """Drop placed entries from the queue; those of `held` paths are tried again later."""
         done = [entry for entry in entries if entry.path not in held]
         gone = {entry.seq for entry in entries}
+        # Nearly always the placed entries are a prefix of the queue; only after a fault are some taken from its middle.
         while self._waiting and self._waiting[0].seq in gone:
             self._waiting.popleft()
         if self._waiting and self._waiting[0].seq < entries[-1].seq:  # some were taken out of their order
@@ -667,6 +691,7 @@ class Writer:
                     continue
                 self._files.admit(change)
                 fitted.append(entry._replace(**_planned_fields(change)))
+            # Files that seem absent because the vault went away meanwhile must not decide how entries fit.
             if self._is_away():
                 return
             self._ledger.fit(fitted, known)
@@ -680,7 +705,7 @@ class Writer:
         self._reset_pending()
         self._visible = fitted[0].seq - 1 if fitted else self._acknowledged
         if not fitted:
-            self._on_placed((), self._visible)
+            self._events.placed((), self._visible)
 
     def _begin_checkpoint(self) -> None:
         self._nudged = False
@@ -688,6 +713,7 @@ class Writer:
 
     def _end_checkpoint(self, *, closing: bool = False) -> None:
         try:
+            # The sync covers files up to its number; entries below it without a file yet must stay in the journal.
             unplaced = {entry.seq for entry in (*self._held, *self._waiting)}
             _warn_of(self._checkpoint.end(self._visible, unplaced, closing=closing))
         except (OSError, apsw.Error, StoreError) as error:
@@ -699,6 +725,7 @@ class Writer:
         """Stop writing files until the next retry; entries acknowledged meanwhile stay in the ledger."""
         if self._trouble is None:
             logger.warning("the vault cannot be written: %s", why)
+        # Doubled for a disk that is full or broken, which each attempt loads.
         if self._trouble is None or away:  # looking for a folder costs nothing
             self._retry_s = FIRST_RETRY_S
         else:
@@ -717,6 +744,7 @@ class Writer:
             return
         waiting = []
         for barrier in self._barriers:
+            # A fault releases all: who waits is answered with what is there, instead of after the fault.
             if barrier.seq <= self._visible or self._trouble is not None:
                 barrier.reached.set_result(None)
             else:
@@ -724,6 +752,7 @@ class Writer:
         self._barriers = waiting
 
     def _finish(self) -> None:
+        # One last attempt without the wait; where it fails, the entries stay in the journal for the next start.
         self._retry_at = 0.0
         while (self._waiting or self._blind) and self._may_place():
             self._place_some(FORCED_TURN_S)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from dreamd.daemon.importing.reading.items import SessionRead
+from dreamd.daemon.importing.items import SessionRead
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.gate.gate import Dropped, Gate
 from dreamd.pipelines.gate.shadow_index import ShadowIndex
@@ -170,7 +170,7 @@ def _fill(file: Path, paths: StorePaths, settings: StoreSettings, embedder: Embe
     for sessions in by_channel.values():
         for item in sessions[:-2]:
             store.observe(item.head, item.turns).result()
-    say(f"dreaming of {store.status()['turns']} turns")
+    say(f"dreaming of {store.status().turns} turns")
     _embed(store)
     done = dream(_request(paths, "a-night-long-ago", LONG_AGO), lambda _: None)
     assert done.changeset_path is not None
@@ -181,7 +181,7 @@ def _fill(file: Path, paths: StorePaths, settings: StoreSettings, embedder: Embe
     _embed(store)
     store.close()
     store = MemoryStore.open(paths, settings, embedder, lambda: NOW)
-    store.parts.linker.stop()
+    store.operations.linker.stop()
     facts = store.list(level=Level.FACT, limit=1000)
     for listed in rng.sample(facts, min(60, len(facts))):
         store.recall(listed.title, channel=listed.channel, levels=[Level.FACT], limit=1)
@@ -241,7 +241,7 @@ def _remember_twice(store: MemoryStore, rng: random.Random, number: int, channel
 
 def _embed(store: MemoryStore) -> None:
     store.settle(600)
-    store.parts.queue.drain()
+    store.operations.queue.drain()
 
 
 def _request(paths: StorePaths, run_id: str, now: datetime) -> RunRequest:

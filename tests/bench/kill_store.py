@@ -33,7 +33,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no threads in the parent: 
 
 import apsw
 from dreamd.store import okf
-from dreamd.store.changes.edits import edit_key
+from dreamd.store.changes.tombstone_keys import edit_key
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.ledger.journal import sha256
 from dreamd.store.ledger.records import Run
@@ -144,7 +144,7 @@ class Child:
 
     def answers(self) -> list[object]:
         """What the index says to fixed questions, embeddings awaited."""
-        while self.store.status()["pending_embeddings"]:
+        while self.store.status().pending_embeddings:
             time.sleep(0.01)
         listed = sorted(line.node_id for line in self.store.list(limit=10**6))
         found = [[hit.node_id for hit in self.store.recall(query, limit=20).hits] for query in QUERIES]

@@ -68,11 +68,11 @@ def measure(options: Options) -> Iterator[Row]:
         took = time.monotonic() - began
     seconds = ", ".join(f"{step} {s:.0f}" for step, s in done.report["seconds"].items() if s >= 0.5)
     how = (
-        f"{held['chunks']:,} chunks: {held['turns']:,} turns, "
-        f"{held['memories']['L1']:,} facts, {held['memories']['L2']:,} pages; "
+        f"{held.chunks:,} chunks: {held.turns:,} turns, "
+        f"{held.memories['L1']:,} facts, {held.memories['L2']:,} pages; "
         f"{done.report['actions']} actions; {cpu_s:.0f} s of processor; seconds: {seconds}"
     )
-    enough = held["chunks"] >= 0.9 * chunks and bool(held["memories"]["L1"]) and bool(done.report["actions"])
+    enough = held.chunks >= 0.9 * chunks and bool(held.memories["L1"]) and bool(done.report["actions"])
     within = took <= MOST_S and peak <= MOST_MIB * MIB
     yield Row(name, f"{took:.0f} s, {peak / MIB:.0f} MiB", f"{target}, of a memory so large", within and enough, how)
 
@@ -135,8 +135,8 @@ def _open(paths: StorePaths, embedder: Embedder) -> MemoryStore:
     store = MemoryStore.open(paths, StoreSettings(), embedder, lambda: NOW)
     say("reading the vault")
     store.wait_until_caught_up(INDEXED_S)
-    say(f"embedding {store.status()['pending_embeddings']} chunks")
-    while store.status()["pending_embeddings"]:
+    say(f"embedding {store.status().pending_embeddings} chunks")
+    while store.status().pending_embeddings:
         time.sleep(0.2)
     return store
 
@@ -169,7 +169,7 @@ def _dream_in_bulk(paths: StorePaths, embedder: Embedder) -> None:
         file.write_bytes(action.content or b"")
     store = MemoryStore.open(paths, StoreSettings(), embedder, lambda: NOW)
     moved = [records.move_cursor(stage, key, ordinal) for (stage, key), ordinal in view.cursors.items()]
-    store.parts.writer.write(*moved).result()
+    store.core.writer.write(*moved).result()
     store.close()
 
 

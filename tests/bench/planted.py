@@ -15,7 +15,7 @@ from dreamd.pipelines.stages import consolidate, profiles, scenarios
 from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
-from dreamd.store.okf.wording import body_hash
+from dreamd.store.okf.memory_file import body_hash
 from dreamd.store.text.sentences import sentences_of
 
 Plan = Callable[["Sandbox", int], Iterator[Action]]

@@ -36,7 +36,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no threads in the parent: 
 
 import apsw
 from dreamd.store import okf
-from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.embedding.cache import EmbeddingCache
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.index.index import Index
@@ -45,13 +44,14 @@ from dreamd.store.ledger.records import unpacked
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Kind, Level, Memory, NewTurn, SessionHead, StoreError
 from dreamd.store.okf import session
-from dreamd.store.okf.wording import BY_HAND, body_hash
+from dreamd.store.okf.memory_file import BY_HAND, body_hash
+from dreamd.store.purge import prove
+from dreamd.store.purge.erase import Intent
+from dreamd.store.purge.plan import Selection
 from dreamd.store.settings import StoreSettings
-from dreamd.store.vault import traces
-from dreamd.store.vault.intent import Intent
 from dreamd.store.writer.writer import Writer
 
-from tests.store.operations.purging import changeset_of
+from tests.store.purge.purging import changeset_of
 
 NOW = datetime(2026, 11, 21, 9, tzinfo=UTC)
 CHANNEL = "shop"
@@ -60,7 +60,7 @@ POINTS = (
     "after:intent:1", "after:scrub:1", "before:erase:1", "after:erase:1", "after:erase:2", "before:index:1",
     "after:index:1", "after:cache:1", "before:ledger:1", "after:ledger:1", "before:remove:1", "after:remove:1",
 )  # fmt: skip
-"""The instants of a purge at which it is killed with `--every-step`."""
+"""The instants of a purge at which it is killed with `--steps`."""
 
 TOKEN = re.compile(r"tok[a-z]{9}")
 WORDS = "river lantern copper meadow violin harbor pepper glacier saddle orchard ribbon walnut tunnel feather".split()
@@ -211,7 +211,7 @@ class Life:
     def ask(self) -> None:
         if turns := self.turns():
             self.store.recall(self.rng.choice(turns).text[:200], channel=CHANNEL)
-            self.store.parts.relevance.settle(5)
+            self.store.operations.feedback.settle(5)
 
     # ---- and then erased
 
@@ -322,9 +322,9 @@ def finish(folder: Path, pipe: int) -> NoReturn:
     try:
         store = store_in(folder)
         until = time.monotonic() + 60
-        while store.parts.intent.is_there and time.monotonic() < until:
+        while store.operations.purge.intent.is_there and time.monotonic() < until:
             time.sleep(0.02)
-        done = not store.parts.intent.is_there
+        done = not store.operations.purge.intent.is_there
         store.settle(30)
         store.close()
         os.write(pipe, b"purged\n" if done else b"failed it was not finished\n")
@@ -360,7 +360,7 @@ def leaks(folder: Path, tokens: Iterable[str]) -> Iterator[str]:
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         data = path.read_bytes()
         starts = [found.start() for found in re.finditer(b"\x78\x01", data)]
-        data += b"\n".join(traces.unpacked_from(data, start) for start in starts)
+        data += b"\n".join(prove.unpacked_from(data, start) for start in starts)
         yield from (f"{path.name} holds {word.decode()}" for word in wanted if word in data.lower())
 
 
@@ -522,10 +522,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--purges", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--every-step", action="store_true", help="one purge for each step, killed right there")
+    parser.add_argument("--steps", type=int, metavar="N", help="one purge for every Nth step, killed right there")
     given = parser.parse_args()
     account, rng, began = Account(), random.Random(given.seed), time.monotonic()
-    points = POINTS if given.every_step else ()
+    points = POINTS[:: given.steps] if given.steps else ()
     for number, point in enumerate(points):
         with tempfile.TemporaryDirectory() as name:
             one_purge(Path(name), set(), given.seed * 10_000 + number, account, rng, point)

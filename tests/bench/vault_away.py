@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 
 from dreamd.store.okf import session
-from dreamd.store.okf.document import parse
+from dreamd.store.okf.file import parse
 
 from .daemon_under_test import DaemonUnderTest, Refused
 from .options import Options

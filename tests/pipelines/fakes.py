@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from dreamd.llm.model import Answer, LlmError
+from dreamd.llm.language_model import Answer, LlmError
 from dreamd.pipelines import run
 from dreamd.pipelines.protocol import RunRequest
 from dreamd.pipelines.registry import DreamStep, Stage
@@ -20,8 +20,8 @@ from dreamd.pipelines.workspace.snapshot import History, SessionState, Snapshot
 from dreamd.pipelines.workspace.view import Vectors, View
 from dreamd.store import okf
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.memory import StorePaths
 from dreamd.store.model import Memory, NodeId, Turn
+from dreamd.store.paths import StorePaths
 from dreamd.store.settings import EmbeddingSettings, StoreSettings
 
 Planner = Callable[[View, datetime], Proposals]

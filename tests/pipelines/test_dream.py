@@ -20,9 +20,10 @@ from dreamd.pipelines.workspace.snapshot import Snapshot
 from dreamd.store import okf
 from dreamd.store.channel import channel_of_folder, project_root
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Kind, Level, NewTurn, SessionHead
-from dreamd.store.okf.conformance import conformance
+from dreamd.store.okf.file import conformance
+from dreamd.store.paths import StorePaths
 from dreamd.store.settings import EmbeddingSettings
 
 from tests.llm.scripted import ScriptedModel

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.engine.interface import Vector
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Kind
+from dreamd.store.purge.plan import Selection
 from dreamd.store.settings import StoreSettings
 
 from tests.store.conftest import NOW
@@ -60,7 +60,7 @@ def test_words_find_and_no_model_is_asked(opened: Opened) -> None:
     store = opened()
     kept(store, "Deploys go through Jenkins", "The printer is on the second floor")
     assert found(store, "which jenkins deploys") == ["Deploys go through Jenkins"]
-    assert store.status()["pending_embeddings"] == 0
+    assert store.status().pending_embeddings == 0
     store.close()
     assert found(opened(), "printer floor") == ["The printer is on the second floor"]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from types import ModuleType
 from typing import Any
 
 import pytest
-from dreamd.store import opening
+from dreamd.store import core, opening
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.ledger.ledger import Ledger
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -17,14 +18,14 @@ from dreamd.store.writer.writer import Writer
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 CLOSED_IN_ORDER = [
-    "RelevanceFeedback.stop",
     "Linker.stop",
+    "Feedback.stop",
     "Deletions.stop",
+    "EmbedQueue.stop",
+    "Search.close",
     "Writer.close",
     "Indexer.stop",
     "Mending.stop",
-    "EmbedQueue.stop",
-    "Search.close",
     "EmbeddingCache.close",
     "OpenIndex.close",
     "Ledger.close",
@@ -35,6 +36,11 @@ def open_store(paths: StorePaths) -> MemoryStore:
     return MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW)
 
 
+def home_of(part: str) -> ModuleType:
+    """Return the module that builds a part."""
+    return opening if hasattr(opening, part) else core
+
+
 @pytest.fixture
 def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Note the parts of a store as they are closed."""
@@ -42,13 +48,13 @@ def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def note(name: str) -> None:
         part, _, method = name.partition(".")
-        real = getattr(getattr(opening, part), method)
+        real = getattr(getattr(home_of(part), part), method)
 
         def closing(self: Any) -> None:
             noted.append(name)
             real(self)
 
-        monkeypatch.setattr(getattr(opening, part), method, closing)
+        monkeypatch.setattr(getattr(home_of(part), part), method, closing)
 
     for name in CLOSED_IN_ORDER:
         note(name)
@@ -83,7 +89,7 @@ def test_a_store_that_cannot_be_built_closes_what_was_open(
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError("no room")
 
-    monkeypatch.setattr(opening, part, refuse)
+    monkeypatch.setattr(home_of(part), part, refuse)
     with pytest.raises(RuntimeError, match="no room"):
         open_store(paths)
     assert closed[-1] == "Ledger.close"

@@ -10,13 +10,12 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
-from dreamd.store import MemoryStore, StorePaths
-from dreamd.store.changes import outgoing
-from dreamd.store.changes.purge_plan import Selection
-from dreamd.store.changes.runs import UNSAFE
+from dreamd.store import MemoryStore, StorePaths, door
+from dreamd.store.changes.run_kinds import UNSAFE
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.model import Action, Changeset, InvalidInput, NewTurn, SessionHead
 from dreamd.store.okf.session import session_id
+from dreamd.store.purge.plan import Selection
 from dreamd.store.redaction import masked
 from dreamd.store.settings import StoreSettings
 
@@ -36,7 +35,7 @@ def is_held(store: MemoryStore, paths: StorePaths, text: str, *, but: str = "") 
     """Return True if a text is anywhere on the disk, packed or not."""
     assert store.settle()
     images = [data for _, data in store.ledger.images()]
-    packed = store.parts.opened.images
+    packed = store.core.opened.images
     images += [packed.of(stamp.path) or b"" for stamp in store.vault.walk()]
     wanted = text.lower().encode()
     return any(wanted in data for data in held(paths, but=but)) or any(wanted in data.lower() for data in images)
@@ -65,7 +64,7 @@ def test_a_question_is_kept_without_its_secret(store: MemoryStore, paths: StoreP
     assert store.settle()
     store.recall(f"where is the deploy token {KEY} of the shop kept", channel="shop")
     store.context(f"where is the deploy token {KEY} of the shop kept", channel=None)
-    store.parts.relevance.settle(10)
+    store.operations.feedback.settle(10)
     assert not is_held(store, paths, KEY)
     store.close()
     assert b"[redacted:github] of the shop" in b"".join(held(paths))
@@ -188,13 +187,13 @@ def test_no_field_lets_a_persons_identifier_in_where_a_setting_asks(
         private.tag(node_id, [f"also {person}"])
         private.set_anchor(f"s {person}", "shop", task=person)
         private.set_goal(f"s {person}", "shop", text=f"call {person}")
-        private.parts.documents.put([f"of {person}"], f"key {person}", {"who": person}, channel="shop")
-        assert private.parts.documents.get([f"of {person}"], f"key {person}") is not None
+        private.operations.documents.put([f"of {person}"], f"key {person}", {"who": person}, channel="shop")
+        assert private.operations.documents.get([f"of {person}"], f"key {person}") is not None
         older, newer = kept(private, "The port of the shop is 8080"), kept(private, "The port of the shop is 9090")
         private.link(newer, older, "Contradicts")
         private.decide(private.decisions()[0].decision_id, "newer", person)
         private.recall("when does the shop open at nine", channel=person)
-        private.parts.relevance.settle(10)
+        private.operations.feedback.settle(10)
         with pytest.raises(InvalidInput, match="secret"):
             private.remember("never kept", channel=person)
         for piece in (person, session_id(person)):
@@ -235,8 +234,12 @@ def test_what_goes_out_passes_todays_rules(store: MemoryStore, monkeypatch: pyte
         return str([*found, store.anchor_of_session("s1"), store.goals("s1"), store.pages.digest(None)])
 
     assert answers().count("heronry") > 10
-    monkeypatch.setattr(outgoing, "redact", lambda text: SimpleNamespace(text=text.replace("heronry", "[redacted:x]")))
-    outgoing._shown.cache_clear()  # what it holds was clean by the rules of before
+
+    def redact(text: str, personal: bool = False) -> SimpleNamespace:
+        return SimpleNamespace(text=text.replace("heronry", "[redacted:x]"), found=())
+
+    monkeypatch.setattr(door, "redact", redact)
+    door._shown.cache_clear()  # what it holds was clean by the rules of before
     left = re.sub(r"[\w/.-]*heronry[\w.-]*(?:md|html)", "", answers())  # of a path a dreamd of today keeps the words
     assert "heronry" not in left
     assert left.count("[redacted:x]") > 10

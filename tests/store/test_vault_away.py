@@ -70,14 +70,14 @@ def test_what_is_said_while_the_vault_is_away_is_kept_and_placed_when_it_is_back
     assert found(store, "old office Berlin")[0] == "The old office is in Berlin"
     answer = store.recall("old office Berlin", channel="shop")
     assert any("is not there" in note and "wait for it" in note for note in answer.notes)
-    assert any("is waited for" in problem for problem in store.status()["problems"])
+    assert any("is waited for" in problem for problem in store.status().problems)
     assert not paths.vault.exists()
     back(paths)
-    until(lambda: not store.parts.writer.lag)
+    until(lambda: not store.core.writer.lag)
     assert store.settle(60)
     assert found(store, "new office Madrid")[0] == "The new office is in Madrid"
     assert texts(paths) == ["1", "2", "3"]
-    assert store.status()["problems"] == []
+    assert store.status().problems == []
     assert store.ledger.counts()["conflicts"] == 0
 
 
@@ -89,7 +89,7 @@ def test_turns_without_an_id_go_behind_those_that_are_there(store: MemoryStore, 
     turn(store, 3, named=False)
     back(paths)
     turn(store, 4, named=False)
-    until(lambda: not store.parts.writer.lag)
+    until(lambda: not store.core.writer.lag)
     assert texts(paths) == ["1", "2", "3", "4"]
 
 
@@ -129,7 +129,7 @@ def test_nothing_is_unlearned_and_nothing_can_be_changed_while_the_vault_is_away
         store.forget(node_id)
     assert any("is not there" in problem.problem for problem in store.check())
     back(paths)
-    until(lambda: not store.parts.writer.lag)
+    until(lambda: not store.core.writer.lag)
     store.forget(node_id)
     assert found(store, "old office Berlin") != ["The old office is in Berlin"]
 
@@ -140,7 +140,7 @@ def test_accepting_makes_a_new_vault_with_what_waited(store: MemoryStore, paths:
     away(paths)
     store.remember("The new office is in Madrid", channel="shop").result(60)
     store.check(accept=True)
-    until(lambda: not store.parts.writer.lag)
+    until(lambda: not store.core.writer.lag)
     assert store.settle(60)
     assert [path.name for path in paths.vault.rglob("the-new-office*.md")]
     assert store.absence is None
@@ -166,7 +166,7 @@ def test_a_random_life_with_a_vault_that_comes_and_goes_loses_nothing(open_store
             store = open_store()
     if is_away:
         back(paths)
-    until(lambda: not store.parts.writer.lag)
+    until(lambda: not store.core.writer.lag)
     assert store.settle(60)
     assert sorted(map(int, texts(paths))) == list(range(1, said + 1))
     kept = [path.read_text().split("fact")[-1] for path in (paths.vault / "facts").glob("*.md")]

@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def memories(daemon: DaemonUnderTest, channel: str) -> dict[str, okf.Document]:
+def memories(daemon: DaemonUnderTest, channel: str) -> dict[str, okf.OkfFile]:
     """Every kept note of a channel, by its title."""
     vault = daemon.folder / "data" / "vault"
     found = [okf.parse(path.read_bytes()) for path in (vault / "facts").glob("*.md")]

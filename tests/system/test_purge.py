@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.bench.daemon_under_test import DaemonUnderTest
-from tests.store.operations.purging import places_with
+from tests.store.purge.purging import places_with
 from tests.system.chats import chat
 from tests.system.commands import plain, typed
 from tests.system.waiting import until

@@ -10,11 +10,11 @@ import numpy as np
 from dreamd.daemon.clock import utc_now
 from dreamd.store import MemoryStore
 from dreamd.store.model import Kind, NodeId
-from dreamd.store.score_stages import Stages
+from dreamd.store.search.gathering import Ranking
 from dreamd.store.search.question import Question
 from dreamd.store.search.rerankers import StageReranker, run
-from dreamd.store.search.search import Ranking, Search
-from dreamd.store.settings import SearchSettings
+from dreamd.store.search.search import Search
+from dreamd.store.settings import SearchSettings, Stages
 
 from .. import datasets
 from ..datasets import Dataset
@@ -43,16 +43,16 @@ def ask(store: MemoryStore, data: Dataset) -> Iterator[Asked]:
 
     Ages count from the last turn of a question's channel.
     """
-    catalog, backend = store.parts.catalog, store.parts.index.backend
+    catalog, backend = store.core.catalog, store.core.index.backend
     reranker = StageReranker(ONE_EACH, catalog, backend, utc_now)
     ends = {channel: _end(store, channel) for channel in {question.channel for question in data.questions}}
-    arms = Search(catalog, backend, store.parts.embedder, SearchSettings(stages=Stages()), utc_now)
+    arms = Search(catalog, backend, store.core.embedder, SearchSettings(stages=Stages()), utc_now)
     try:
         for question in data.questions:
             asked = Question(text=question.text, limit=HITS, channel=question.channel)
             gathered = arms.rank(asked).candidates
             pool = reranker.pool(gathered, asked.scope, ends[question.channel])
-            ranking = store.parts.search.rank(asked)
+            ranking = store.operations.search.rank(asked)
             names = _names(store, {*pool.units, *(one.unit for one in ranking.candidates)})
             found = {
                 variant.name: tuple(names[unit] for unit, _ in run(pool, variant.stages, HITS)[:HITS])
@@ -67,22 +67,22 @@ def ask(store: MemoryStore, data: Dataset) -> Iterator[Asked]:
 def _example(
     store: MemoryStore, data: Dataset, question: datasets.Question, ranking: Ranking, names: tuple[str, ...]
 ) -> Example | None:
-    if store.parts.settings.search.scorer != "learned" or not names:
+    if store.core.settings.search.scorer != "learned" or not names:
         return None
-    features = np.stack(list(store.parts.search.features(ranking).values()), 1)
-    prior = sum(store.parts.search.priors(ranking).values(), np.zeros(len(names)))
+    features = np.stack(list(store.operations.search.features(ranking).values()), 1)
+    prior = sum(store.operations.search.priors(ranking).values(), np.zeros(len(names)))
     gold = np.array([name in question.gold for name in names])
     group = f"{data.name} {question.channel}"
     return Example(data.name, group, features, gold, len(question.gold), prior=prior)
 
 
 def _end(store: MemoryStore, channel: str) -> datetime:
-    last = store.parts.catalog.listing(channel, kind=Kind.TURN, limit=1)
+    last = store.core.catalog.listing(channel, kind=Kind.TURN, limit=1)
     at = last[0].created_at if last else None
     return at or utc_now()
 
 
 def _names(store: MemoryStore, units: Collection[NodeId]) -> dict[NodeId, str]:
     """Return the names that the set gives to turns; of anything else its own."""
-    nodes = store.parts.catalog.nodes(units)
+    nodes = store.core.catalog.nodes(units)
     return {unit: nodes[unit].external_id or unit if unit in nodes else unit for unit in units}

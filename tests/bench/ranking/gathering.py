@@ -19,8 +19,8 @@ from dreamd.store.filters import Condition
 from dreamd.store.index.projection import Node
 from dreamd.store.model import Kind
 from dreamd.store.roles import Role
+from dreamd.store.search.gathering import Ranking
 from dreamd.store.search.question import Question as Asked
-from dreamd.store.search.search import Ranking
 
 from ...train.examples import People, fold_of_people
 from ..datasets import Question, beam, locomo
@@ -64,16 +64,16 @@ def gathered(name: str, folder: Path, data: Path) -> Gathered:
 
 
 def _gather(daemon: DaemonInProcess, question: Question, found: Gathered) -> None:
-    parts = daemon.store.parts
-    ranking: Ranking = parts.search.rank(Asked(text=question.text, channel=question.channel, where=before_it(question)))
+    search = daemon.store.operations.search
+    ranking: Ranking = search.rank(Asked(text=question.text, channel=question.channel, where=before_it(question)))
     if not ranking.candidates:
         return
-    features = parts.search.features(ranking)
-    nodes = parts.catalog.nodes([one.unit for one in ranking.candidates])
+    features = search.features(ranking)
+    nodes = daemon.store.core.catalog.nodes([one.unit for one in ranking.candidates])
     gold = np.array([one.unit in nodes and nodes[one.unit].external_id in question.gold for one in ranking.candidates])
     found.features = tuple(features)
     group, rows = f"{found.name} {question.channel}", np.stack(list(features.values()), axis=1)
-    prior = sum(parts.search.priors(ranking).values(), np.zeros(len(rows)))
+    prior = sum(search.priors(ranking).values(), np.zeros(len(rows)))
     example = Example(found.name, group, rows, gold, len(question.gold), prior=prior)
     found.examples.append(example)
 
@@ -119,7 +119,7 @@ def _quotes(daemon: DaemonInProcess, data: Path, folder: Path) -> Sequence[Quest
     turns = [
         node
         for channel in daemon.call("status")["channels"]
-        for node in daemon.store.parts.catalog.listing(channel, kind=Kind.TURN, limit=MOST_TURNS)
+        for node in daemon.store.core.catalog.listing(channel, kind=Kind.TURN, limit=MOST_TURNS)
         if node.role in SPEAKERS and len(node.text.split()) >= QUOTED_WORDS
     ]
     return [_quoted(node, turns, rng) for node in rng.sample(turns, min(QUOTES, len(turns)))]

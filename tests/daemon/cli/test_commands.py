@@ -18,15 +18,16 @@ from typing import Any
 
 import pytest
 from dreamd import __version__
-from dreamd.daemon.cli import admin, main
+from dreamd.daemon.cli import admin_commands as admin
+from dreamd.daemon.cli import main
 from dreamd.daemon.cli.arguments import since, until
 from dreamd.daemon.cli.request import Bars, PlainLines
-from dreamd.ipc import answers as declared
 from dreamd.ipc.call import Call
-from dreamd.ipc.filters import BoundedFilter
+from dreamd.ipc.filter_params import BoundedFilter
 from dreamd.ipc.protocol import NOT_FOUND, ProtocolError, Refused
 from freezegun import freeze_time
 
+from tests import answer_types
 from tests.answer_types import faults
 from tests.stand_in_daemon import StandIn
 
@@ -175,7 +176,7 @@ class FakeDaemon(StandIn):
 
 
 def test_what_is_answered_here_is_of_the_daemon_s_types() -> None:
-    found = [fault for name, answer in ANSWERS.items() for fault in faults(answer, declared.ANSWERS[name], name)]
+    found = [fault for name, answer in ANSWERS.items() for fault in faults(answer, answer_types.ANSWERS[name], name)]
     assert found == []
 
 
@@ -533,7 +534,7 @@ def test_a_document_on_a_terminal_commands_nothing_and_says_the_same(
 ) -> None:
     run_of = {
         "run_id": "r1", "kind": "daily", "state": "applied", "note": "C1 \x9b31m, bidi \u202e, DEL \x7f, Ü 🐘",
-        "started_at": None, "seconds": 1.0, "created": 1, "replaced": 0, "deleted": 0,
+        "started_at": "2026-11-21T09:00:00+00:00", "seconds": 1.0, "created": 1, "replaced": 0, "deleted": 0,
     }  # fmt: skip
     daemon.answers["runs"] = {"runs": [run_of]}
     piped = run("runs", "--json")[1]

@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 from dreamd.daemon.dreaming.dreamer import Dreamer, DreamResult
-from dreamd.daemon.dreaming.idle import Activity
+from dreamd.daemon.dreaming.idle import LastActivity
 from dreamd.daemon.settings import Settings
 from dreamd.pipelines.gate.post_apply import Recheck
 from dreamd.pipelines.gate.probes import Score
@@ -20,8 +20,8 @@ from dreamd.pipelines.protocol import Check, Foreseen
 from dreamd.pipelines.settings import PipelineSettings
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.okf.wording import unmarked
 from dreamd.store.settings import StoreSettings
+from dreamd.store.writer.derived import unmarked
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 NOTE = "The blue ladder of the attic studio is kept by Marek"
@@ -30,8 +30,7 @@ CHILD = """
 import hashlib, sys
 from pathlib import Path
 from dreamd.pipelines.protocol import *
-from dreamd.pipelines.protocol import *
-from dreamd.store.keep import okf
+from dreamd.store import okf
 from dreamd.store.model import *
 request = RunRequest.model_validate_json(sys.stdin.buffer.readline())
 (path,) = [p for p in (request.vault / "facts").glob("*.md") if "Marek" in p.read_text()]
@@ -79,7 +78,7 @@ def memories(paths: StorePaths) -> dict[str, bytes]:
 def dreamt(store: MemoryStore, paths: StorePaths, change: str) -> DreamResult:
     settings = cast(Settings, SimpleNamespace(pipelines=PipelineSettings(), store=Settings().store, llm=Settings().llm))
     command = (sys.executable, "-P", "-c", CHILD % change)
-    return asyncio.run(Dreamer(store, paths, settings, lambda: NOW, Activity(), command).dream())
+    return asyncio.run(Dreamer(store, paths, settings, lambda: NOW, LastActivity(), command).dream())
 
 
 def test_a_dream_that_makes_recall_worse_is_undone_with_a_note(store: MemoryStore, paths: StorePaths) -> None:
@@ -106,12 +105,12 @@ def test_a_dream_that_does_not_make_recall_worse_stays(store: MemoryStore, paths
 def test_what_a_dream_changed_has_its_vectors_before_recall_is_looked_at_again(
     store: MemoryStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store.parts.queue, "wake", lambda: None)  # no background work comes first
+    monkeypatch.setattr(store.operations.queue, "wake", lambda: None)  # no background work comes first
     waiting: list[int] = []
     reasons = Recheck.reasons
 
     def looked_at(recheck: Recheck) -> list[str]:
-        waiting.append(len(store.parts.index.pending()))
+        waiting.append(len(store.core.index.pending()))
         return reasons(recheck)
 
     monkeypatch.setattr(Recheck, "reasons", looked_at)

@@ -17,7 +17,7 @@ from apscheduler.job import Job
 from dreamd.daemon.clock import local_now, local_zone
 from dreamd.daemon.dreaming.bounds import DREAMS, DailyUsage, usage_in_a_day
 from dreamd.daemon.dreaming.dreamer import Dreamer, DreamError
-from dreamd.daemon.dreaming.idle import Activity, LoadMeter, Machine
+from dreamd.daemon.dreaming.idle import LastActivity, LoadMeter, Machine
 from dreamd.daemon.dreaming.schedule import Ended, Past, Schedule, next_due
 from dreamd.daemon.settings import Settings
 from dreamd.pipelines.protocol import RunKind
@@ -307,7 +307,7 @@ class Night:
         self.schedule = Schedule(
             cast(MemoryStore, self.store),
             cast(Dreamer, self.dreamer),
-            cast(Activity, self.activity),
+            cast(LastActivity, self.activity),
             PipelineSettings(),
             lambda: self.now,
             self.is_away,
@@ -475,7 +475,7 @@ def test_what_was_linked_or_gave_way_does_not_bring_a_second_dream(tmp_path: Pat
         landed = at("2026-11-18T03:00")
         store.record_run(Run("weekly-1", "weekly", "applied", landed - timedelta(days=3), landed))
         store.record_run(Run("landed", "daily", "applied", landed, landed, summary={"seconds": 7000}))
-        store.parts.writer.write(*(
+        store.core.writer.write(*(
             record_run(Run(f"{kind}-{n}", kind, state, landed + timedelta(minutes=n)))
             for n in range(300)
             for kind, state in (("link", "applied"), ("daily", "preempted"))

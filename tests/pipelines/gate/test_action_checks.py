@@ -11,7 +11,7 @@ from dreamd.pipelines.gate.action_checks import ActionChecker, Losses
 from dreamd.pipelines.pages import fact_lines as quotes
 from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
-from dreamd.store.changes.standing import SAME_AS
+from dreamd.store.changes.links import SAME_AS
 from dreamd.store.ledger.ledger import Usage
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from dreamd.daemon.importing.detect import read
-from dreamd.daemon.importing.reading.items import SessionRead
+from dreamd.daemon.importing.items import SessionRead
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.gate import gate, probes
 from dreamd.pipelines.gate.probes import ProbeCase, Score
@@ -24,9 +24,10 @@ from dreamd.pipelines.workspace.proposals import Proposals
 from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
-from dreamd.store.okf.wording import body_hash
+from dreamd.store.okf.memory_file import body_hash
+from dreamd.store.paths import StorePaths
 
 from tests.pipelines.fakes import NOW, SETTINGS, plant_steps, request_of
 
@@ -52,11 +53,12 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> StorePaths:
         for item in read(path, None):
             assert isinstance(item, SessionRead)
             store.observe(replace(item.head, channel="spokes"), item.turns).result()
-    store.parts.linker.stop()  # the planted stages do what it would do at once
+    store.operations.linker.stop()  # the planted stages do what it would do at once
     for note in [*NOTES, NEWER]:
         store.remember(note, channel="spokes").result()
     store.settle(60)
-    unlinked = PIPELINES.model_copy(update={"stages": PIPELINES.stages | {Stage.DRIFT: False}})  # nor by this dream
+    switches = PIPELINES.stages | {Stage.DRIFT: False}  # nor by this dream
+    unlinked = PipelineSettings(stages=switches, gate=GateSettings(probes=20))
     done = dream(request_of(paths, "a-night-long-ago", NOW - timedelta(days=60), pipelines=unlinked), lambda _: None)
     assert done.changeset_path is not None
     store.apply(read_changeset(done.changeset_path))

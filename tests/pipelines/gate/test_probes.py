@@ -24,7 +24,8 @@ from dreamd.pipelines.gate.shadow_index import ShadowIndex
 from dreamd.pipelines.workspace.proposals import ReplacedTexts
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.ledger.questions import Probe
-from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.memory import MemoryStore
+from dreamd.store.paths import StorePaths
 from dreamd.store.text.terms import query_terms
 from dreamd.store.text.words import stems_of
 

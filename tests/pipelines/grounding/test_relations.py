@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from dreamd.llm.budget import Asker
-from dreamd.llm.model import misfit
+from dreamd.llm.language_model import misfit
 from dreamd.llm.settings import LlmSettings
 from dreamd.pipelines.grounding.relations import ASKED_MOST, CONTROLS, RELATIONS, SCHEMA, judge_by_model
 from dreamd.store.text.judging import Candidate, Relation

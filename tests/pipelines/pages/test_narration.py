@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from dreamd.llm.budget import Asker
-from dreamd.llm.model import LlmError, LlmRefused, LlmUnavailable
+from dreamd.llm.language_model import LlmError, LlmRefused, LlmUnavailable
 from dreamd.llm.settings import LlmSettings
 from dreamd.pipelines.pages import episodes
 from dreamd.pipelines.pages.fact_lines import labels_of

@@ -11,7 +11,7 @@ from dreamd.pipelines.report.catalogue import MOST_PER_PAGE, pages
 from dreamd.store.index.catalog import Content
 from dreamd.store.ledger.records import Run
 from dreamd.store.model import Level
-from dreamd.store.okf.conformance import conformance
+from dreamd.store.okf.file import conformance
 
 AT = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 ZONE = ZoneInfo("Europe/Berlin")

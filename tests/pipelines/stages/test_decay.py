@@ -13,8 +13,7 @@ from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
 from dreamd.store.ledger.ledger import Reinforced, Usage
 from dreamd.store.ledger.questions import Probe
-from dreamd.store.model import Kind, Level, Memory
-from dreamd.store.trust import trust
+from dreamd.store.model import Kind, Level, Memory, trust
 
 from tests.memories import fact
 from tests.pipelines.fakes import MAY_8, NOW, FakeSource

@@ -5,7 +5,7 @@ from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
 from dreamd.store.ledger.journal import sha256
 from dreamd.store.model import ActionKind, Kind
-from dreamd.store.okf.wording import body_hash
+from dreamd.store.okf.memory_file import body_hash
 
 from tests.pipelines.fakes import NOW, FakeSource
 

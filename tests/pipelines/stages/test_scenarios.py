@@ -11,7 +11,7 @@ from dreamd.pipelines.workspace.snapshot import History
 from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
 from dreamd.store.model import ActionKind, Kind, Level, Memory
-from dreamd.store.okf.conformance import conformance
+from dreamd.store.okf.file import conformance
 
 from tests.pipelines.fakes import NOW, FakeSource
 from tests.pipelines.pages.said import START, said

@@ -11,8 +11,8 @@ from dreamd.pipelines.workspace.snapshot import History
 from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
 from dreamd.store.model import Action, Kind, Level, Memory
-from dreamd.store.okf.conformance import conformance
-from dreamd.store.okf.wording import body_hash
+from dreamd.store.okf.file import conformance
+from dreamd.store.okf.memory_file import body_hash
 
 from tests.pipelines.fakes import NOW, FakeSource
 from tests.pipelines.pages.said import said

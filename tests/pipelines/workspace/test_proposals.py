@@ -10,7 +10,7 @@ from dreamd.pipelines.workspace.proposals import Difference, MemoryChange, curso
 from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
-from dreamd.store.okf.wording import BY_HAND, body_hash
+from dreamd.store.okf.memory_file import BY_HAND, body_hash
 
 from tests.memories import fact
 from tests.pipelines.fakes import NOW, FakeSource

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from dreamd.store import okf
-from dreamd.store.changes.decisions import Choice, decision_id, pair_key, with_body
+from dreamd.store.changes.decisions import Choice, decision_id, with_body
+from dreamd.store.changes.tombstone_keys import pair_key
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, InvalidInput, Memory, NotFound
-from dreamd.store.okf.conformance import conformance
+from dreamd.store.okf.file import conformance
 from dreamd.store.settings import EmbeddingSettings, StoreSettings
 
 from tests import memories

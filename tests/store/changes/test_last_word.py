@@ -14,7 +14,7 @@ from unittest import mock
 import hypothesis.strategies as st
 from dreamd.store import okf
 from dreamd.store.changes.decisions import Choice
-from dreamd.store.changes.standing import SAME_AS, is_over, last_successor
+from dreamd.store.changes.links import SAME_AS, is_over, last_successor
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Verdict
@@ -41,7 +41,7 @@ class LastWord(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory(prefix="dreamd-last-word-")
-        self.patience = mock.patch("dreamd.store.background.activity.BUSY_FOR_S", 0.0)
+        self.patience = mock.patch("dreamd.store.core.BUSY_FOR_S", 0.0)
         self.patience.start()
         root, hours = Path(self.folder.name), count()
         paths = StorePaths(root / "vault", root / "l.db", root / "i.db", root / "e.db", root / "runs")
@@ -118,7 +118,7 @@ class LastWord(RuleBasedStateMachine):
         assert self.store.settle(SETTLED_S)
         for node in self.store.catalog.listing():
             meta = okf.parse(self.store.vault.read(node.path)).meta
-            successor = last_successor(node.node_id, self.store.parts.lookup.read)
+            successor = last_successor(node.node_id, self.store.core.lookup.read)
             put_away = is_over({**meta, "superseded_by": None})
             assert node.live == (not put_away and successor is None), (node.node_id, meta)
 

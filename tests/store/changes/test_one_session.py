@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from dreamd.store.changes import intake
+from dreamd.store.changes import sessions as intake
 from dreamd.store.door import Door
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.index.projection import Node
@@ -97,7 +97,7 @@ def test_days_that_come_before_the_index_has_read_the_first_go_into_one_file(sto
 def read_by_the_writer(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the sizes of what is read of the vault in the thread that acknowledges, as it is read."""
     sizes: list[int] = []
-    read = store.parts.vault.read
+    read = store.core.vault.read
 
     def counted(path: str, from_offset: int = 0, most_bytes: int = -1) -> bytes:
         data = read(path, from_offset, most_bytes)
@@ -105,7 +105,7 @@ def read_by_the_writer(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> l
             sizes.append(len(data))
         return data
 
-    monkeypatch.setattr(store.parts.vault, "read", counted)
+    monkeypatch.setattr(store.core.vault, "read", counted)
     return sizes
 
 
@@ -143,7 +143,7 @@ def test_the_index_says_of_a_session_what_its_file_says(store: MemoryStore, endi
     file.write_bytes(data := session.open_file(head) + session.encode_turns(turns, 1) + ending)
     store.reconcile()
     assert store.settle(SETTLED_S)
-    read = store.parts.lookup.session_as_read(session.path_of(head))
+    read = store.core.lookup.session_as_read(session.path_of(head))
     if read is None:
         assert session.parse(data).torn
     else:
@@ -162,7 +162,7 @@ def test_sessions_that_wait_for_an_index_are_not_asked_for_one_by_one_again_and_
 def test_a_stop_amid_a_long_session_ends_and_the_next_start_finds_all(
     store: MemoryStore, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    indexer, index, reached = store.parts.indexer, store.parts.index, threading.Event()
+    indexer, index, reached = store.core.indexer, store.core.index, threading.Event()
     write_chunks, written = index._write_chunks, list[int]()
 
     def stopped_at(node: Node) -> None:
@@ -195,7 +195,7 @@ def test_a_stop_is_heard_while_secrets_are_looked_for_in_a_long_session(
         session.open_file(SessionHead("chat", "p"))
         + session.encode_turns([*turns, NewTurn("user", f"It opens with {secret}.")], 1)
     )
-    indexer, parts = store.parts.indexer, store.parts.index._session_parts
+    indexer, parts = store.core.indexer, store.core.index._session_parts
     given: list[bytes] = []
 
     def stopped(data: bytes) -> Iterator[bytes]:
@@ -205,9 +205,9 @@ def test_a_stop_is_heard_while_secrets_are_looked_for_in_a_long_session(
             monkeypatch.setattr(indexer, "_monotonic", lambda: indexer._stop_at + 1)
             yield part
 
-    monkeypatch.setattr(store.parts.index, "_session_parts", stopped)
+    monkeypatch.setattr(store.core.index, "_session_parts", stopped)
     with pytest.raises(StoreBusy):
-        store.parts.index.apply(session.path_of(SessionHead("chat", "p")))
+        store.core.index.apply(session.path_of(SessionHead("chat", "p")))
     assert len(given) == 1
     store.close()
     again = caught_up(open_store)
@@ -233,7 +233,7 @@ def test_files_of_one_session_that_stand_apart_are_joined(store: MemoryStore, op
     assert [found(again, number) for number in (1, 2, 3)] == [1, 1, 1]
     assert not second.exists()
     assert [run.kind for run in again.runs(10)] == ["joined"]
-    assert again.status()["problems"] == []
+    assert again.status().problems == []
 
 
 def test_a_second_file_that_comes_while_the_daemon_runs_is_joined(store: MemoryStore) -> None:

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 from dreamd.store import okf
-from dreamd.store.changes import runs as changes
-from dreamd.store.changes.runs import FORGET, Changes, Expired, fingerprint
+from dreamd.store.changes import apply as changes
+from dreamd.store.changes.apply import Changes
+from dreamd.store.changes.run_kinds import FORGET, Expired
+from dreamd.store.changes.tombstone_keys import fingerprint
+from dreamd.store.changes.undo import Reverting
 from dreamd.store.ledger import records
 from dreamd.store.ledger.journal import FileChange, sha256
 from dreamd.store.ledger.ledger import Ledger
@@ -33,9 +36,10 @@ class Store:
         self.vault = Vault(folder / "vault", disk)
         self.vault.mark("0" * 16)
         self.ledger = Ledger(folder / "ledger.db")
-        self.writer = Writer(self.vault, self.ledger, lambda _files, _seq: None, disk)
+        self.writer = Writer(self.vault, self.ledger)
         self.citing: dict[str, list[str]] = {}
-        self.changes = Changes(
+        self.changes = Changes(self.vault, self.ledger, self.writer)
+        self.reverting = Reverting(
             self.vault, self.ledger, self.writer, lambda node_id: self.citing.get(node_id, []), lambda _: ()
         )
 
@@ -108,7 +112,7 @@ def named(tombstones: set[str]) -> set[str]:
 def test_undo_brings_everything_back_and_leaves_tombstones(store: Store) -> None:
     store.hold(HELD)
     store.changes.apply(dream("run-1", *CHANGES), kind="dream", now=NOW)
-    undone = store.changes.undo("run-1", now=NOW)
+    undone = store.reverting.undo("run-1", now=NOW)
     assert (undone.restored, undone.skipped) == (3, ())
     assert store.files() == HELD
     assert named(store.ledger.tombstones()) == {"L1:a.md", "L1:b.md", "L1:d.md"}
@@ -119,8 +123,8 @@ def test_undo_brings_everything_back_and_leaves_tombstones(store: Store) -> None
 def test_undoing_twice_does_nothing_more(store: Store) -> None:
     store.hold(HELD)
     store.changes.apply(dream("run-1", *CHANGES), kind="dream", now=NOW)
-    store.changes.undo("run-1", now=NOW)
-    assert store.changes.undo("run-1", now=NOW).restored == 0
+    store.reverting.undo("run-1", now=NOW)
+    assert store.reverting.undo("run-1", now=NOW).restored == 0
     assert store.files() == HELD
     assert store.ledger.run("run-1").state == "undone"
 
@@ -128,7 +132,7 @@ def test_undoing_twice_does_nothing_more(store: Store) -> None:
 def test_what_was_undone_is_not_applied_again(store: Store) -> None:
     store.hold(HELD)
     store.changes.apply(dream("run-1", *CHANGES), kind="dream", now=NOW)
-    store.changes.undo("run-1", now=NOW)
+    store.reverting.undo("run-1", now=NOW)
     applied = store.changes.apply(dream("run-2", *CHANGES), kind="dream", now=NOW)
     assert applied.applied == 0
     assert len(applied.skipped) == 3
@@ -150,7 +154,7 @@ def test_a_file_edited_since_the_plan_is_kept_and_named(store: Store) -> None:
     assert applied.applied == 2
     assert [refused.path for refused in applied.skipped] == ["a.md"]
     assert store.files() == {"a.md": b"a person's", "c.md": b"c", "d.md": b"d"}
-    assert store.changes.undo("run-1", now=NOW).restored == 2
+    assert store.reverting.undo("run-1", now=NOW).restored == 2
     assert store.files() == HELD | {"a.md": b"a person's"}
 
 
@@ -165,13 +169,13 @@ def test_a_file_edited_since_the_run_stays_and_the_rest_is_undone(store: Store) 
     store.hold(HELD)
     store.changes.apply(dream("run-1", *CHANGES), kind="dream", now=NOW)
     store.edit("a.md", b"a person's")
-    undone = store.changes.undo("run-1", now=NOW)
+    undone = store.reverting.undo("run-1", now=NOW)
     assert undone.restored == 2
     assert [refused.path for refused in undone.skipped] == ["a.md"]
     assert store.files() == HELD | {"a.md": b"a person's"}
     assert store.ledger.run("run-1").state == "partly_undone"
     store.edit("a.md", b"A")
-    assert store.changes.undo("run-1", now=NOW).restored == 1
+    assert store.reverting.undo("run-1", now=NOW).restored == 1
     assert store.files() == HELD
     assert store.ledger.run("run-1").state == "undone"
 
@@ -183,7 +187,7 @@ def test_a_node_that_others_rest_on_is_not_taken_from_under_them(store: Store) -
         now=NOW,
     )
     store.citing = {"d": ["outside.md"], "e": ["d.md"], "f": []}
-    undone = store.changes.undo("run-1", now=NOW)
+    undone = store.reverting.undo("run-1", now=NOW)
     assert {refused.path: refused.reason for refused in undone.skipped} == {
         "d.md": "outside.md rests on it",
         "e.md": "d.md rests on it",
@@ -194,7 +198,7 @@ def test_a_node_that_others_rest_on_is_not_taken_from_under_them(store: Store) -
 def test_nodes_of_the_run_may_rest_on_each_other(store: Store) -> None:
     store.changes.apply(dream("run-1", action("d.md", None, b"d"), action("e.md", None, b"e")), kind="dream", now=NOW)
     store.citing = {"d": ["e.md"], "e": ["e.md"]}
-    assert store.changes.undo("run-1", now=NOW).skipped == ()
+    assert store.reverting.undo("run-1", now=NOW).skipped == ()
     assert store.files() == {}
 
 
@@ -204,7 +208,7 @@ def test_several_actions_on_one_file_are_one_way_there_and_back(store: Store) ->
     more = (action("d.md", b"d", None), action("c.md", b"c", None), action("c.md", None, b"C"))
     store.changes.apply(dream("run-1", *steps, *more), kind="dream", now=NOW)
     assert store.files() == {"a.md": b"AA", "b.md": b"b", "c.md": b"C"}
-    assert store.changes.undo("run-1", now=NOW).skipped == ()
+    assert store.reverting.undo("run-1", now=NOW).skipped == ()
     assert store.files() == HELD
 
 
@@ -212,7 +216,7 @@ def test_what_a_run_left_out_is_no_conflict_when_it_is_undone(store: Store) -> N
     store.hold(HELD)
     changes = (action("a.md", b"a", b"A"), action("a.md", b"another", b"B"))
     assert store.changes.apply(dream("run-1", *changes), kind="dream", now=NOW).applied == 1
-    undone = store.changes.undo("run-1", now=NOW)
+    undone = store.reverting.undo("run-1", now=NOW)
     assert (undone.restored, undone.skipped) == (1, ())
     assert store.files() == HELD
     assert store.ledger.run("run-1").state == "undone"
@@ -222,7 +226,7 @@ def test_forgetting_leaves_its_tombstone_at_once_and_undo_lifts_it(store: Store)
     store.hold(HELD)
     store.changes.apply(Changeset(run_id="f", actions=(action("a.md", b"a", None),)), kind=FORGET, now=NOW)
     assert store.ledger.tombstones() == {"L1:a.md"}
-    store.changes.undo("f", now=NOW)
+    store.reverting.undo("f", now=NOW)
     assert store.ledger.tombstones() == set()
     assert store.files() == HELD
 
@@ -263,7 +267,7 @@ def test_a_crash_after_the_journal_is_finished_by_the_next_start(tmp_path: Path)
     assert store.writer.barrier(10)
     assert store.files() == {"a.md": b"A", "b.md": b"edited while it was down", "c.md": b"c", "d.md": b"d"}
     assert [done.state for done in store.ledger.actions("run-1")] == ["applied", "conflict", "applied"]
-    assert store.changes.undo("run-1", now=NOW).skipped == ()
+    assert store.reverting.undo("run-1", now=NOW).skipped == ()
     assert store.files() == HELD | {"b.md": b"edited while it was down"}
     store.close()
 
@@ -274,12 +278,12 @@ def test_history_expires_by_age_and_by_size(store: Store, monkeypatch: pytest.Mo
         store.changes.apply(dream(f"run-{n}", action(f"{n}.md", None, bytes(range(256)))), kind="dream", now=at)
     assert store.changes.prune(NOW) == 1
     with pytest.raises(Expired) as expired:
-        store.changes.undo("run-0", now=NOW)
+        store.reverting.undo("run-0", now=NOW)
     assert "90 days" in expired.value.hint
     monkeypatch.setattr(changes, "HISTORY_BYTES", 600)
     assert store.changes.prune(NOW) == 1
     assert [run.expired for run in store.ledger.runs()] == [False, False, True, True]
-    assert store.changes.undo("run-3", now=NOW).restored == 1
+    assert store.reverting.undo("run-3", now=NOW).restored == 1
 
 
 def test_history_expires_though_no_dream_ever_lands(store: Store) -> None:
@@ -294,16 +298,16 @@ def test_history_expires_though_no_dream_ever_lands(store: Store) -> None:
 def test_a_conflict_of_an_undo_names_the_run_to_undo_first(store: Store) -> None:
     store.changes.apply(dream("first", action("a.md", None, b"1")), kind="daily", now=NOW)
     store.changes.apply(dream("then", action("a.md", b"1", b"2")), kind="daily", now=NOW)
-    (refused,) = store.changes.undo("first", now=NOW).skipped
+    (refused,) = store.reverting.undo("first", now=NOW).skipped
     assert "`dreamctl undo then`" in refused.reason
     for run_id in ("then", "first"):
-        assert store.changes.undo(run_id, now=NOW).skipped == ()
+        assert store.reverting.undo(run_id, now=NOW).skipped == ()
     assert "a.md" not in store.files()
 
 
 def test_an_unknown_run_is_not_undone(store: Store) -> None:
     with pytest.raises(NotFound):
-        store.changes.undo("run-9", now=NOW)
+        store.reverting.undo("run-9", now=NOW)
 
 
 def test_fingerprints_tell_what_matters_apart() -> None:
@@ -345,7 +349,7 @@ def test_undoing_every_run_backwards_restores_every_byte(
             states.append({path: content for path, content in wanted.items() if content is not None})
             assert store.files() == states[-1]
         for number in reversed(range(len(later))):
-            assert store.changes.undo(f"run-{number}", now=NOW).skipped == ()
+            assert store.reverting.undo(f"run-{number}", now=NOW).skipped == ()
             assert store.files() == states[number]
         store.close()
 
@@ -361,7 +365,7 @@ def test_an_edit_that_was_undone_is_not_made_again_whenever_and_by_whomever(stor
         return dream(run_id, replace(action("facts/a.md", fact, later), fingerprint=None))
 
     store.changes.apply(archive("run-1", NOW), kind="dream", now=NOW)
-    store.changes.undo("run-1", now=NOW)
+    store.reverting.undo("run-1", now=NOW)
     (refused,) = store.changes.apply(archive("run-2", NOW + timedelta(days=1)), kind="dream", now=NOW).skipped
     assert refused.reason == "it was undone, forgotten or rejected before"
     again = okf.edit(fact, {"tags": ["other"]})

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from typing import Any
 
 import pytest
 from dreamd.daemon.cli.formatting import Look
-from dreamd.daemon.cli.query import shown_in_words
-from dreamd.ipc.serialize import plain
+from dreamd.daemon.cli.query_commands import shown_in_words
 from dreamd.store import okf
+from dreamd.store.changes.run_kinds import AppliedRun
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, InvalidInput, Kind, Level, Memory
 from dreamd.store.settings import StoreSettings
+
+from tests.ipc.methods import as_answered
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 BERLIN, MADRID, ROME = "My office is in Berlin", "My office is in Madrid now", "My office is in Rome now"
@@ -75,9 +78,9 @@ def test_show_names_the_successor_and_what_contradicts_a_memory(store: MemorySto
     submitted = say(store, "I submitted my cover letter to Greg for a review.")
     never = say(store, "I have never submitted my cover letter to Greg.")
     assert (store.show(submitted).contradicts, store.show(never).contradicts) == ((never,), (submitted,))
-    words = "\n".join(shown_in_words(plain(store.show(berlin)), Look(100, False, START)))
+    words = "\n".join(shown_in_words(as_answered(store.show(berlin)), Look(100, False, START)))
     assert f"replaced by  {madrid}" in words
-    words = "\n".join(shown_in_words(plain(store.show(never)), Look(100, False, START)))
+    words = "\n".join(shown_in_words(as_answered(store.show(never)), Look(100, False, START)))
     assert f"disputed by  {submitted}" in words
     store.forget(madrid)
     assert (store.show(berlin).superseded_by, store.show(berlin).live) == (None, True)
@@ -86,10 +89,10 @@ def test_show_names_the_successor_and_what_contradicts_a_memory(store: MemorySto
 def test_recall_as_of_a_time_finds_what_held_then(store: MemoryStore) -> None:
     say(store, BERLIN)
     madrid = say(store, MADRID)
-    then = store.parts.now()
+    then = store.core.now()
     berlin = say(store, BERLIN)
     assert [hit.node_id for hit in store.recall("Where is my office?", as_of=then).hits] == [madrid]
-    assert [hit.node_id for hit in store.recall("Where is my office?", as_of=store.parts.now()).hits] == [berlin]
+    assert [hit.node_id for hit in store.recall("Where is my office?", as_of=store.core.now()).hits] == [berlin]
 
 
 def test_a_live_memory_said_again_is_reinforced_without_a_run(store: MemoryStore) -> None:
@@ -240,7 +243,7 @@ def test_what_a_person_reworded_can_be_said_in_its_old_words(store: MemoryStore)
 
 def test_what_was_said_again_while_a_dream_was_planned_is_not_put_away_by_it(store: MemoryStore) -> None:
     berlin, madrid = say(store, BERLIN), say(store, "The cat is called Madrid.")
-    began = store.parts.now()
+    began = store.core.now()
     path = store.show(berlin).path
     before = store.vault.read(path)
     hide = Action.replacing(
@@ -252,15 +255,17 @@ def test_what_was_said_again_while_a_dream_was_planned_is_not_put_away_by_it(sto
     assert berlin in found(store)
 
 
-def test_what_was_said_again_while_the_newer_was_looked_at_holds(store: MemoryStore) -> None:
-    berlin, apply = say(store, BERLIN), store.parts.linker._apply
+def test_what_was_said_again_while_the_newer_was_looked_at_holds(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    berlin, apply = say(store, BERLIN), store.operations.runs.apply
 
-    def meanwhile(changeset: Changeset, note: str) -> None:
+    def meanwhile(changeset: Changeset, **options: Any) -> AppliedRun:
         if not store.ledger.reinforced():
             store.remember(BERLIN).result()
-        apply(changeset, note)
+        return apply(changeset, **options)
 
-    store.parts.linker._apply = meanwhile
+    monkeypatch.setattr(store.operations.runs, "apply", meanwhile)
     store.remember(MADRID).result()
     assert store.settle_links(60)
     assert found(store) == {berlin}

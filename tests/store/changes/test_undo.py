@@ -11,8 +11,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 from dreamd.store import okf
-from dreamd.store.changes.edits import edit_key
-from dreamd.store.changes.runs import fingerprint
+from dreamd.store.changes.tombstone_keys import edit_key, fingerprint
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, Kind, Level, Memory, Status
@@ -189,7 +188,7 @@ def vault_files(store: MemoryStore) -> dict[str, bytes]:
 def index_of(store: MemoryStore) -> dict[str, Any]:
     """Everything that the index holds of the vault, without when it was looked at."""
     assert store.settle(SETTLED_S)
-    store.parts.queue.drain()  # vectors come later; what they find is compared too
+    store.operations.queue.drain()  # vectors come later; what they find is compared too
     nodes = store.catalog.listing()
     return {
         "nodes": {node.node_id: node._replace(ordinal=0) for node in nodes},

@@ -11,15 +11,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dreamd.store.changes.runs import Changes
+from dreamd.store.changes.apply import Changes
+from dreamd.store.changes.undo import Reverting
 from dreamd.store.ledger.journal import FileChange, sha256
 from dreamd.store.ledger.ledger import Ledger
 from dreamd.store.model import Action, ActionKind, Changeset, NewTurn, SessionHead, StoreError
 from dreamd.store.okf import session
 from dreamd.store.vault.disk import Disk
 from dreamd.store.vault.vault import Vault
-from dreamd.store.writer.checkpoint import Checkpoint
 from dreamd.store.writer.pending import PendingFiles
+from dreamd.store.writer.placer import Checkpoint
 from dreamd.store.writer.writer import Plan, Planned, Writer
 
 from tests.store.disks.forgetful_disk import ForgetfulDisk
@@ -64,8 +65,8 @@ class PumpedWriter(Writer):
     asked: Callable[[Future[Any]], None] = staticmethod(lambda _: None)
     """Called with each request's future when it is queued, before anything is done for it."""
 
-    def __init__(self, vault: Vault, ledger: Ledger, disk: Disk) -> None:
-        super().__init__(vault, ledger, lambda _files, _seq: None, disk, lambda: self.clock)
+    def __init__(self, vault: Vault, ledger: Ledger) -> None:
+        super().__init__(vault, ledger, monotonic=lambda: self.clock)
         self._checkpoint = InlineCheckpoint(self._placer, ledger, lambda: self.clock)
 
     def pump_until(self, done: Callable[[], bool]) -> None:
@@ -112,8 +113,9 @@ class Machine:
         self.disk = ForgetfulDisk(vault_root, self.power)
         self.vault = Vault(vault_root, self.disk)
         self.ledger = Ledger(root / "ledger.db", vfs=self.vfs.name)
-        self.writer = self.writer_type(self.vault, self.ledger, self.disk)
-        self.changes = Changes(self.vault, self.ledger, self.writer, lambda _: (), lambda _: ())
+        self.writer = self.writer_type(self.vault, self.ledger)
+        self.changes = Changes(self.vault, self.ledger, self.writer)
+        self.reverting = Reverting(self.vault, self.ledger, self.writer, lambda _: (), lambda _: ())
 
     def fail_after(self, operations: int) -> None:
         self.power.fails_at = self.power.operations + operations
@@ -249,7 +251,7 @@ class Simulation(Machine):
                 world.files[action.path] = action.pre_image
         if left < len(actions):
             world.runs[run_id] = "partly_undone" if left else "undone"
-        undone = self.changes.undo(run_id, now=NOW)
+        undone = self.reverting.undo(run_id, now=NOW)
         assert len(undone.skipped) == left, undone
 
     def rest(self) -> None:
@@ -289,7 +291,7 @@ class Simulation(Machine):
         vault = Vault(left / "vault", disk)
         ledger = Ledger(left / "ledger.db")
         try:
-            Writer(vault, ledger, lambda _files, _seq: None, disk).replay()
+            Writer(vault, ledger).replay()
             found = World(
                 {stamp.path: vault.read(stamp.path) for stamp in vault.walk()},
                 ledger.cursors("consolidate"),

@@ -10,14 +10,14 @@ from itertools import count
 from typing import Any
 
 import pytest
-from dreamd.store.changes.purge_plan import Selection
-from dreamd.store.documents import document
+from dreamd.store.core import Core
+from dreamd.store.documents import document_file as document
 from dreamd.store.index.index import Index, Reconciled
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Conflict, InvalidInput, Kind, NewTurn, NotFound, SessionHead, StoreBusy, StoreReadOnly
 from dreamd.store.names import key_complaint
-from dreamd.store.operations.visibility import Visibility
 from dreamd.store.paths import StorePaths
+from dreamd.store.purge.plan import Selection
 from dreamd.store.search.question import Question
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -227,7 +227,7 @@ def test_a_deleted_document_can_be_put_again(store: MemoryStore) -> None:
 @pytest.fixture
 def clock(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(NOW)
-    monkeypatch.setattr(store.parts.documents, "_now", clock)
+    monkeypatch.setattr(store.operations.documents, "_now", clock)
     return clock
 
 
@@ -441,7 +441,7 @@ class Blocked:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no question wait for the index."""
-    monkeypatch.setattr(Visibility.settle, "__defaults__", (0.0,))
+    monkeypatch.setattr(Core.settle, "__defaults__", (0.0,))
 
 
 def told_of(store: MemoryStore, node_id: str) -> bool:
@@ -460,7 +460,7 @@ def test_what_is_gone_is_told_no_more_though_the_index_has_it(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     node_id, clock, said = "s1#1", Clock(NOW), "The zorro hotel is in Oak street."
-    monkeypatch.setattr(store.parts.withdrawn, "_now", clock)
+    monkeypatch.setattr(store.core.withdrawn, "_now", clock)
     if way == "forget":
         node_id = store.remember(said, channel=CHANNEL).result()
     elif way == "forget a turn":

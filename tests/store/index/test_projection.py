@@ -16,7 +16,7 @@ from dreamd.store.index.projection import (
 )
 from dreamd.store.model import Kind, NewTurn, SessionHead
 from dreamd.store.okf import session
-from dreamd.store.okf.wording import BY_HAND, EDITED_AT, body_hash
+from dreamd.store.okf.memory_file import BY_HAND, EDITED_AT, body_hash
 from hypothesis import given
 from hypothesis import strategies as st
 

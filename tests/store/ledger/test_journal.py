@@ -46,6 +46,14 @@ def test_what_was_appended_is_there_whatever_a_person_did(base: bytes, added: by
     assert not settled.kept_out
 
 
+def test_what_a_person_added_behind_the_last_turn_outlives_a_replacement() -> None:
+    append = Entry(1, "append", "p.md", b"cd", 2, None, None, None)
+    replace = Entry(2, "replace", "p.md", b"EF", 0, sha256(b"abcd"), None, None)
+    for found in (b"ab", b"abc", b"ab\0\0", b"abcd", b"E\0", b"EF"):
+        assert settle(found, [append, replace]) == (b"EF", ())
+    assert settle(b"abx", [append, replace]) == (b"abx\ncd", (replace,))
+
+
 def test_torn_means_less_of_the_same() -> None:
     assert is_torn(b"", b"abc")
     assert is_torn(b"ab", b"abc")

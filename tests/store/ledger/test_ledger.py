@@ -98,7 +98,7 @@ def test_a_kind_of_run_is_found_however_many_others_there_are(ledger: Ledger) ->
 
 def test_a_kind_of_run_is_asked_for_by_an_index(ledger: Ledger) -> None:
     sql = "EXPLAIN QUERY PLAN SELECT run_id FROM run WHERE kind = ? ORDER BY started_at DESC LIMIT 1"
-    assert any("run_by_kind" in row[-1] for row in ledger._ask(sql, ("daily",)))
+    assert any("run_by_kind" in row[-1] for row in ledger.ask(sql, ("daily",)))
 
 
 def test_what_is_said_again_is_counted(ledger: Ledger) -> None:

@@ -8,7 +8,7 @@ import pytest
 from dreamd.store import okf
 from dreamd.store.model import NewTurn, SessionHead, Turn
 from dreamd.store.okf import session
-from dreamd.store.okf.conformance import conformance
+from dreamd.store.okf.file import conformance
 from hypothesis import example, given
 from hypothesis import strategies as st
 

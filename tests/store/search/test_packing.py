@@ -92,7 +92,7 @@ def test_nothing_is_told_where_the_best_is_hardly_relevant(store: MemoryStore, m
 
 def test_what_is_hardly_relevant_fills_no_envelope(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     talk(store, "The hull of the Anna is oak.", "The hull of the barge is steel.", "Steel rusts in the harbour.")
-    store.parts.queue.drain()  # both envelopes by the same vectors
+    store.operations.queue.drain()  # both envelopes by the same vectors
     question = "What is the hull of the Anna made of?"
     told = store.context(question, channel="shop")
     assert len(told.slots) == 3
@@ -217,7 +217,7 @@ def test_what_likely_took_a_place_is_told_before_what_is_hardly_relevant(store: 
             AT,
         )
     store.reconcile()
-    store.parts.queue.drain()
+    store.operations.queue.drain()
     asked = "Who gets questions about the mooring of the Anna at the northern quay?"
     told = [slot.node_id for slot in store.context(asked, channel="shop", budget_tokens=100).slots]
     assert {"old", "new"} <= {*told}

@@ -18,7 +18,11 @@ from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.filters import Condition
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, SessionHead
-from dreamd.store.score_stages import (
+from dreamd.store.search.gathering import Candidate, fuse_by_reciprocal_rank, in_order, scores_by
+from dreamd.store.search.question import Question
+from dreamd.store.search.rerankers import StageReranker, run, stages_of
+from dreamd.store.search.search import Search
+from dreamd.store.settings import (
     PRESETS,
     Cascade,
     CosineRerank,
@@ -31,19 +35,16 @@ from dreamd.store.score_stages import (
     Neighbours,
     PresetName,
     RecencyBoost,
+    SearchSettings,
     SessionCap,
     SessionPrior,
     Speakers,
     StageName,
     Stages,
+    StoreSettings,
     Tense,
     TimeDecay,
 )
-from dreamd.store.search.gathering import Candidate, fuse_by_reciprocal_rank, in_order, scores_by
-from dreamd.store.search.question import Question
-from dreamd.store.search.rerankers import StageReranker, run, stages_of
-from dreamd.store.search.search import Search
-from dreamd.store.settings import SearchSettings, StoreSettings
 from pydantic import ValidationError
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -73,8 +74,8 @@ def store(paths: StorePaths) -> Iterator[MemoryStore]:
 
 
 def searching(store: MemoryStore, settings: SearchSettings) -> Search:
-    parts = store.parts
-    return Search(parts.catalog, parts.index.backend, parts.embedder, settings, lambda: NOW)
+    core = store.core
+    return Search(core.catalog, core.index.backend, core.embedder, settings, lambda: NOW)
 
 
 def test_without_a_preset_no_stage_ranks() -> None:
@@ -119,7 +120,7 @@ def test_a_search_with_a_preset_ranks_as_the_stages_do_over_what_the_arms_found(
     question = Question(text="Which hull has the kayak of week 1, and how many a paddle?", channel="shop", limit=3)
     gathered = searching(store, SearchSettings(stages=Stages())).rank(question)
     stages = PRESETS[name].without("minimum")  # made for the cosines of a real model
-    reranker = StageReranker(stages, store.parts.catalog, store.parts.index.backend, lambda: NOW)
+    reranker = StageReranker(stages, store.core.catalog, store.core.index.backend, lambda: NOW)
     pool = reranker.pool(gathered.candidates, question.scope, NOW)
     expected = run(pool, stages, question.limit)
     ranked = searching(store, SearchSettings(preset=name, without=("minimum",))).rank(question)
@@ -173,8 +174,8 @@ def test_facts_of_one_tag_and_of_one_page_are_linked(store: MemoryStore) -> None
     page = "---\ntype: Scenario\ntitle: refit\nnode_id: refit\nlevel: L2\nkind: episode\nchannel: boats\n"
     (pages / "refit.md").write_text(f"{page}sources:\n{sources}---\n\nIt was.\n")
     store.reconcile()
-    reranker = StageReranker(PRESETS["jcode"], store.parts.catalog, store.parts.index.backend, lambda: NOW)
-    found, scope = [Candidate("mast"), Candidate("boom")], Question(text="", channel="boats").scope
+    reranker = StageReranker(PRESETS["jcode"], store.core.catalog, store.core.index.backend, lambda: NOW)
+    found, scope = [Candidate("mast"), Candidate("boom")], Question(text="boats", channel="boats").scope
     pool = reranker.pool(found, scope, NOW)
     assert {(frozenset({pool.units[one], pool.units[other]}), kind) for one, other, kind in pool.edges} == {
         (frozenset({"boom", "keel"}), "page"),

@@ -75,6 +75,6 @@ def test_the_newest_memories_of_the_channel_are_read(store: MemoryStore) -> None
 def test_a_secret_is_not_suggested(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.remember("The launch is called heron, and coffee is free.", channel="shop").result()
     store.settle()
-    monkeypatch.setattr("dreamd.store.operations.recall.outgoing", lambda text: text.replace("heron", "[REDACTED]"))
+    monkeypatch.setattr("dreamd.store.recall.outgoing", lambda text: text.replace("heron", "[REDACTED]"))
     assert store.meant("herno", "shop") == []
     assert store.meant("cofee", "shop") == ["coffee"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from dreamd.store.vault import disk as disk_module
-from dreamd.store.vault.disk import Disk, is_temp
+from dreamd.store.vault.disk import Disk, is_temp, replace_file
 
 
 @pytest.fixture
@@ -172,3 +172,17 @@ def test_what_an_interrupted_write_leaves_is_told_by_its_name(disk: Disk, tmp_pa
     assert is_temp(disk.write_temp(tmp_path, b"x").name)
     assert not is_temp(".dreamd")
     assert not is_temp("a.md")
+
+
+def test_a_file_is_replaced_whole_with_its_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "settings.json"
+    replace_file(path, b"old", 0o640)
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"old", 0o640)
+
+    def fails(disk: Disk, path: Path) -> None:
+        raise OSError(errno.EIO, "it cannot be synced")
+
+    monkeypatch.setattr(Disk, "fsync", fails)
+    with pytest.raises(OSError, match="synced"):
+        replace_file(path, b"new")
+    assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"old"]

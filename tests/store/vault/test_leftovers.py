@@ -108,7 +108,7 @@ def killed_exchange(vault: Vault) -> Path:
             raise KeyboardInterrupt
 
     leave(vault, "a.md", b"old")
-    placer = Placer(vault, Killed())
+    placer = Placer(Vault(vault.root, Killed()))
     with pytest.raises(KeyboardInterrupt):
         placer.place([Entry(1, "replace", "facts/a.md", b"new", 0, sha256(b"old"), None, None)])
     (left,) = (vault.root / "facts").glob(".dreamd-*")

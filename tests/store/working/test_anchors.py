@@ -7,17 +7,17 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.ledger.work import KEPT_DAYS
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput, Kind, StoreReadOnly
+from dreamd.store.purge.plan import Selection
 from dreamd.store.results import Anchor
 from dreamd.store.working.anchors import MOST_CHARS, MOST_DECISIONS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.store.operations.purging import opened, places_with, talk
+from tests.store.purge.purging import opened, places_with, talk
 
 KEY = "gh" + "p_" + "aB3dE5fG7h" * 4
 
@@ -104,9 +104,9 @@ def test_a_session_goes_on_from_its_own_anchor_else_from_one_that_was_lost(store
 
 def test_an_anchor_is_kept_for_a_while(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.set_anchor("s1", "shop", task="move the orders")
-    begun = store.parts.now()
+    begun = store.core.now()
     for days, is_kept in ((KEPT_DAYS - 1, True), (KEPT_DAYS + 1, False)):
-        monkeypatch.setattr(store.parts.anchors, "_now", lambda days=days: begun + timedelta(days=days))
+        monkeypatch.setattr(store.operations.anchors, "_now", lambda days=days: begun + timedelta(days=days))
         store.set_anchor("s2", "shop", task=f"after {days} days")
         assert (store.anchor_of_session("s1").anchor is not None) == is_kept
 
@@ -160,7 +160,7 @@ def test_a_purge_erases_anchors_and_goals(store: MemoryStore, tmp_path: Path, se
     store.set_goal("s1", "shop", text="all of the quasarine orders are moved")
     store.set_anchor("s2", "garden", task="weeding")
     purged = store.purge(selection)
-    assert (purged.preview.memories, purged.traces) == (2, ())
+    assert (purged.memories, purged.traces) == (2, ())
     assert store.anchor_of_session("s1").anchor is None
     assert store.goals("s1") == []
     assert places_with(tmp_path, ["quasarine"]) == []

@@ -73,8 +73,8 @@ def test_a_session_has_so_many_open_goals(store: MemoryStore) -> None:
 def test_a_thread_that_nobody_takes_up_is_let_go(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.set_goal("s1", "shop", text="move the orders")
     store.end_session("s1")
-    later = store.parts.now() + timedelta(days=THREAD_DAYS + 1)
-    monkeypatch.setattr(store.parts.goals, "_now", lambda: later)
+    later = store.core.now() + timedelta(days=THREAD_DAYS + 1)
+    monkeypatch.setattr(store.operations.goals, "_now", lambda: later)
     assert len(store.threads("shop")) == 1
     store.set_goal("s2", "shop", text="something else")
     assert store.threads("shop") == []
@@ -83,17 +83,17 @@ def test_a_thread_that_nobody_takes_up_is_let_go(store: MemoryStore, monkeypatch
 def test_a_closed_goal_is_kept_for_a_while(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.set_goal("s1", "shop", text="move the orders", state="completed")
     store.set_goal("s1", "shop", text="dump them")
-    begun = store.parts.now()
+    begun = store.core.now()
     for days, texts in ((KEPT_DAYS - 1, {"move the orders", "dump them"}), (KEPT_DAYS + 1, {"dump them"})):
-        monkeypatch.setattr(store.parts.goals, "_now", lambda days=days: begun + timedelta(days=days))
+        monkeypatch.setattr(store.operations.goals, "_now", lambda days=days: begun + timedelta(days=days))
         store.set_goal("s2", "shop", text=f"after {days} days")
         assert {goal.text for goal in store.goals("s1")} == texts
 
 
 def test_the_threads_of_a_channel_stand_newest_first(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = store.parts.now()
+    begun = store.core.now()
     for hours, text in enumerate(("paint the shelves", "move the orders", "oil the locks")):
-        monkeypatch.setattr(store.parts.goals, "_now", lambda hours=hours: begun + timedelta(hours=hours))
+        monkeypatch.setattr(store.operations.goals, "_now", lambda hours=hours: begun + timedelta(hours=hours))
         store.set_goal(f"s{hours}", "shop", text=text)
         store.end_session(f"s{hours}")
     assert [goal.text for goal in store.threads("shop")] == ["oil the locks", "move the orders", "paint the shelves"]

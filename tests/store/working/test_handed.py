@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from dreamd.store import MemoryStore
 from dreamd.store.ledger.work import HANDED_KEPT, MOST_HANDED
-from dreamd.store.working.handed import MOST_LINES, HandedSessions
+from dreamd.store.working.sessions import MOST_LINES, HandedSessions
 
 from tests.clock import Clock
 
@@ -25,7 +25,7 @@ def make(store: MemoryStore, clock: Clock) -> Callable[[], HandedSessions]:
     def fresh() -> HandedSessions:
         store.settle()
         store.set_channel("flushed", learning=True)  # what waits is written with the next transaction
-        return HandedSessions(store.parts.ledger, store.parts.writer, clock)
+        return HandedSessions(store.core.ledger, store.core.writer, clock)
 
     return fresh
 

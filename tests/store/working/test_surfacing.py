@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.purge.plan import Selection
+from dreamd.store.results import HeardTurn
 from dreamd.store.working import surfacing
 from dreamd.store.working.sessions import (
     MOST_CHARS,
@@ -18,13 +19,12 @@ from dreamd.store.working.sessions import (
     MOST_THOUGHTS,
     MOST_TURN_CHARS,
     TTL_S,
-    HeardTurn,
-    Sessions,
     WorkingSession,
+    WorkingSessions,
 )
-from dreamd.store.working.summary import summary_of
+from dreamd.store.working.surfacing import summary_of
 
-from tests.store.operations.purging import places_with
+from tests.store.purge.purging import places_with
 
 OVEN = "The oven of the bakery is heated with beech wood at noon."
 ROSES = "Roses in the garden of Ines are cut back in early March."
@@ -33,7 +33,7 @@ KEY = "gh" + "p_" + "aB3dE5fG7h" * 4
 
 def say(store: MemoryStore, text: str, session: str = "s1", channel: str = "shop", role: str = "user") -> None:
     store.observe(SessionHead(session, channel), [NewTurn(role, text)]).result()
-    assert store.parts.surfacing.settle(10)
+    assert store.operations.surfacing.settle(10)
 
 
 @pytest.fixture
@@ -97,11 +97,11 @@ def test_what_was_forgotten_meanwhile_is_not_handed_out(known: MemoryStore) -> N
 def test_under_load_nothing_is_searched_and_the_turns_are_held(
     known: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = known.parts.surfacing
-    monkeypatch.setattr(worker, "_is_busy", lambda: True)
+    worker = known.operations.surfacing
+    monkeypatch.setattr(known.core, "is_busy", lambda: True)
     say(known, "When is the oven of the bakery heated?")
     assert (worker.dropped, known.take_pending("s1").text) == (1, "")
-    assert [text for _, text in known.working("s1").turns] == ["When is the oven of the bakery heated?"]
+    assert [turn.text for turn in known.working("s1").turns] == ["When is the oven of the bakery heated?"]
 
 
 def test_a_word_of_thanks_begins_no_topic(known: MemoryStore) -> None:
@@ -114,7 +114,7 @@ def test_a_word_of_thanks_begins_no_topic(known: MemoryStore) -> None:
 def test_an_import_is_no_session_at_work(store: MemoryStore) -> None:
     turns = [NewTurn("user", f"turn {number}") for number in range(surfacing.MOST_AT_ONCE + 1)]
     store.observe(SessionHead("s1", "shop"), turns).result()
-    assert store.parts.surfacing.settle(10)
+    assert store.operations.surfacing.settle(10)
     assert store.working("s1").channel is None
 
 
@@ -154,9 +154,9 @@ def test_a_purge_clears_what_is_held(known: MemoryStore, tmp_path: Path) -> None
 
 
 def test_what_was_read_before_a_purge_is_not_written_after_it(store: MemoryStore) -> None:
-    before = store.parts.working.generation
-    store.parts.working.forget()
-    with store.parts.working.touched("s1", "shop", before) as session:
+    before = store.operations.working.generation
+    store.operations.working.forget()
+    with store.operations.working.touched("s1", "shop", before) as session:
         assert session is None
 
 
@@ -164,11 +164,11 @@ def test_a_session_that_fell_silent_leaves_its_open_goals_as_threads(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [0.0]
-    store.parts.working._clock = lambda: clock[0]
+    store.operations.working._clock = lambda: clock[0]
     store.set_goal("s1", "shop", text="the lease of the bakery is signed")
     store.think("s1", "shop", "ask the landlord")
-    later = store.parts.now() + timedelta(seconds=TTL_S + 1)
-    monkeypatch.setattr(store.parts.goals, "_now", lambda: later)
+    later = store.core.now() + timedelta(seconds=TTL_S + 1)
+    monkeypatch.setattr(store.operations.goals, "_now", lambda: later)
     assert store.threads("shop") == []
     clock[0] = TTL_S + 1
     assert [goal.thread_since for goal in store.threads("shop")] == [later]
@@ -185,7 +185,7 @@ def test_an_open_goal_of_a_session_that_ended_is_a_fact_until_it_is_closed(store
 
 def test_sessions_are_bounded_and_let_go_after_an_hour() -> None:
     clock = [0.0]
-    sessions = Sessions(lambda: clock[0])
+    sessions = WorkingSessions(lambda: clock[0])
     for number in range(MOST_SESSIONS + 5):
         with sessions.touched(f"s{number}", "shop"):
             pass
@@ -200,7 +200,7 @@ def test_sessions_are_bounded_and_let_go_after_an_hour() -> None:
 def test_a_buffer_is_bounded() -> None:
     session = WorkingSession("s1", "shop", 0.0)
     for _ in range(100):
-        session.hear(HeardTurn("user", "x" * MOST_TURN_CHARS))
+        session.add(HeardTurn("user", "x" * MOST_TURN_CHARS))
     assert sum(len(turn.text) for turn in session.turns) <= MOST_CHARS
 
 

@@ -12,11 +12,11 @@ from dreamd.store.ledger.journal import sha256
 from dreamd.store.ledger.ledger import Ledger
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput
-from dreamd.store.okf.wording import body_hash, is_as_marked, unmarked
+from dreamd.store.okf.memory_file import body_hash
 from dreamd.store.settings import StoreSettings
 from dreamd.store.vault.disk import Disk
 from dreamd.store.vault.vault import Vault
-from dreamd.store.writer.derived import FLAG, DerivedFiles, is_catalogue
+from dreamd.store.writer.derived import FLAG, DerivedFiles, is_as_marked, is_catalogue, unmarked
 from dreamd.store.writer.writer import Planned
 
 from tests.pipelines.fakes import NOW
@@ -79,7 +79,7 @@ def test_what_a_person_wrote_there_first_or_since_stays(store: MemoryStore, path
     assert store.write_derived({"index.md": None, "log.md": None}) == ("index.md", "log.md")
     store.settle()
     assert (paths.vault / "index.md").read_text() == (paths.vault / "log.md").read_text() == theirs
-    assert store.status()["problems"] == []
+    assert store.status().problems == []
     assert "it is yours, 1 more of such names (log.md), or" in notes(store)["index.md"][0]
 
 
@@ -95,7 +95,7 @@ def test_what_we_wrote_is_known_without_the_ledger_unless_it_was_changed(
     for end in ("", "-wal", "-shm"):
         paths.ledger.with_name(paths.ledger.name + end).unlink(missing_ok=True)
     again = opened(paths)
-    assert again.derived.ours() >= {"index.md", "digests/2026-11-21.html"}
+    assert again.operations.pages.derived.ours() >= {"index.md", "digests/2026-11-21.html"}
     assert again.write_derived({"index.md": "# Two\n", "log.md": "# Log 2\n", "digests/2026-11-21.html": None}) == (
         "log.md",
     )
@@ -109,7 +109,7 @@ def test_what_we_wrote_is_known_without_the_ledger_unless_it_was_changed(
 def test_what_a_version_without_marks_wrote_is_written_again_and_marked(store: MemoryStore, paths: StorePaths) -> None:
     (paths.vault / "index.md").write_text("# One\n")
     old = Planned(None, (), [records.set_flag(f"{FLAG}index.md", sha256(b"# One\n"))])
-    store.parts.writer.submit(lambda files: old).result()
+    store.core.writer.submit(lambda files: old).result()
     assert notes(store) == {}
     assert store.write_derived({"index.md": "# Two\n"}) == ()
     store.settle()
@@ -145,7 +145,7 @@ def test_something_else_of_that_name_stays(store: MemoryStore, paths: StorePaths
     store.settle()
     assert (tmp_path / "mine.md").read_text() == "# Mine\n"
     assert list((tmp_path / "elsewhere").iterdir()) == []
-    assert store.derived.is_ours("index.md") is False
+    assert store.operations.pages.derived.is_ours("index.md") is False
 
 
 def test_derived_files_are_no_memories(store: MemoryStore) -> None:
@@ -162,14 +162,14 @@ def test_a_save_while_it_is_written_wins_and_is_a_persons(
     """Between our look at it and the exchange; what gave way is made anew another time, so nothing waits for it."""
     store.write_derived({"index.md": "# One\n"})
     store.settle()
-    look = store.parts.writer._placer._read
+    look = store.core.writer._placer._read
 
     def save_after_the_look(full: Path) -> bytes | None:
         found = look(full)
         full.write_text("# Mine\n")
         return found
 
-    monkeypatch.setattr(store.parts.writer._placer, "_read", save_after_the_look)
+    monkeypatch.setattr(store.core.writer._placer, "_read", save_after_the_look)
     store.write_derived({"index.md": "# Two\n"})
     store.settle()
     monkeypatch.undo()
@@ -184,14 +184,14 @@ def test_after_a_crash_before_its_file_a_page_is_written_and_is_ours_unless_a_pe
 ) -> None:
     vault, ledger = Vault(tmp_path / "vault", Disk()), Ledger(tmp_path / "l.db")
     vault.mark("0" * 16)
-    before = PumpedWriter(vault, ledger, Disk())
+    before = PumpedWriter(vault, ledger)
     DerivedFiles(vault, ledger, before).write({"index.md": "# One\n"})
     before.barrier(1)
     DerivedFiles(vault, ledger, before).write({"index.md": "# Two\n"})  # acknowledged, and then nothing more
     assert unmarked(vault.read("index.md")) == b"# One\n"
     if theirs:
         (vault.root / "index.md").write_text(theirs)
-    after = PumpedWriter(vault, ledger, Disk())
+    after = PumpedWriter(vault, ledger)
     after.replay()
     assert unmarked(vault.read("index.md")) == (theirs or "# Two\n").encode()
     derived = DerivedFiles(vault, ledger, after)

@@ -16,9 +16,9 @@ from dreamd.store.ledger.ledger import Ledger
 from dreamd.store.model import Conflict, NotFound, StoreBusy, StoreError
 from dreamd.store.vault.disk import Disk
 from dreamd.store.vault.vault import Vault
-from dreamd.store.writer import checkpoint, writer
+from dreamd.store.writer import placer, writer
 from dreamd.store.writer.pending import PendingFiles
-from dreamd.store.writer.writer import Plan, Planned, Writer
+from dreamd.store.writer.writer import Plan, Planned, Writer, WriterEvents
 
 
 class Store:
@@ -30,7 +30,7 @@ class Store:
         self.vault.mark("0" * 16)
         self.ledger = Ledger(folder / "ledger.db", vfs=vfs)
         self.indexed: list[AppliedFile] = []
-        self.writer = Writer(self.vault, self.ledger, self.index, self.disk)
+        self.writer = Writer(self.vault, self.ledger, WriterEvents(self.index))
 
     def index(self, files: Sequence[AppliedFile], up_to_seq: int) -> None:
         self.indexed.extend(files)
@@ -138,7 +138,7 @@ def test_a_barrier_without_runs_waits_for_promised_writes_alone(tmp_path: Path) 
 def test_the_files_of_a_run_wait_for_requests_and_are_written_all_the_same(tmp_path: Path, asked: bool) -> None:
     store = Store(tmp_path)
     changes = tuple(FileChange("create", f"facts/{n}.md", b"x", 0, None, "run-1", n) for n in range(60))
-    store.writer = Writer(store.vault, store.ledger, store.index, store.disk, is_asked=lambda: asked)
+    store.writer = Writer(store.vault, store.ledger, WriterEvents(store.index), is_asked=lambda: asked)
     store.writer._cost_s = 0.001
     store.writer.submit(lambda _: Planned(None, changes))
     store.writer._turn()
@@ -307,7 +307,7 @@ def test_close_finishes_what_was_submitted(tmp_path: Path) -> None:
 
 
 def test_rows_that_may_be_lost_are_written_soon(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "DUE_AFTER_S", 0.01)
+    monkeypatch.setattr(placer, "DUE_AFTER_S", 0.01)
     flushed = threading.Event()
     forget_done = store.ledger.forget_done
 
@@ -338,7 +338,7 @@ class Slow(Disk):
 
 
 def test_acknowledgements_do_not_wait_for_a_slow_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "DUE_AFTER_S", 0.0)
+    monkeypatch.setattr(placer, "DUE_AFTER_S", 0.0)
     disk = Slow()
     store = Store(tmp_path, disk)
     store.writer.start()
@@ -565,7 +565,7 @@ def test_after_a_failed_sync_the_file_is_written_anew(tmp_path: Path) -> None:
 def test_a_disk_that_fails_for_a_while_is_written_again_by_itself(
     tmp_path: Path, operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "DUE_AFTER_S", 0.0)
+    monkeypatch.setattr(placer, "DUE_AFTER_S", 0.0)
     monkeypatch.setattr(writer, "FIRST_RETRY_S", 0.01)
     store = Store(tmp_path, disk := Sick(operation, 10_000))
     store.writer.start()

@@ -1,1 +1,0 @@
-"""Background work between requests: linking, relevance feedback, embedding."""

@@ -1,0 +1,130 @@
+"""Settings of a person that the ledger holds as flags: learning on and off, and the followed files of other programs.
+
+Flags are carried over from a damaged ledger to the next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from .door import Door
+from .ledger import records
+from .ledger.ledger import Ledger
+from .model import ReadUpTo, StoreReadOnly
+from .writer.writer import Writer
+
+PAUSED = "paused"
+
+
+class Switches:
+    """Learning, on and off, as a whole and in single channels. Every method may be called from any thread.
+
+    Held in memory, since every write asks.
+    """
+
+    def __init__(self, ledger: Ledger, writer: Writer, door: Door) -> None:
+        self._door = door
+        self._ledger = ledger
+        self._writer = writer
+        self.paused = False
+        self.channels_off: frozenset[str] = frozenset()
+        self._read()
+
+    def is_off(self, channel: str) -> bool:
+        """Return True if learning is off in a channel."""
+        return self.paused or channel in self.channels_off
+
+    def refuse_if_off(self, channel: str) -> None:
+        """Raise StoreReadOnly if learning is off in a channel."""
+        if self.paused:
+            raise StoreReadOnly("learning is paused", hint="Resume it with `dreamctl resume`.")
+        if channel in self.channels_off:
+            raise StoreReadOnly(
+                f"learning is off in {channel}", hint=f"`dreamctl channel {channel} on` switches it on."
+            )
+
+    def pause(self) -> None:
+        """Switch all learning off, until `resume`."""
+        self._write(records.set_flag(PAUSED))
+
+    def resume(self) -> None:
+        """Switch learning on again."""
+        self._write(records.clear_flag(PAUSED))
+
+    def set_channel(self, channel: str, learning: bool) -> None:
+        """Switch learning in one channel on or off. Raises InvalidInput for a name that cannot be a channel's."""
+        self._door.check_names(channel)
+        flag = _flag_of(channel)
+        self._write(records.clear_flag(flag) if learning else records.set_flag(flag))
+
+    def flags(self) -> Sequence[str]:
+        """Return the ledger's flags for the switches as they are now."""
+        return [_flag_of(channel) for channel in self.channels_off] + [PAUSED] * self.paused
+
+    def _write(self, write: records.Write) -> None:
+        self._writer.write(write).result()
+        self._read()
+
+    def _read(self) -> None:
+        self.paused = self._ledger.paused
+        self.channels_off = self._ledger.channels_off
+
+
+def _flag_of(channel: str) -> str:
+    return f"off:{channel}"
+
+
+# The longest wait for an acknowledgement: an agent's hook waits too.
+WATCH, NAMED = "watch:", "named:"
+_KEY_DIGITS = 32
+ACKNOWLEDGED_WITHIN_S = 10.0
+
+
+class Followed:
+    """The followed files of other programs, and how far each was read. Every method may be called from any thread.
+
+    The position in a file is no flag and may be lost with the ledger: then the file is read again, and its turns are
+    known.
+    """
+
+    def __init__(self, ledger: Ledger, writer: Writer) -> None:
+        self._ledger = ledger
+        self._writer = writer
+
+    def watches(self) -> Mapping[str, str]:
+        """Return the followed places, each with its note."""
+        return {name.removeprefix(WATCH): value for name, value in self._ledger.flags(WATCH).items()}
+
+    def watch(self, place: str, note: str) -> None:
+        """Follow a place from now on, or replace its note; wait until that is acknowledged."""
+        self._writer.write(records.set_flag(WATCH + place, note)).result()
+
+    def unwatch(self, place: str) -> None:
+        """Stop following a place; wait until that is acknowledged."""
+        self._writer.write(records.clear_flag(WATCH + place)).result()
+
+    def named(self) -> Mapping[str, str]:
+        """Return the named files, each with its note."""
+        return {name.removeprefix(NAMED): value for name, value in self._ledger.flags(NAMED).items()}
+
+    def name(self, path: str, note: str) -> None:
+        """Note a file that another program named; wait until that is acknowledged."""
+        self._writer.write(records.set_flag(NAMED + path, note)).result(ACKNOWLEDGED_WITHIN_S)
+
+    def unname(self, path: str) -> None:
+        """Forget that a file was named, within about a second."""
+        self._writer.later(records.clear_flag(NAMED + path))
+
+    def read_up_to(self, path: str) -> ReadUpTo | None:
+        """Return how far a file was read."""
+        found = self._ledger.followed(_key(path))
+        return None if found is None else ReadUpTo(*found)
+
+    def move(self, path: str, read: ReadUpTo) -> None:
+        """Keep how far a file was read, within about a second; a crash before that has it read again."""
+        self._writer.later(records.follow(_key(path), read.size_bytes, read.lines, read.mark))
+
+
+def _key(path: str) -> str:
+    return hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:_KEY_DIGITS]

@@ -1,0 +1,315 @@
+"""Questions: recall, context, and the look at single memories and lists of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from datetime import datetime
+
+from .core import Core
+from .door import outgoing, outgoing_envelope, outgoing_hit
+from .filters import Filter, unmet, values_of
+from .index import scope
+from .index.projection import LATER, SUCCESSOR, Node
+from .index.repairs import repeated_after_repair
+from .ledger import records
+from .model import ALL_CHANNELS, GLOBAL_CHANNEL, Envelope, Hit, IndexDamaged, Kind, Level, NodeId, Slot
+from .results import Elsewhere, Listed, Shown
+from .search import hits, packing
+from .search.fetch import evidence_of
+from .search.gathering import Ranking
+from .search.hits import Recalled
+from .search.question import Question
+from .search.search import QueryCache, Search
+from .text import spelling
+from .text.fence import unmarked, unmarked_lines
+from .text.terms import query_terms
+from .upkeep.feedback import Feedback, shown_hit, shown_slot
+
+FORGOTTEN = "[forgotten]"
+"""The text of a forgotten turn, which stays in its session's file."""
+
+UNASKED_LIMIT = 10
+"""Memories that are looked at for a turn that asked nothing."""
+
+MEMORIES_READ, CHANNELS_READ, QUESTION_CHARS = 300, 4, 300
+"""The newest facts and turns of a channel, and the channels, in which a misspelt word of a question is looked for."""
+
+MODEL_WAIT_S = 1.5
+"""The longest wait of the first questions for the embedding model, before keywords answer alone."""
+
+
+class Recall:
+    """Answers questions from the index. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        core: Core,
+        search: Search,
+        questions: QueryCache,
+        feedback: Feedback,
+    ) -> None:
+        self.repairs = core.repairs
+        self._core = core
+        self._catalog = core.catalog
+        self._writer = core.writer
+        self._tombstones = core.tombstones
+        self._now = core.now
+        self._search = search
+        self._questions = questions
+        self._feedback = feedback
+        self.on_given: Callable[[NodeId | None, Sequence[Slot]], None] = lambda session, slots: None
+        """Called with what a session's agent was handed."""
+
+    @repeated_after_repair
+    def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        channel: str | None = None,
+        session: NodeId | None = None,
+        levels: Sequence[Level] = (),
+        include_archived: bool = False,
+        as_of: datetime | None = None,
+        where: Filter = (),
+        explain: bool = False,
+    ) -> Recalled:
+        """Find what answers a question, best first; `where` narrows what may, and `as_of` takes what held then.
+
+        `session` is left out: its agent has it.
+        """
+        question = Question(
+            text=query,
+            limit=limit,
+            channel=channel,
+            levels=tuple(levels),
+            include_archived=include_archived,
+            as_of=as_of,
+            where=where,
+        )
+        ranking = self._rank(question)
+        ranking.leave_out_session(session)
+        found = self._answer(ranking, limit)
+        self._writer.later(*records.log_usage([hit.node_id for hit in found.hits], self._now()))
+        if not (levels or include_archived or as_of or where or explain):
+            self._feedback.answered(query, channel, session, ranking, [shown_hit(hit) for hit in found.hits])
+        return replace(found, trace=hits.trace(ranking)) if explain else found
+
+    @repeated_after_repair
+    def context(
+        self,
+        query: str,
+        *,
+        budget_tokens: int = 1000,
+        channel: str | None = None,
+        session: str | None = None,
+        as_of: datetime | None = None,
+        where: Filter = (),
+        given: Sequence[str] = (),
+        only_sure: bool = False,
+    ) -> Envelope:
+        """Find what answers a question, packed into a budget of tokens. `session` is left out: its agent has it.
+
+        So is what stands in a text of `given`. `only_sure`: nobody asked, so what is not surely worth telling is left
+        out too, and where nothing is left nothing is counted.
+        """
+        limit = max(10, min(200, budget_tokens // 10))
+        ranking = self._rank(Question(text=query, limit=limit, channel=channel, as_of=as_of, where=where))
+        ranking.leave_out_session(session)
+        always = self._curated(ranking, budget_tokens, given)
+        left_tokens = budget_tokens - sum(slot.tokens for slot in always)
+        at = as_of or self._now()
+        with self._search.alone.held():
+            packed = packing.envelope(ranking, self._catalog, left_tokens, at, given=given, only_sure=only_sure)
+        if only_sure and not packed.slots:
+            return outgoing_envelope(packing.with_curated(packed, always))
+        envelope = outgoing_envelope(packed)
+        self._writer.later(*records.log_usage([slot.node_id for slot in envelope.slots], self._now()))
+        if not (as_of or where):
+            self._feedback.answered(query, channel, session, ranking, [shown_slot(slot) for slot in envelope.slots])
+        self.on_given(session, envelope.slots)
+        asked_tokens = 0 if only_sure else budget_tokens
+        return outgoing_envelope(packing.with_curated(envelope, always, asked_tokens)) if always else envelope
+
+    def _curated(self, ranking: Ranking, budget_tokens: int, given: Sequence[str]) -> tuple[Slot, ...]:
+        """Return the lines of every envelope in the question's scope, but for those given; none is ranked again."""
+        channels = ranking.question.scope.channels or {GLOBAL_CHANNEL}
+        standing = [node for node in self._catalog.curated(channels) if ranking.question.scope.admits(node)]
+        said = [(node, " ".join(node.text.split())) for node in standing]
+        fresh = [node for node, words in said if not any(words in text for text in given)]
+        slots = packing.curated_slots(fresh, budget_tokens)
+        too_long = {node.node_id for node in fresh}.difference(slot.node_id for slot in slots)
+        ahead = {node.node_id for node, _ in said} - too_long
+        ranking.candidates = [one for one in ranking.candidates if one.unit not in ahead]
+        return slots
+
+    def unasked(
+        self, text: str, channel: str, session: NodeId, given: AbstractSet[NodeId], budget_tokens: int
+    ) -> Envelope:
+        """Find what surely answers a turn that asked nothing, but for what `given` names; nothing of it is counted."""
+        ranking = self._search.rank(Question(text=text, limit=UNASKED_LIMIT, channel=channel))
+        ranking.leave_out_session(session)
+        ranking.candidates = [
+            one for one in ranking.candidates if one.unit not in given and given.isdisjoint(one.matched)
+        ]
+        found = packing.envelope(ranking, self._catalog, budget_tokens, self._now(), only_sure=True)
+        return outgoing_envelope(found)
+
+    def living(self, node_ids: Collection[NodeId]) -> set[NodeId]:
+        """Return those of some nodes that may still be shown."""
+        return {name for name, node in self._catalog.nodes(node_ids).items() if node.live}
+
+    def used(self, node_ids: Collection[NodeId]) -> None:
+        """Count that these were shown."""
+        self._writer.later(*records.log_usage(node_ids, self._now()))
+
+    @repeated_after_repair
+    def elsewhere(self, query: str, limit: int = 10, session: NodeId | None = None) -> list[Elsewhere]:
+        """Find what answers a question in any channel, by channel, best first; nothing of it is counted or kept."""
+        ranking = self._rank(Question(text=query, limit=limit, channel=ALL_CHANNELS))
+        ranking.leave_out_session(session)
+        found: dict[str, list[Hit]] = {}
+        for hit in self._answer(ranking, limit).hits:
+            found.setdefault(hit.channel, []).append(hit)
+        return [Elsewhere(channel, tuple(in_channel)) for channel, in_channel in found.items()]
+
+    @repeated_after_repair
+    def meant(self, query: str, channel: str) -> list[str]:
+        """Return words of a channel's newest memories that a question which found nothing may have meant."""
+        channels = [channel] if channel != ALL_CHANNELS else sorted(self._catalog.channels())[:CHANNELS_READ]
+        nodes = [
+            node
+            for name in dict.fromkeys((*channels, GLOBAL_CHANNEL))
+            for level, kind in ((Level.FACT, None), (Level.SESSION, Kind.TURN))
+            for node in self._catalog.listing(name, level, kind, MEMORIES_READ)
+            if node.live and not self._tombstones.is_hidden(node.node_id)
+        ]
+        words = spelling.meant(query_terms(query[:QUESTION_CHARS]), (node.text for node in nodes))
+        return [word for word in words if self._is_outgoing(word, nodes)]
+
+    def _is_outgoing(self, word: str, nodes: Sequence[Node]) -> bool:
+        """Check that a text holds a word still after its secrets are taken out."""
+        return any(word in self._text(node).lower() for node in nodes if word in node.text.lower())
+
+    @repeated_after_repair
+    def rank(self, question: Question) -> Ranking:
+        """Rank what answers a question, to test recall: nothing of it is counted or kept."""
+        self._core.settle()
+        return self._search.rank(question)
+
+    @repeated_after_repair
+    def channels(self) -> dict[str, int]:
+        """Count the memories and turns of each channel."""
+        return self._catalog.channels()
+
+    def channel_names(self) -> list[str]:
+        """Return the names of all channels; [] while the index is damaged, which is not waited for."""
+        try:
+            return self._catalog.channel_names()
+        except IndexDamaged:
+            return []
+
+    def channel_names_with(self, wanted: str) -> list[str]:
+        """Return `channel_names`; unless the one that is wanted is among them, after what was acknowledged is found."""
+        names = self.channel_names()
+        if wanted in names or wanted == ALL_CHANNELS:
+            return names
+        self._core.settle()
+        return self.channel_names()
+
+    @repeated_after_repair
+    def show(self, node_id: NodeId, *, wanted: bool = True) -> Shown:
+        """Return one memory, session or turn. Raises NotFound.
+
+        `wanted`: count this lookup as implicit positive feedback for the answer that listed it.
+        """
+        node = self._core.node(node_id)
+        if wanted:
+            self._feedback.looked_up(node_id)
+        beside = scope.beside(node.channel)
+        successors = self._named(self._catalog.links(node_id, SUCCESSOR), beside)
+        opposed = [*self._catalog.links(node_id, "contradicts"), *self._catalog.cited_by(node_id, "contradicts")]
+        return Shown(
+            node_id=node.node_id,
+            level=node.level,
+            kind=node.kind,
+            title=self._title(node),
+            text=self._text(node),
+            channel=node.channel,
+            path=node.path,
+            created_at=node.created_at,
+            live=node.live,
+            curated=node.curated,
+            tags=node.tags,
+            evidence=evidence_of([node], self._catalog, beside)[node_id],
+            cited_by=self._named(self._catalog.cited_by(node_id), beside),
+            superseded_by=successors[0] if successors else None,
+            supersedes=self._named(self._catalog.links(node_id, "supersedes"), beside),
+            later=self._named(self._catalog.links(node_id, LATER), scope.living_beside(node.channel)),
+            contradicts=self._named(opposed, scope.living_beside(node.channel)),
+        )
+
+    @repeated_after_repair
+    def ruled_out_by(self, node_id: NodeId, where: Filter) -> dict[str, tuple[str, ...]]:
+        """Return the fields by which a filter leaves a memory out, with its own values. Raises NotFound."""
+        payload = self._core.node(node_id).payload()
+        return {field: tuple(map(str, values_of(payload.get(field)))) for field in unmet(payload, where)}
+
+    @repeated_after_repair
+    def list(
+        self,
+        *,
+        channel: str | None = None,
+        level: Level | None = None,
+        kind: Kind | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        always: bool = False,
+        where: Filter = (),
+    ) -> list[Listed]:
+        """List memories and sessions, newest first; turns when asked for by kind; `always`: only curated memories."""
+        self._core.settle()
+        return [
+            Listed(
+                node_id=node.node_id,
+                level=node.level,
+                kind=node.kind,
+                title=self._title(node),
+                channel=node.channel,
+                created_at=node.created_at,
+                live=node.live,
+                curated=node.curated,
+            )
+            for node in self._catalog.listing(channel, level, kind, limit, offset, curated=always, where=where)
+        ]
+
+    def _answer(self, ranking: Ranking, limit: int) -> Recalled:
+        with self._search.alone.held():
+            found = hits.answer(ranking, self._catalog, limit)
+            return replace(found, hits=[outgoing_hit(hit) for hit in found.hits])
+
+    def _rank(self, question: Question) -> Ranking:
+        settled = self._core.settle(runs=False)
+        self._core.calls.note()
+        if not self._core.embedder.ready:
+            self._core.embedder.wait(MODEL_WAIT_S)
+        ranking = self._questions.rank(question)
+        ranking.notes += self._core.limits(settled)
+        return ranking
+
+    def _title(self, node: Node) -> str:
+        return FORGOTTEN if self._tombstones.is_hidden(node.node_id) else unmarked(outgoing(node.title))
+
+    def _text(self, node: Node) -> str:
+        """Return a memory's text, of a session its turns'; the text of a forgotten turn is never returned."""
+        if node.kind is Kind.SESSION:
+            turns = self._catalog.turns(node.node_id)
+            return "\n\n".join(f"#{turn.ordinal} {turn.role}: {self._text(turn)}" for turn in turns)
+        return FORGOTTEN if self._tombstones.is_hidden(node.node_id) else unmarked_lines(outgoing(node.text))
+
+    def _named(self, node_ids: Sequence[NodeId], beside: scope.Scope) -> tuple[NodeId, ...]:
+        """Return the ids of nodes that exist and that the scope admits, each once."""
+        nodes = self._catalog.nodes(node_ids)
+        return tuple(dict.fromkeys(name for name in node_ids if name in nodes and beside.admits(nodes[name])))

@@ -1,0 +1,341 @@
+"""The health of a store: its status, and a check of vault and databases."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from ..changes.deletions import SHORTENED, Deletions
+from ..changes.run_kinds import DELETED, LEARNED_FROM
+from ..core import Core
+from ..embedding.fastembed_loading import PREPARED_ID
+from ..engine.database import integrity_problems
+from ..index.repairs import history_problems, repeated_after_repair
+from ..ledger import records
+from ..ledger.ledger import Ledger
+from ..ledger.salvage import damaged_files
+from ..model import IndexDamaged, Level, NodeId
+from ..okf.memory_file import is_edited_page
+from ..paths import StorePaths
+from ..redaction import places_of_secrets, redact
+from ..results import EmbeddingStatus, Leak, Problem, StoreStatus
+from ..search.search import QueryCache
+from ..text.languages import is_english
+from ..vault.disk import Disk
+from ..vault.leftovers import Leftovers
+from ..vault.vault import Vault
+from ..writer.derived import DerivedFiles, notes_on
+from .embed_queue import EmbedQueue
+from .reconciliation import Reconciliation
+
+# The longest wait of `status` for acknowledged writes to be counted.
+STATUS_WAITS_S = 0.5
+
+# The turns by which `status` judges the language: their number at most and at least, their length, and the characters
+# read of each.
+TURNS_READ, LEAST_TURNS, LEAST_CHARS, MOST_CHARS = 100, 20, 40, 400
+
+OTHER_MODEL = (
+    'Most of what is said here is not English: with store.embedding.model = "multilingual" recall finds more of it '
+    '(pip install "dreamd[multilingual]").'
+)
+
+COUNTED = {Level.SESSION: "sessions", Level.FACT: "facts", Level.SCENARIO: "scenarios", Level.PROFILE: "profiles"}
+
+LEAKED = "a secret stands in {}"
+LEAK_HINT = (
+    "what is found so is in no answer, and no dream changes its file: take the secrets out, or"
+    " `dreamctl purge --secrets` does"
+)
+
+LEFTOVER = (
+    "a write that was interrupted left it, and what it holds is nowhere else: it may be what somebody saved at that"
+    " moment; move it to where it belongs, or remove it"
+)
+
+
+# The ledger's flag with the newest run of lost turns that a person accepted.
+ACCEPTED = "accepted"
+
+LOST_TURNS = (
+    "{} turns of {} are gone from their files, as with an older copy of the vault; `dreamctl undo {}` brings them back,"
+    " `dreamctl check --accept` leaves them out"
+)
+
+BEHIND = (
+    "dreams have read it up to turn {}, and it ends with turn {}: an older copy of the vault lacks the rest, which a"
+    " newer one brings back"
+)
+
+# The folders of the pages that dreams write.
+PAGES = ("profiles/", "scenarios/")
+
+HELD = (
+    "you edited it, so dreams leave it as it is; to have it written again, keep what is yours with"
+    " `dreamctl remember` and delete the file: the next dream that learns something there writes it"
+)
+
+
+class Health:
+    """Reports counts, queues and problems of a store. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        core: Core,
+        queue: EmbedQueue,
+        deletions: Deletions,
+        questions: QueryCache,
+    ) -> None:
+        self.repairs = core.repairs
+        self._core = core
+        self._ledger = core.ledger
+        self._writer = core.writer
+        self._opened = core.opened
+        self._embedder = core.embedder
+        self._queue = queue
+        self._deletions = deletions
+        self._questions = questions
+
+    @repeated_after_repair
+    def status(self) -> StoreStatus:
+        """Return counts, queues, and problems in sentences, after a short wait for acknowledged writes to be found."""
+        self._core.settle(STATUS_WAITS_S)
+        ledger = self._ledger.counts()
+        broken = self._opened.catalog.problems()
+        counts = self._opened.catalog.counts()
+        return StoreStatus(
+            memories={level.value: counts[name] for level, name in COUNTED.items()},
+            files=counts["files"],
+            turns=counts["turns"],
+            turns_purged=counts["turns_purged"],
+            turns_forgotten=counts["turns_forgotten"],
+            chunks=counts["chunks"],
+            channels=self._opened.catalog.channels(),
+            pending_embeddings=counts["embedding_queue"],
+            embedding=EmbeddingStatus(
+                model=self._embedder.made_by,
+                ready=self._embedder.ready,
+                advice=OTHER_MODEL if self._is_foreign() else "",
+            ),
+            query_cache=self._questions.status(),
+            journal=ledger["journal"],
+            not_found_yet=self._writer.lag + self._core.indexer.lag,
+            catching_up=not self._opened.is_compared,
+            runs=ledger["runs"],
+            paused=self._core.switches.paused,
+            channels_off=sorted(self._core.switches.channels_off),
+            broken_files=len(broken),
+            problems=list(self._problems(broken, ledger["conflicts"])),
+        )
+
+    def _is_foreign(self) -> bool:
+        """Return True if most turns are not English while the shipped model is used, which was trained on English."""
+        if self._embedder.model_id != PREPARED_ID:
+            return False
+        said = self._opened.catalog.newest_turns(TURNS_READ, LEAST_CHARS, MOST_CHARS)
+        return len(said) >= LEAST_TURNS and sum(map(is_english, said)) < len(said) / 2
+
+    def _problems(self, broken: Sequence[tuple[str, str]], conflicts: int) -> Iterator[str]:
+        yield from (f"{path}: {problem}." for path, problem in broken[:10])
+        if withheld := self._deletions.withheld:
+            yield (
+                f"{_listed(withheld)}: gone from the vault, and not believed to be deleted; nothing is unlearned until "
+                "they are back or `dreamctl check --accept`."
+            )
+        yield from (f"{told[0].upper()}{told[1:]}." for _, told in _shortened(self._ledger))
+        yield from self._delays()
+        if waiting := len(self._opened.catalog.waiting()):
+            yield f"{_to_review(waiting)}."
+        if self._core.is_purging:
+            yield "A purge is under way, or waits to be finished; dreams wait for it."
+        if conflicts:
+            yield f"{conflicts} changes were skipped: the files were edited by hand."
+        yield from history_problems(self._core.paths.ledger, self._ledger)
+        if self._queue.problem:
+            yield self._queue.problem
+        if self._embedder.made_by != self._embedder.model_id:
+            yield "The embedding model could not be prepared (the log says why); a slower one like it is used."
+        if note := self._opened.note:
+            yield f"{note[0].upper()}{note[1:]}."
+
+    def _delays(self) -> Iterator[str]:
+        """Yield the reasons why acknowledged changes are not written or found yet; each ends by itself."""
+        waiting = self._writer.lag
+        if (absence := self._core.absence) is not None:
+            waits = f" {waiting} changes wait for it." if waiting else ""
+            yield f"{absence.reason[0].upper()}{absence.reason[1:]}: it is waited for.{waits} {absence.hint}"
+        elif (trouble := self._writer.trouble) is not None:
+            yield f"{waiting} changes wait to be written: {trouble}. {trouble.hint}"
+        if (refusal := self._writer.refusal) is not None:
+            yield f"What was to be written last was refused: {refusal}. Send it again in a moment."
+        if held := self._writer.held_paths:
+            yield f"{len(held)} files cannot be written ({held[0]}); they are tried again every half minute."
+        if self._core.indexer.problem is not None:
+            yield self._core.indexer.problem
+
+
+class Checkup:
+    """Checks vault and databases. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        core: Core,
+        deletions: Deletions,
+        derived: DerivedFiles,
+        leftovers: Leftovers,
+        reconciliation: Reconciliation,
+    ) -> None:
+        self._core = core
+        self._vault = core.vault
+        self._ledger = core.ledger
+        self._opened = core.opened
+        self._deletions = deletions
+        self._derived = derived
+        self._leftovers = leftovers
+        self._reconciliation = reconciliation
+
+    def check(self, accept: bool = False) -> Sequence[Problem]:
+        """Check vault and databases; return the problems. `accept` takes missing files as deleted on purpose."""
+        try:
+            return self._check(accept)
+        except IndexDamaged as error:
+            self._core.repairs.wait_for_index()
+            return [Problem("index.db", str(error), "error"), *self._check(accept)]
+
+    def _check(self, accept: bool) -> Sequence[Problem]:
+        problems = [*self._accept()] if accept else []
+        if not accept:
+            self._reconciliation.reconcile()
+        problems += [Problem(path, problem) for path, problem in self._opened.catalog.problems()]
+        if (absence := self._core.absence) is not None:
+            problems.append(Problem(str(self._vault.root), f"{absence.reason}; {absence.hint}", "error"))
+        problems += [Problem(path, LEFTOVER) for path in self._leftovers.held]
+        problems += _open_to_others(self._core.paths.ledger.parent, self._vault.root)
+        problems += [
+            Problem(path, "it is too large: only its first MiB is searched", "note")
+            for path in self._opened.catalog.cut_files()
+        ]
+        problems += [
+            Problem(path, "it is gone, and stays known until `dreamctl check --accept` believes it", "error")
+            for path in self._deletions.withheld
+        ]
+        problems += [Problem("sessions", told) for _, told in _shortened(self._ledger)]
+        problems += self._behind_the_ledger()
+        if absence is None:
+            problems += notes_on(self._derived.foreign())
+            problems += self._secrets()
+            problems += self._held()
+        if waiting := len(self._opened.catalog.waiting()):
+            problems.append(Problem("", _to_review(waiting), "note"))
+        in_ledger = (*history_problems(self._core.paths.ledger, self._ledger), *self._ledger.look_through())
+        problems += [Problem("ledger.db", problem, "error") for problem in in_ledger]
+        problems += [
+            Problem("index.db", f"{problem}; it is being made again", "error") for problem in self._opened.problems()
+        ]
+        return problems
+
+    def _behind_the_ledger(self) -> Iterator[Problem]:
+        """Yield the sessions whose files hold fewer turns than dreams have read."""
+        held = self._opened.catalog.sessions()
+        for session_id, last in self._ledger.cursors(LEARNED_FROM).items():
+            if (found := held.get(session_id, last)) < last:
+                yield Problem(self._opened.catalog.path_of(session_id) or session_id, BEHIND.format(last, found))
+
+    def _secrets(self) -> Iterator[Problem]:
+        """Yield the files that hold secrets, sessions and derived pages too."""
+        paths = [stamp.path for stamp in self._vault.walk()]
+        leaks = False
+        for path in (*paths, *self._vault.derived()):
+            if places := places_of_secrets(self._vault.read_if_any(path) or b"", path):
+                leaks = True
+                yield Problem(redact(path).text, LEAKED.format(_listed(places)))
+        if leaks:
+            yield Problem("", LEAK_HINT, "note")
+
+    def _held(self) -> Iterator[Problem]:
+        """Yield the pages that dreams leave alone, since a person edited them."""
+        for path in (stamp.path for stamp in self._vault.walk()):
+            if path.startswith(PAGES) and is_edited_page(self._vault.read_if_any(path) or b""):
+                yield Problem(path, HELD, "note")
+
+    def _accept(self) -> Sequence[Problem]:
+        """Record missing files as deleted, and return notes on the runs that undo that."""
+        if (newest := next(_shortened(self._ledger), None)) is not None:
+            self._core.writer.write(records.set_flag(ACCEPTED, newest[0])).result()
+        before = {run.run_id for run in self._ledger.runs(kinds=[DELETED])}
+        self._reconciliation.reconcile(accept_vanished=True)
+        runs = [run for run in self._ledger.runs(kinds=[DELETED]) if run.run_id not in before]
+        told = "{}, as was accepted; `dreamctl undo {}` brings them back"
+        return [Problem("", told.format(run.summary.get("note"), run.run_id), "note") for run in runs]
+
+    def leaks(self, node_ids: Iterable[NodeId]) -> Sequence[Leak]:
+        """Return those of these nodes whose files hold what looks like a secret, with its kinds."""
+        found = []
+        for node_id in node_ids:
+            path = self._opened.catalog.path_of(node_id)
+            data = self._vault.read_if_any(path) if path else None
+            if path and data and (places := places_of_secrets(data)):
+                found.append(Leak(node_id, path, tuple(places)))
+        return found
+
+
+def _shortened(ledger: Ledger) -> Iterator[tuple[str, str]]:
+    """Yield the runs that hold turns which sessions lost, newest first, and a sentence on each.
+
+    Not those that a person accepted.
+    """
+    accepted = ledger.flags(ACCEPTED).get(ACCEPTED, "")
+    for run in ledger.runs(kinds=[DELETED], states=["applied", "partly_undone"]):
+        if run.run_id > accepted and (lost := run.summary.get(SHORTENED)):
+            yield run.run_id, LOST_TURNS.format(sum(lost.values()), _listed(list(lost)), run.run_id)
+
+
+def _to_review(number: int) -> str:
+    """Return a sentence on the statements that wait for review."""
+    return f"{number:,} {'note waits' if number == 1 else 'notes wait'} for review: `dreamctl review`"
+
+
+def _listed(paths: Sequence[str], most: int = 3) -> str:
+    rest = len(paths) - most
+    return ", ".join(paths[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+OF_ANOTHER_USER = "it belongs to another user, who may read and change what is remembered"
+
+
+def _open_to_others(*folders: Path) -> Iterator[Problem]:
+    """Yield the folders into which another user of this machine may write, or which are another's."""
+    for folder in dict.fromkeys(folders):
+        with contextlib.suppress(OSError):  # it is away
+            status = folder.stat()
+            if status.st_uid != os.geteuid():
+                yield Problem(str(folder), OF_ANOTHER_USER, "error")
+            elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                yield Problem(str(folder), "other users may change what is remembered: `chmod 700` it", "error")
+
+
+def check_closed(paths: StorePaths) -> Iterator[Problem]:
+    """Yield the problems of a store that no process has open. The vault's files are not checked."""
+    is_marked = Vault(paths.vault, Disk()).has_marker()
+    if paths.ledger.exists() and not is_marked:
+        yield Problem(
+            str(paths.vault), "the vault is not there, or not marked as one (its `.dreamd` is gone)", severity="error"
+        )
+    for path, remedy in (
+        (paths.ledger, "the next start sets it aside and goes on with another; then `dreamctl salvage`"),
+        (paths.index, "the next start makes it again, or `dreamctl rebuild` now"),
+        (paths.embeddings, "the next start makes what is missing again"),
+    ):
+        if path.exists():
+            yield from (Problem(path.name, f"{problem}; {remedy}", "error") for problem in integrity_problems(path))
+        elif path != paths.ledger:
+            yield Problem(path.name, "it is not there; the next start makes it", "note")
+        elif is_marked:
+            gone = "it is gone: put it back from a backup, or the next start begins another"
+            yield Problem(path.name, gone, "error")
+    for path in damaged_files(paths.ledger):
+        found = "a damaged ledger lies here: `dreamctl salvage` brings back what can be read of it"
+        yield Problem(path.name, found, "error")
