@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from loguru import logger
 
-from ...pipelines.protocol import PAUSE, RESUME, SPENT, Done, Failed, MessageError, Progress, RunRequest, decode, encode
+from ...pipelines.messages import PAUSE, RESUME, SPENT, Done, Failed, MessageError, Progress, RunRequest, decode, encode
 from ...pipelines.settings import LimitSettings
 from .. import HintedError
 from ..clock import Stopwatch

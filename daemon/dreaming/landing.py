@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
-from ...pipelines.protocol import Done, MessageError, RunRequest, read_changeset
+from ...pipelines.messages import Done, MessageError, RunRequest, read_changeset
 from ...store import LINK, AppliedRun, Run, is_digest
 from ...store.model import ActionKind, Changeset, NotFound, StoreError
 from .child import DreamError

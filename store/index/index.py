@@ -24,7 +24,6 @@ from ..text.chunking import chunk
 from ..vault.vault import MOST_BYTES, FileStamp, Vault, largest
 from .catalog import NODE_COLUMNS, Catalog, FileRow, node_row
 from .images import Images
-from .visibility import Concealment
 from .projection import (
     FORGOTTEN,
     NEIGHBOURS,
@@ -39,6 +38,7 @@ from .projection import (
     project_session,
     read_head,
 )
+from .visibility import Concealment
 
 COLLECTION = "chunks"
 

@@ -38,7 +38,7 @@ from ..engine.database import (
 from ..engine.files import FilesStore, suffix_of
 from ..engine.interface import VectorStore
 from ..engine.sqlite_vec import SqliteVecStore
-from ..model import Corrupt, IndexDamaged, NodeId, SchemaTooNew, StoreBusy
+from ..model import Corrupt, IndexDamaged, SchemaTooNew, StoreBusy
 from ..settings import StoreSettings
 from ..vault.vault import Vault
 from .catalog import MIGRATIONS, Catalog
