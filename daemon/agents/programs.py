@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
-from .config_files import ConfigFile, ConfigEntry, JsonFile, OwnFile, TomlFile
+from .config_files import ConfigEntry, ConfigFile, JsonFile, OwnFile, TomlFile
 
 # The name of our tools in a program: its model sees `mcp__dreamd__recall` or the like.
 SERVER = "dreamd"
