@@ -49,8 +49,8 @@ class FileEdit:
         return "".join(difflib.unified_diff(old, new, *names))
 
 
-class Records:
-    """Records of the contents of files before our edits, one for each, in a folder of our own."""
+class OriginalContents:
+    """OriginalContents of the contents of files before our edits, one for each, in a folder of our own."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -95,7 +95,7 @@ class AgentConnection:
     """The edits that connect one program, in one of its folders, or disconnect it."""
 
     def __init__(
-        self, program: Program, folder: Path, places: UserEnvironment, command: Command, records: Records
+        self, program: Program, folder: Path, places: UserEnvironment, command: Command, records: OriginalContents
     ) -> None:
         self.program = program
         self.folder = folder
