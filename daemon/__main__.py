@@ -15,34 +15,34 @@ from dreamd import __version__
 if TYPE_CHECKING:
     from .settings import Settings
 
-# sysexits.h; the unit does not restart after these, since trying again cannot help.
+# sysexits.h; the unit does not restart after these, since another try would fail as well.
 EXIT_CONFIG = 78
 EXIT_ALREADY_RUNNING = 75
 EXIT_STORE = 65
-# This one may pass: a disk that does not answer.
+# This one may pass, such as a disk that does not answer.
 EXIT_OS = 71
 
-# How long a thread may keep Python from the others. By default 5 ms, which an acknowledgement waited for twice while
-# a batch was being indexed or embedded: once for the loop, once for the writer.
+# The time for which a thread may keep the interpreter. With the default of 5 ms an acknowledgement waited for it twice
+# while a batch was indexed or embedded: once for the loop, once for the writer.
 SWITCH_INTERVAL_S = 0.0005
 
-# Objects made, less those that ended, before Python looks for circles among them. With its own 700 it looked several
-# times during each recall, for a sixth of its time (10,000 memories: 7.7 ms of a processor, 6.6 with this).
-OBJECTS_BEFORE_CIRCLES = 50_000
+# New objects, less freed ones, before Python collects cycles. With its default of 700 it did so several times during
+# each recall, for a sixth of its time (10,000 memories: 7.7 ms of a processor, 6.6 with this).
+OBJECTS_BEFORE_COLLECTION = 50_000
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the daemon until a signal or `stop`; the exit code says why it could not."""
+    """Run the daemon until a signal or `stop`; return the exit code, of the reason if it could not start."""
     parser = argparse.ArgumentParser(prog="dreamd", description="One long-term memory for a person's AI agents.")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings, instead of the usual file")
     parser.add_argument("--version", action="version", version=f"dreamd {__version__}")
     arguments = parser.parse_args(argv)
 
-    from .host.refusal import Refusal
+    from .host.service_manager import StartRefusal
     from .host.settings_check import UnusableFolder
     from .settings import SettingsError
 
-    refusal = Refusal(os.environ)
+    refusal = StartRefusal(os.environ)
     try:
         loaded = _usable_settings(arguments.config)
     except (SettingsError, UnusableFolder) as error:
@@ -54,8 +54,8 @@ def main(argv: list[str] | None = None) -> int:
     from .host import lock, logs
 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    gc.set_threshold(OBJECTS_BEFORE_CIRCLES)
-    os.umask(0o077)  # whatever it makes is for its person alone
+    gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
+    os.umask(0o077)  # every file is for its owner alone
     logs.set_up(loaded.log)
     try:
         asyncio.run(app.Daemon(loaded).run())
@@ -74,7 +74,7 @@ _NOT_USABLE = (PermissionError, NotADirectoryError, IsADirectoryError, FileExist
 
 
 def _code(error: Exception, lasting: int) -> int:
-    """Return the exit code for a reason not to start: `lasting`, unless the disk may be well a moment later."""
+    """Return the exit code for an error at the start: `lasting`, unless the disk may recover."""
     from ..store import may_pass
     from ..store.model import StoreBusy
 
@@ -82,7 +82,7 @@ def _code(error: Exception, lasting: int) -> int:
 
 
 def _usable_settings(config: Path | None) -> Settings:
-    """Read the settings and try the places that they name. Raises SettingsError or UnusableFolder."""
+    """Read the settings and try their folders. Raises SettingsError or UnusableFolder."""
     from . import settings
     from .host import settings_check
 

@@ -1,4 +1,4 @@
-"""The daemon from its start to its end, in order. The only place where the rooms are put together."""
+"""The daemon from its start to its end, in order. Only here are the rooms wired together."""
 
 from __future__ import annotations
 
@@ -15,30 +15,32 @@ from typing import Any
 from loguru import logger
 
 from .. import __version__
-from ..ipc.mcp import session
-from ..ipc.paths import default_socket_path
+from ..ipc.mcp import mcp_session
 from ..ipc.server.listener import adopt_listener, open_listener
 from ..ipc.server.server import Server
+from ..ipc.socket_path import default_socket_path
 from ..store import MemoryStore, embedder_for
 from .agents.hooks import Hooks
 from .clock import local_now, utc_now
 from .dreaming.dreamer import Dreamer
-from .dreaming.idle import Activity
+from .dreaming.idle import LastActivity
 from .dreaming.schedule import Schedule
+from .host.folder_watch import VaultWatch
 from .host.lock import DaemonLock
-from .host.systemd import Notifier, passed_descriptors
+from .host.service_manager import Notifier, passed_descriptors
 from .importing.following.follower import Follower
-from .methods.control import ControlMethods
+from .methods.control import Process
+from .methods.table import methods_of
 from .settings import Settings, store_paths
-from .vault_watch import Watcher
 
-FORCED_EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h: it did not end by itself
+FORCED_EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
 SLOW_START_S = 10.0
-SCHEDULE_AFTER_S = 0.5  # its imports are not on the way to the first answers
+# Its imports would delay the first answers.
+SCHEDULE_AFTER_S = 0.5
 
 
 class Daemon:
-    """One daemon on one vault. Construct, then `run`; an instance lives once."""
+    """One daemon on one vault. Construct it, then `run` it once."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -50,9 +52,9 @@ class Daemon:
         self._notifier = Notifier(os.environ)
 
     async def run(self) -> None:
-        """Serve until a signal or `stop`. Raises AlreadyRunning, ListenerError or StoreError from the start.
+        """Serve until a signal or `stop`. Raises AlreadyRunning, ListenerError or StoreError at the start.
 
-        What was acknowledged is finished; nothing is left behind but the files.
+        Acknowledged requests are finished before the end.
         """
         async with AsyncExitStack() as stack:
             try:
@@ -63,61 +65,63 @@ class Daemon:
         logger.info("dreamd has stopped")
 
     def stop(self) -> None:
-        """Ask for the end; the first time politely."""
+        """Let `run` end."""
         self._stopping.set()
 
     async def _start(self, stack: AsyncExitStack) -> None:
-        """Become the one daemon of this vault, and answer as early as possible; what can wait is started after that.
+        """Lock the vault and answer requests as early as possible; then start the parts that can wait.
 
         The socket listens before the store is open: a client that connects meanwhile waits a moment instead of failing.
-        Each part's closing is registered as it is built, and they run in reverse: first what starts work by itself
-        (schedule, watcher, dreams), then the server, whose last answers need the store, then the store, then the locks.
+        Each part's closing is registered as it is built, and they run in reverse: first the parts that start work by
+        themselves (schedule, watches, dreams), then the server, whose last answers need the store, then the store, then
+        the locks.
         """
         self._catch_signals()
         raise_file_limit()
         stack.callback(self._lock.release)
         self._lock.acquire()
+        # With socket activation the manager has opened the socket, and keeps it over restarts.
         listener = adopt_listener(self._passed[0]) if self._passed else open_listener(default_socket_path())
         stack.callback(listener.close)
         async with in_background(self._extend_start_timeout()):
             store = await self._open_store()
             stack.push_async_callback(asyncio.to_thread, store.close)
-            settings, activity = self._settings, Activity()
+            settings, activity = self._settings, LastActivity()
             dreamer = Dreamer(store, store_paths(settings), settings, local_now, activity)
-            dreamer.remove_orphans()  # before any dream of ours has a folder there
+            # Before the first dream has a folder there.
+            dreamer.remove_orphans()
             schedule = Schedule(store, dreamer, activity, settings.pipelines, local_now)
-            watcher = Watcher(settings.vault, settings.watch, store.file_changed, store.reconcile)
+            watch = VaultWatch(settings.vault, settings.watch, store.file_changed, store.reconcile)
             own = (settings.data_dir, settings.vault)
             follower = Follower(store, settings.transcripts, own, utc_now, activity.touch, activity.quiet_s)
-            methods = ControlMethods(
+            methods = methods_of(
                 store,
                 dreamer,
                 schedule,
-                watcher,
+                watch,
                 Hooks(store, follower, utc_now),
                 follower,
                 settings,
-                started_s=self._started_s,
-                stop=self.stop,
-                socket_problem=lambda: server.socket_problem,
+                Process(self._started_s, self.stop, socket_problem=lambda: server.socket_problem),
             )
             server = Server(
-                methods.handlers(),
+                methods,
                 settings.ipc,
                 lambda method: activity.touch(),
-                {session.ATTACH: session.attach},
+                {mcp_session.ATTACH: mcp_session.attach},
             )
             await server.start(listener)
             stack.push_async_callback(server.stop)
             stack.push_async_callback(dreamer.stop)
-            stack.push_async_callback(asyncio.to_thread, watcher.stop)
+            stack.push_async_callback(asyncio.to_thread, watch.stop)
             stack.push_async_callback(asyncio.to_thread, follower.stop)
-            stack.callback(store.begin_to_stop)  # else watcher and follower wait for all that is being indexed
+            # Otherwise watch and follower wait until everything is indexed.
+            stack.callback(store.begin_to_stop)
         self._notifier.ready()
         logger.info("dreamd {} serves {} (pid {})", __version__, settings.vault, os.getpid())
         if self._notifier.watchdog_every_s is not None:
             await stack.enter_async_context(in_background(self._feed_watchdog(self._notifier.watchdog_every_s)))
-        watcher.start()
+        watch.start()
         follower.start()
         if settings.pipelines.schedule.enabled:
             await stack.enter_async_context(in_background(_run_scheduler(schedule)))
@@ -137,7 +141,7 @@ class Daemon:
             loop.add_signal_handler(number, self._on_signal, number)
 
     def _on_signal(self, number: signal.Signals) -> None:
-        """Stop at the first signal, leave at once at the second: the ledger replays what was acknowledged."""
+        """Stop at the first signal, exit at once at the second: the ledger replays acknowledged writes."""
         if self._is_signalled:
             logger.warning("{} again: leaving at once", number.name)
             os._exit(FORCED_EXIT_CODE)
@@ -146,13 +150,13 @@ class Daemon:
         self.stop()
 
     async def _extend_start_timeout(self) -> None:
-        """Keep the service manager from taking a long replay or rebuild for a hang."""
+        """Extend the service manager's timeout again and again: a long replay or rebuild is no hang."""
         while True:
             self._notifier.extend_start(2 * SLOW_START_S)
             await asyncio.sleep(SLOW_START_S)
 
     async def _feed_watchdog(self, every_s: float) -> None:
-        """Report from the loop itself, so that a loop that hangs is a daemon that hangs."""
+        """Report from the event loop, so that a hanging loop counts as a hanging daemon."""
         while True:
             self._notifier.watchdog()
             await asyncio.sleep(every_s)
@@ -165,7 +169,7 @@ async def _run_scheduler(schedule: Schedule) -> None:
 
 @asynccontextmanager
 async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run a coroutine as a task while inside, and cancel it at the end. An error of its own is not raised."""
+    """Run a coroutine as a task for the duration of a block, then cancel it. Its own error is not raised."""
     task = asyncio.create_task(work)
     try:
         yield
@@ -174,12 +178,12 @@ async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
+# A client needs one descriptor, an answering thread a handful for SQLite, a dream some dozens.
 WANTED_FILES = 4096
-"""Each client has one descriptor, each thread that answers a handful for SQLite, a dream some dozens."""
 
 
 def raise_file_limit(wanted: int = WANTED_FILES) -> int:
-    """Raise the soft limit of open files as far as is wanted and allowed; return what it is then."""
+    """Raise the soft limit of open files towards `wanted`, as far as allowed; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     goal = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < goal:

@@ -1,4 +1,4 @@
-"""The wall clock and the person's zone; nothing below this room reads either."""
+"""The wall clock and the person's time zone, which no lower room reads."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def utc_now() -> datetime:
 
 
 def local_zone() -> ZoneInfo:
-    """Return the machine's zone with its rules: `$TZ`, else what /etc/localtime is, else UTC.
+    """Return the machine's zone with its rules: `$TZ`, else that of /etc/localtime, else UTC.
 
-    `datetime.astimezone()` would give today's offset only, and tomorrow's 03:00 may have another.
+    `datetime.astimezone()` would give only today's offset, and tomorrow's 03:00 may have another.
     """
     name = os.environ.get("TZ", "").removeprefix(":")
     if not name and _LOCALTIME.is_symlink():
@@ -29,40 +29,38 @@ def local_zone() -> ZoneInfo:
             return ZoneInfo(name)
         with _LOCALTIME.open("rb") as file:
             return ZoneInfo.from_file(file)
-    except (OSError, ValueError):  # ZoneInfoNotFoundError is a KeyError on some names, a ValueError on others
-        return ZoneInfo("UTC")
-    except KeyError:
+    except (OSError, ValueError, KeyError):  # ZoneInfo raises a KeyError for some names, a ValueError for others
         return ZoneInfo("UTC")
 
 
 def local_now() -> datetime:
-    """Return the time now in the person's zone, which is looked up anew, since people travel."""
+    """Return the time now in the person's zone, which is read at each call, since people travel."""
     return datetime.now(local_zone())
 
 
 class Stopwatch:
-    """Seconds of the monotonic clock, without those in which it was held."""
+    """Seconds of the monotonic clock, without those of pauses."""
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
-        self._held_s = 0.0
-        self._held_since_s: float | None = None
+        self._paused_s = 0.0
+        self._paused_since_s: float | None = None
 
     @property
-    def held_s(self) -> float:
-        """The time for which it was held altogether."""
-        return self._held_s + (0.0 if self._held_since_s is None else time.monotonic() - self._held_since_s)
+    def paused_s(self) -> float:
+        """The total time of its pauses."""
+        return self._paused_s + (0.0 if self._paused_since_s is None else time.monotonic() - self._paused_since_s)
 
     @property
     def run_s(self) -> float:
-        """The time for which it ran altogether."""
-        return time.monotonic() - self._began_s - self.held_s
+        """The total time without its pauses."""
+        return time.monotonic() - self._began_s - self.paused_s
 
-    def hold(self) -> None:
-        """Stop the time; again is harmless."""
-        if self._held_since_s is None:
-            self._held_since_s = time.monotonic()
+    def pause(self) -> None:
+        """Pause; repeating it does nothing."""
+        if self._paused_since_s is None:
+            self._paused_since_s = time.monotonic()
 
-    def go_on(self) -> None:
-        """Run again."""
-        self._held_s, self._held_since_s = self.held_s, None
+    def resume(self) -> None:
+        """Resume; repeating it does nothing."""
+        self._paused_s, self._paused_since_s = self.paused_s, None

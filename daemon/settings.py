@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 PREFIX = "DREAMD_"
-# Read by those who cannot read settings: this module itself, the thin client, and an agent's hook.
+# Read before, or without, the settings: by this module, the thin client, and agents' hooks.
 NOT_SETTINGS = frozenset({"DREAMD_CONFIG", "DREAMD_SOCKET", "DREAMD_NO_HOOKS"})
 
 
 class SettingsError(Exception):
-    """Settings that cannot be followed. The message names file and key; `hint` says what to write instead."""
+    """Invalid settings. The message names file and key; `hint` says what to write instead."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -37,23 +37,23 @@ class SettingsError(Exception):
 
 
 class LogSettings(BaseModel, extra="forbid", frozen=True):
-    """The log's level and place: always stderr, a rotated file as well if one is named."""
+    """The log's level, and a rotated file to write to besides stderr."""
 
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     file: Path | None = None
 
 
 class WatchSettings(BaseModel, extra="forbid", frozen=True):
-    """The watch on the vault for edits by hand."""
+    """The watch on the vault, for edits by hand."""
 
     enabled: bool = True
     debounce_s: float = Field(0.2, ge=0.02, le=5)
 
 
 class TranscriptSettings(BaseModel, extra="forbid", frozen=True):
-    """The sessions of agents that are followed: agents by name (claude-code, codex, gemini, opencode), or folders.
+    """The followed sessions: agents by name (claude-code, codex, gemini, opencode), or folders.
 
-    `dreamctl watch` adds others. A session that did not grow for `quiet_minutes` has ended.
+    `dreamctl watch` adds others. A session without growth for `quiet_minutes` has ended.
     """
 
     watch: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class TranscriptSettings(BaseModel, extra="forbid", frozen=True):
 
 
 class Settings(BaseSettings):
-    """The whole of it. `load` is the way in: it turns what pydantic says into sentences."""
+    """All settings. Use `load`, which turns pydantic's errors into sentences."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True)
 
@@ -101,7 +101,7 @@ def default_config_path(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def load(path: Path | None = None) -> Settings:
-    """Read the settings. Raises SettingsError; a missing file is fine unless it was named."""
+    """Read the settings. Raises SettingsError; a missing file is an error only if it was named."""
     file = path or default_config_path()
     values = _read_toml(file, must_exist=path is not None or "DREAMD_CONFIG" in os.environ)
     _refuse_unknown_variables(os.environ)
@@ -128,7 +128,7 @@ def _read_toml(file: Path, *, must_exist: bool) -> dict[str, Any]:
 
 
 def _absolute(settings: Settings) -> Settings:
-    """Resolve `~` and relative parts of the paths, so that no later change of folder moves them."""
+    """Make the paths absolute, so that no later change of the working directory moves them."""
     return settings.model_copy(
         update={
             "data_dir": _whole(settings.data_dir),
@@ -144,25 +144,22 @@ def _whole(place: Path | None) -> Path | None:
 
 
 def _explain(error: ValidationError, file: Path, values: Mapping[str, Any]) -> SettingsError:
-    """Build one sentence for the first thing that is wrong, with a count of the others. Values are not repeated."""
+    """Describe the first error in a sentence, with a count of the others. Values are not repeated."""
     problems = error.errors(include_url=False, include_input=False)
     first = problems[0]
     loc = [str(part) for part in first["loc"] if isinstance(part, str)]  # of a list, the list itself
-    in_file = _is_in(values, loc)
-    place = f"{file}: {'.'.join(loc)}" if in_file else _that_is_set(_variable(".".join(loc)))
+    in_file = value_at(values, loc) is not None
+    place = f"{file}: {'.'.join(loc)}" if in_file else _variable_in_use(_variable(".".join(loc)))
     more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+    # A known key with a wrong value; an unknown key gets the nearest known one as a hint.
     if first["type"] != "extra_forbidden":
-        said = "it has too few values" if first["type"] == "missing" else first["msg"].lower()
-        return SettingsError(f"{place}: {said}{more}.", "Mend it or leave it out for the default.")
+        problem = "it has too few values" if first["type"] == "missing" else first["msg"].lower()
+        return SettingsError(f"{place}: {problem}{more}.", "Mend it or leave it out for the default.")
     return SettingsError(f"{place} is no setting{more}.", _advice(loc, in_file=in_file))
 
 
-def _is_in(values: Mapping[str, Any], loc: list[str]) -> bool:
-    return value_at(values, loc) is not None
-
-
 def value_at(values: Any, loc: list[str]) -> Any:
-    """Return what nested tables hold under a key's parts; None where they do not go that far."""
+    """Return the value at a path of keys in nested tables, None without one."""
     for part in loc:
         if not isinstance(values, Mapping) or part not in values:
             return None
@@ -171,7 +168,7 @@ def value_at(values: Any, loc: list[str]) -> Any:
 
 
 def _advice(loc: list[str], *, in_file: bool) -> str:
-    """Name the nearest known key: by the whole of it, else by its last part."""
+    """Return a hint with the most similar known key, by the whole key, else by its last part."""
     known = list(known_keys(Settings))
     near = difflib.get_close_matches(".".join(loc), known, n=1, cutoff=0.6)
     if not near:
@@ -182,8 +179,8 @@ def _advice(loc: list[str], *, in_file: bool) -> str:
     return f"Did you mean {near[0] if in_file else _variable(near[0])}?"
 
 
-def _that_is_set(variable: str) -> str:
-    """Return the variable that a person wrote, of which the unknown key may be the beginning only."""
+def _variable_in_use(variable: str) -> str:
+    """Return the variable in the environment that begins with this name, else the name."""
     return next((name for name in sorted(os.environ) if name.upper().startswith(variable)), variable)
 
 
@@ -192,28 +189,25 @@ def _variable(key: str) -> str:
 
 
 def known_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Yield every key that may be set, dotted."""
-    for name, info in model.model_fields.items():
-        kind = info.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield prefix + name
-            yield from known_keys(kind, f"{prefix}{name}.")
-        else:
-            yield prefix + name
+    """Yield every dotted key."""
+    return (key for key, _ in _fields(model, prefix))
 
 
 def secret_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Yield every key that holds a secret, dotted."""
+    """Yield every dotted key of a secret."""
+    return (key for key, kind in _fields(model, prefix) if kind is SecretStr)
+
+
+def _fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, Any]]:
+    """Yield the dotted key and the type of every field, those of nested tables after their table."""
     for name, info in model.model_fields.items():
-        kind = info.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from secret_keys(kind, f"{prefix}{name}.")
-        elif kind is SecretStr:
-            yield prefix + name
+        yield prefix + name, info.annotation
+        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
+            yield from _fields(info.annotation, f"{prefix}{name}.")
 
 
 def secret_in_variable(name: str, value: str) -> str:
-    """Return the key of the secret that an environment variable holds, alone or in a table of JSON; "" for none."""
+    """Return the key of the secret in an environment variable, alone or in a table of JSON; "" without one."""
     loc = name.removeprefix(PREFIX).lower().split("__")
     for key in secret_keys(Settings):
         parts = key.split(".")
@@ -232,7 +226,7 @@ def _holds(value: str, parts: list[str]) -> bool:
 
 
 def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
-    """Refuse what pydantic-settings passes over in silence: a misspelt top-level name, which would do nothing."""
+    """Raise SettingsError for an unknown top-level name, which pydantic-settings would ignore."""
     for name in sorted(environ):
         if not name.startswith(PREFIX) or name in NOT_SETTINGS:
             continue
@@ -242,7 +236,7 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
 
 
 def store_paths(settings: Settings) -> StorePaths:
-    """Return the places of the store that the settings name."""
+    """Return the store's paths."""
     from ..store import StorePaths
 
     return StorePaths(

@@ -6,29 +6,27 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from .client import (
     HINT_LOG,
     HINT_SLOW,
-    HINT_START,
     MAX_ANSWER_BYTES,
     RETRY_S,
     Absent,
     ClientError,
+    OnProgress,
     Unreachable,
-    empty_context,
-    empty_recall,
+    empty_answer,
+    hello_line,
+    no_daemon,
+    of_another_user,
+    refuse_long_path,
+    request_line,
     result_of,
-    with_cwd,
-    with_reason,
 )
-from .paths import default_socket_path, too_long
-from .protocol import MAX_LINE_BYTES, PROTOCOL_VERSION, LineBuffer, encode_notification, encode_request, line_too_long
-
-if TYPE_CHECKING:
-    from .answers import ContextAnswer, RecallAnswer
-    from .typed_calls import AsyncCall, OnProgress, Params
+from .protocol import Json, LineBuffer, encode_notification
+from .socket_path import default_socket_path
 
 NO_DAEMON = "what answers is not dreamd"
 
@@ -37,7 +35,7 @@ class AsyncClient:
     """One connection to the daemon, for one event loop; made at the first call, and again after it broke.
 
     `timeout_s` bounds every call, None waits for ever; `wait_s` is how long a daemon that is just starting is waited
-    for, inside the timeout. A call that is cancelled, or out of time, is taken back from the daemon. `server` holds the
+    for, inside the timeout. A call that is cancelled, or out of time, is cancelled at the daemon too. `server` is the
     daemon's answer to `hello`.
     """
 
@@ -45,7 +43,7 @@ class AsyncClient:
         self, path: str | None = None, timeout_s: float | None = 10.0, wait_s: float = 0.5, name: str = "python"
     ) -> None:
         self.path = path or default_socket_path()
-        self.server: dict[str, Any] = {}
+        self.server: Json = {}
         self._timeout_s = timeout_s
         self._wait_s = wait_s
         self._name = name
@@ -59,24 +57,14 @@ class AsyncClient:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    @property
-    def call(self) -> AsyncCall:
-        """Ask a method. Raises DaemonError, or Unreachable after the timeout or without a daemon."""
-        return cast("AsyncCall", self._call)
-
-    async def close(self) -> None:
-        """Let go of the connection; calls that are open fail, the next one makes a new connection."""
-        if (connection := self._connection) is not None:
-            self._connection = None
-            await connection.close()
-
-    async def _call(self, method: str, params: Params = None, on_progress: OnProgress = None) -> dict[str, Any]:
+    async def call(
+        self, method: str, params: Mapping[str, Any] | None = None, on_progress: OnProgress | None = None
+    ) -> Json:
+        """Return the method's result. Raises DaemonError, or Unreachable after the timeout or without a daemon."""
         self._last_id += 1
         request_id = self._last_id
-        request = encode_request(request_id, method, with_cwd(method, dict(params or {})))
-        if len(request) > MAX_LINE_BYTES:
-            too_long_a_line = line_too_long()
-            raise ClientError(str(too_long_a_line), too_long_a_line.hint)
+        request = request_line(request_id, method, dict(params or {}))
+        # One timeout bounds connecting and asking, since an agent waits for the sum of both.
         try:
             async with asyncio.timeout(self._timeout_s):
                 connection = await self._connected()
@@ -86,15 +74,19 @@ class AsyncClient:
         except OSError as error:
             raise Absent(f"the connection to the daemon broke: {error}", HINT_LOG) from None
 
+    async def close(self) -> None:
+        """Close the connection; open calls fail, and the next one makes a new connection."""
+        if (connection := self._connection) is not None:
+            self._connection = None
+            await connection.close()
+
     async def _connected(self) -> _Connection:
+        # The lock keeps calls that start together from opening a connection each.
         async with self._connecting:
             if self._connection is None or self._connection.is_broken:
-                if complaint := too_long(self.path):
-                    raise Unreachable(complaint, "set DREAMD_SOCKET to a shorter path")
+                refuse_long_path(self.path)
                 self._connection = _Connection(*await self._open(), self.server)
-                self._connection.send(
-                    encode_request("hello", "hello", {"client": self._name, "protocol": PROTOCOL_VERSION})
-                )
+                self._connection.send(hello_line(self._name))
             return self._connection
 
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -105,21 +97,21 @@ class AsyncClient:
                 return await asyncio.open_unix_connection(self.path)
             except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
                 if loop.time() + RETRY_S >= patience:
-                    raise Absent(f"no daemon answers at {self.path}", HINT_START) from None
+                    raise no_daemon(self.path) from None
             except PermissionError:
-                raise Unreachable(f"{self.path} belongs to another user", "set DREAMD_SOCKET to your own") from None
+                raise of_another_user(self.path) from None
             await asyncio.sleep(RETRY_S)
 
 
 class _Connection:
     """An open socket, the calls that wait on it, and the task that reads their answers."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, server: dict[str, Any]) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, server: Json) -> None:
         self._reader = reader
         self._writer = writer
         self._server = server
-        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._listening: dict[int, OnProgress] = {}
+        self._waiting: dict[int, asyncio.Future[Json]] = {}
+        self._listening: dict[int, OnProgress | None] = {}
         self._broken: Exception | None = None
         self._task = asyncio.create_task(self._read())
 
@@ -129,14 +121,15 @@ class _Connection:
         return self._broken is not None
 
     def send(self, line: bytes) -> None:
-        """Have a line written."""
+        """Write a line."""
         self._writer.write(line)
 
-    async def ask(self, request_id: int, request: bytes, on_progress: OnProgress) -> dict[str, Any]:
-        """Return the result of a request; one that is not waited for any more is taken back."""
+    async def ask(self, request_id: int, request: bytes, on_progress: OnProgress | None) -> Json:
+        """Return the result of a request; cancelled, it cancels the request at the daemon."""
         if self._broken is not None:
             raise self._broken
-        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        # Registered before the request is sent: the reading task may see the answer before this one runs again.
         self._waiting[request_id] = answer
         self._listening[request_id] = on_progress
         try:
@@ -144,6 +137,7 @@ class _Connection:
             with contextlib.suppress(ConnectionError):  # turned away: why is there to be read
                 await self._writer.drain()
             return result_of(await answer)
+        # Without this the daemon would go on working for an answer that is dropped.
         except asyncio.CancelledError:
             if self._broken is None:
                 self.send(encode_notification("cancel", {"id": request_id}))
@@ -153,7 +147,7 @@ class _Connection:
             self._listening.pop(request_id, None)
 
     async def close(self) -> None:
-        """End the reading and the socket; what waits fails."""
+        """Close the socket; open calls fail."""
         self._fail(ConnectionResetError("the client was closed"))
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
@@ -200,30 +194,26 @@ class _Connection:
                 waiting.set_exception(error)
 
 
-def _resolve(waiting: asyncio.Future[dict[str, Any]], message: dict[str, Any]) -> None:
+def _resolve(waiting: asyncio.Future[Json], message: Json) -> None:
     if not waiting.done():
         waiting.set_result(message)
 
 
-async def recall_or_empty(query: str, deadline_s: float = 1.0, path: str | None = None, **params: Any) -> RecallAnswer:
-    """Return `recall`'s answer, or an empty one that says why: a memory that is away must not stop an agent."""
-    answer = await _or_empty("recall", {"query": query, **params}, {**empty_recall()}, deadline_s, path)
-    return cast("RecallAnswer", answer)
+async def recall_or_empty(query: str, deadline_s: float = 1.0, path: str | None = None, **params: Any) -> Json:
+    """Return `recall`'s answer, or an empty one with the reason: an absent daemon must not stop an agent."""
+    return await _or_empty("recall", {"query": query, **params}, deadline_s, path)
 
 
 async def context_or_empty(
     query: str, budget_tokens: int = 1000, deadline_s: float = 1.0, path: str | None = None, **params: Any
-) -> ContextAnswer:
-    """Return `context`'s envelope, or an empty one that says why."""
-    asked = {"query": query, "budget_tokens": budget_tokens, **params}
-    return cast("ContextAnswer", await _or_empty("context", asked, {**empty_context()}, deadline_s, path))
+) -> Json:
+    """Return `context`'s envelope, or an empty one with the reason."""
+    return await _or_empty("context", {"query": query, "budget_tokens": budget_tokens, **params}, deadline_s, path)
 
 
-async def _or_empty(
-    method: str, params: dict[str, Any], empty: dict[str, Any], deadline_s: float, path: str | None
-) -> dict[str, Any]:
+async def _or_empty(method: str, params: Json, deadline_s: float, path: str | None) -> Json:
     try:
         async with AsyncClient(path, deadline_s, wait_s=min(0.1, deadline_s)) as client:
-            return cast("dict[str, Any]", await client.call(method, params))
+            return await client.call(method, params)
     except ClientError as error:
-        return with_reason(empty, error)
+        return empty_answer(method, error)

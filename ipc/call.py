@@ -1,10 +1,11 @@
-"""A handler, and the call that it is given beside its parameters."""
+"""A method of the wire, and one call of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
@@ -12,7 +13,7 @@ from .protocol import CANCELLED, ProtocolError, RequestId
 
 
 class Cancelled(ProtocolError):
-    """The client took its request back, or went away."""
+    """The client cancelled its request, or closed its connection."""
 
     code = CANCELLED
 
@@ -36,16 +37,17 @@ class Call:
 
     @property
     def cancelled(self) -> bool:
-        """The client does not wait for the answer any more."""
+        """The client no longer waits for the answer."""
         return self._cancelled
 
     def raise_if_cancelled(self) -> None:
-        """Raise Cancelled if the client does not wait any more."""
+        """Raise Cancelled if the client no longer waits."""
         if self._cancelled:
             raise Cancelled("the request was cancelled")
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
         """Call back once when the call is cancelled, in the server's loop; at once if it already is."""
+        # Appended before the check: a cancellation in between runs the callback either there or here, never not at all.
         self._on_cancel.append(callback)
         if self._cancelled:
             self.cancel()
@@ -53,39 +55,50 @@ class Call:
     def cancel(self) -> None:
         """Mark the call as cancelled and run the callbacks of `on_cancel`."""
         self._cancelled = True
+        # Popped one by one, so that a callback runs once although `on_cancel` and `cancel` may race.
         while self._on_cancel:
             self._on_cancel.pop()()
 
     def progress(self, stage: str, done: int = 0, total: int = 0, note: str = "") -> None:
-        """Report to the client how far the call is; `total` 0: unknown. Only the latest of a loop's turn is sent."""
+        """Report progress to the client; `total` 0: unknown. Only the latest report of a turn of the loop is sent."""
         if (report := self._report) is not None:
             report(stage, done, total, note)
 
     def end(self) -> None:
-        """Drop the callbacks: the answer is out, and no cycle of references waits for the collector."""
+        """Drop the callbacks once the answer is sent: no cycle of references is left to the garbage collector."""
         self._report = None
         self._on_cancel.clear()
 
 
-def as_it_is(result: Any) -> Any:
-    """Return the result of a handler that answers JSON by itself."""
-    return result
+Parameters = TypeVar("Parameters", bound=BaseModel)
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Handler:
-    """A method of the wire.
+class Method(Generic[Parameters, Result]):
+    """A method of the wire: the row of a table that server, client, documentation and tests share.
 
-    `call` gets checked parameters and returns the result, a coroutine, or a concurrent Future of it. `blocking`: it
-    may take milliseconds, so it runs in a thread. `long`: it may take minutes, so it runs among the long ones, and a
-    stop cancels it instead of waiting. `activity`: an agent is at work, so a dream yields. `first`: an agent waits for
-    it, so it is answered before the rest. `shape` turns the result, whichever way it came, into JSON's types.
+    `run` gets its `home` (the store, or a part of the daemon), checked parameters and the call, and returns the result,
+    a coroutine, or a concurrent Future of it. `result` is the dataclass of the answer, and its type on the wire.
+    `blocking`: it may take milliseconds, so it runs in a thread. `long`: it may take minutes, so it runs among the long
+    ones, and a stop cancels it instead of waiting. `activity`: an agent is at work, so a dream yields. `first`: an
+    agent waits for it, so it is answered before the rest.
     """
 
-    params: type[BaseModel]
-    call: Callable[[Any, Call], Any]
+    name: str
+    params: type[Parameters]
+    result: type[Result]
+    run: Callable[[Any, Parameters, Call], Result | Awaitable[Result] | Future[Result]]
     blocking: bool = False
     activity: bool = False
     first: bool = False
     long: bool = False
-    shape: Callable[[Any], Any] = as_it_is
+    home: Any = None
+
+    def of(self, home: Any) -> Method[Parameters, Result]:
+        """Return the method as this home answers it."""
+        return replace(self, home=home)
+
+    def answer(self, params: Parameters, call: Call) -> Result | Awaitable[Result] | Future[Result]:
+        """Run it in its home."""
+        return self.run(self.home, params, call)

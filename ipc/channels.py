@@ -1,4 +1,4 @@
-"""The channels of a question that names none, and notes on the channels that were not searched."""
+"""The channel of a request, and notes on the channels that were not searched."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from ..store.results import Elsewhere
 
 MOST_NAMED = 3
 Names = Callable[[str], Collection[str]]
-"""Returns the names of the channels there are; called with the one that is named, where one is."""
+"""Returns the names of the channels; called with the name that is looked up."""
 
 _HASH = re.compile(r"-[0-9a-f]{6}\Z")
 
 
 def full_name(named: str, names: Collection[str], *, beginning: bool = True) -> str:
-    """Return the channel that a name means: the one so called, else the only project of that name, else itself.
+    """Return the channel of a name: the one of exactly this name, else the only project of that name, else the name.
 
-    `beginning`: the beginning of one name alone is enough too. What is written or erased asks for the whole name of
-    the project, since a beginning may as well be the name of a channel that is to be new.
+    `beginning`: a prefix of exactly one name is enough. Writes and purges ask for the whole name of the project, since
+    a prefix may be the name of a new channel.
     """
     if named in (ALL_CHANNELS, GLOBAL_CHANNEL) or named in names:
         return named
+    # A project's channel is its name with six hex digits of its git folder (`shop-1a2b3c`), which people do not type.
     short = named.casefold()
     meant = [name for name in names if _HASH.sub("", name).casefold() == short]
     if not meant and beginning:
@@ -34,7 +35,7 @@ def full_name(named: str, names: Collection[str], *, beginning: bool = True) -> 
 
 
 def channel_of(channel: str | None, cwd: str | None, names: Names | None = None, *, beginning: bool = True) -> str:
-    """Return the channel that is meant: the one named, else that of a working directory, else the global one."""
+    """Return the channel that is named, else that of a working directory, else the global one."""
     if channel is not None:
         return full_name(channel, names(channel), beginning=beginning) if names is not None else channel
     return channel_of_folder(Path(cwd)) if cwd else GLOBAL_CHANNEL
@@ -43,7 +44,7 @@ def channel_of(channel: str | None, cwd: str | None, names: Names | None = None,
 def channel_of_repository(channel: str | None, cwd: str | None, names: Names) -> str:
     """Return the channel to keep a statement in: the one named, else that of a working directory's git repository.
 
-    Outside of one it is kept for all, where it is found from everywhere.
+    Outside of a repository it is the global one, which is searched from everywhere.
     """
     if channel is not None:
         return channel_of(channel, None, names, beginning=False)
@@ -53,7 +54,7 @@ def channel_of_repository(channel: str | None, cwd: str | None, names: Names) ->
 
 
 def not_looked_in(channel: str, held: Mapping[str, int]) -> list[str]:
-    """Return a note that names channels that hold something and were not asked."""
+    """Return a note that names non-empty channels that were not searched."""
     if channel == ALL_CHANNELS:
         return []
     others = [name for name in held if name not in (channel, GLOBAL_CHANNEL)]
@@ -66,7 +67,7 @@ def not_looked_in(channel: str, held: Mapping[str, int]) -> list[str]:
 
 
 def found_elsewhere(found: Sequence[Elsewhere]) -> list[str]:
-    """Return a note that counts what other channels hold; no text of theirs, which was not asked for."""
+    """Return a note that counts the hits in other channels, without their texts, which were not asked for."""
     if not found:
         return []
     places = ", ".join(f"{len(place.hits)} in `{place.channel}`" for place in found[:MOST_NAMED])
@@ -74,7 +75,7 @@ def found_elsewhere(found: Sequence[Elsewhere]) -> list[str]:
 
 
 def nothing_there(channel: str, held: Mapping[str, int]) -> list[str]:
-    """Return a note on a channel that holds nothing, which may be a name mistyped, or a project's bare name."""
+    """Return a note on an empty channel, whose name may be mistyped, or a project's without its hash."""
     if held.get(channel):
         return []
     close = nearest_names(channel, held)
@@ -82,11 +83,12 @@ def nothing_there(channel: str, held: Mapping[str, int]) -> list[str]:
 
 
 def nearest_names(named: str, names: Collection[str]) -> list[str]:
-    """Return the channels that a name which is none may mean, the likeliest first: by its beginning, then by likeness.
+    """Return the channels that an unknown name may mean, the likeliest first: by prefix, then by similarity.
 
-    A project is likened without its hash, which a person does not remember.
+    A project is compared without its hash, which a person does not remember.
     """
     begun = [name for name in names if name.casefold().startswith(named.casefold())]
+    # `get_close_matches` compares whole strings, so six random digits would hide a similar name.
     by_project = {_HASH.sub("", name).casefold(): name for name in names}
     alike = [by_project[close] for close in get_close_matches(named.casefold(), by_project, n=MOST_NAMED)]
     return list(dict.fromkeys((*begun, *alike)))[:MOST_NAMED]

@@ -8,18 +8,19 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .paths import default_socket_path, too_long
 from .protocol import (
     MAX_LINE_BYTES,
     NOT_STARTED,
     PROTOCOL_VERSION,
+    Json,
     LineBuffer,
     encode_notification,
     encode_request,
     line_too_long,
 )
+from .socket_path import default_socket_path, too_long
 
 __all__ = [
     "Absent",
@@ -35,6 +36,7 @@ __all__ = [
 MAX_ANSWER_BYTES = 2 * 2**20
 RETRY_S = 0.02
 
+# Both tables are of methods in `daemon/methods/table.py`, which would cost this client pydantic; a test compares them.
 _OF_A_CHANNEL = (
     *("recall", "context", "remember", "reflect"),
     *("anchor_set", "anchor_get", "anchor_recover", "goal_set", "goals", "thought"),
@@ -50,14 +52,11 @@ _READING = frozenset(
 )
 """Methods that change nothing."""
 
-if TYPE_CHECKING:
-    from .answers import ContextAnswer, RecallAnswer
-
-OnProgress = Callable[[dict[str, Any]], None]
+OnProgress = Callable[[Json], None]
 
 
 class ClientError(Exception):
-    """A call had no result. `hint` says what to do next."""
+    """A call without a result. `hint` is the next thing to do."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -69,7 +68,7 @@ class Unreachable(ClientError):
 
 
 class Absent(Unreachable):
-    """There is no daemon, it went away, or it could not start."""
+    """There is no daemon, it ended, or it could not start."""
 
 
 class DaemonError(ClientError):
@@ -99,7 +98,7 @@ class Client:
         self, path: str | None = None, timeout_s: float | None = 10.0, wait_s: float = 0.5, name: str = "python"
     ) -> None:
         self.path = path or default_socket_path()
-        self.server: dict[str, Any] = {}
+        self.server: Json = {}
         self._timeout_s = timeout_s
         self._wait_s = wait_s
         self._name = name
@@ -114,22 +113,19 @@ class Client:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def call(
-        self, method: str, params: dict[str, Any] | None = None, on_progress: OnProgress | None = None
-    ) -> dict[str, Any]:
+    def call(self, method: str, params: Json | None = None, on_progress: OnProgress | None = None) -> Json:
         """Return the method's result. Raises DaemonError, or Unreachable after the timeout or without a daemon."""
         deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         self._last_id += 1
-        request = encode_request(self._last_id, method, with_cwd(method, params or {}))
-        if len(request) > MAX_LINE_BYTES:
-            too_long_a_line = line_too_long()
-            raise ClientError(str(too_long_a_line), too_long_a_line.hint)
+        request = request_line(self._last_id, method, params or {})
         try:
             if self._socket is not None:
                 try:
                     return self._ask_again_on_the_same(request, deadline, on_progress)
                 except _Restarted:
                     self.close()
+                # The request was sent whole, so a daemon that is gone now may have carried it out: sent twice, a
+                # write without a key would be done twice.
                 except (BrokenPipeError, ConnectionResetError):
                     if not _may_be_repeated(method, params or {}):
                         raise
@@ -141,9 +137,7 @@ class Client:
                 raise Unreachable(f"the daemon did not answer within {self._timeout_s:g} s", HINT_SLOW) from None
             raise Absent(f"the connection to the daemon broke: {error}", HINT_LOG) from None
 
-    def _ask_again_on_the_same(
-        self, request: bytes, deadline: float | None, on_progress: OnProgress | None
-    ) -> dict[str, Any]:
+    def _ask_again_on_the_same(self, request: bytes, deadline: float | None, on_progress: OnProgress | None) -> Json:
         """Ask on the connection that is open. Raises _Restarted if the daemon has left it before the whole request."""
         try:
             self._send(request, deadline)
@@ -151,22 +145,23 @@ class Client:
             raise _Restarted from error
         return self._wait(self._last_id, deadline, on_progress)
 
-    def _ask_anew(self, request: bytes, deadline: float | None, on_progress: OnProgress | None) -> dict[str, Any]:
+    def _ask_anew(self, request: bytes, deadline: float | None, on_progress: OnProgress | None) -> Json:
         self._connect(deadline)
-        hello = encode_request("hello", "hello", {"client": self._name, "protocol": PROTOCOL_VERSION})
+        # Both lines go in one write: a new connection costs one round trip, not two.
+        hello = hello_line(self._name)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # turned away: why is there to be read
             self._send(hello + request, deadline)
         return self._wait(self._last_id, deadline, on_progress)
 
     def cancel(self) -> None:
-        """Take the last request back; what it still answers is not read."""
+        """Cancel the last request; its answer is not read."""
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._send(encode_notification("cancel", {"id": self._last_id}), time.monotonic() + 0.2)
             self.close()
 
     def close(self) -> None:
-        """Let go of the connection; the next call makes a new one."""
+        """Close the connection; the next call makes a new one."""
         if self._socket is not None:
             self._socket.close()
         self._socket = None
@@ -174,8 +169,7 @@ class Client:
         self._lines = []
 
     def _connect(self, deadline: float | None) -> None:
-        if complaint := too_long(self.path):
-            raise Unreachable(complaint, "set DREAMD_SOCKET to a shorter path")
+        refuse_long_path(self.path)
         patience = time.monotonic() + self._wait_s
         if deadline is not None:
             patience = min(patience, deadline)
@@ -185,13 +179,14 @@ class Client:
                 sock.settimeout(_remaining(deadline))
                 sock.connect(self.path)
             except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
+                # No socket, or one without a listener: the daemon may be starting. EAGAIN: its queue is full.
                 sock.close()
                 if time.monotonic() + RETRY_S >= patience:
-                    raise Absent(f"no daemon answers at {self.path}", HINT_START) from None
+                    raise no_daemon(self.path) from None
                 time.sleep(RETRY_S)
             except PermissionError:
                 sock.close()
-                raise Unreachable(f"{self.path} belongs to another user", "set DREAMD_SOCKET to your own") from None
+                raise of_another_user(self.path) from None
             except BaseException:
                 sock.close()
                 raise
@@ -204,7 +199,7 @@ class Client:
         self._socket.settimeout(_remaining(deadline))
         self._socket.sendall(data)
 
-    def _wait(self, request_id: int, deadline: float | None, on_progress: OnProgress | None) -> dict[str, Any]:
+    def _wait(self, request_id: int, deadline: float | None, on_progress: OnProgress | None) -> Json:
         while True:
             message = self._next(deadline)
             if message.get("method") == "progress":
@@ -213,10 +208,11 @@ class Client:
                     on_progress(progress)
             elif message.get("id") == "hello":
                 self.server = message.get("result") or {}
+            # An error without an id is about the connection: no room, or a line that could not be parsed.
             elif message.get("id") == request_id or message.get("id") is None:
                 return result_of(message)
 
-    def _next(self, deadline: float | None) -> dict[str, Any]:
+    def _next(self, deadline: float | None) -> Json:
         assert self._socket is not None
         while not self._lines:
             self._socket.settimeout(_remaining(deadline))
@@ -235,12 +231,42 @@ class Client:
         return message
 
 
-def _may_be_repeated(method: str, params: dict[str, Any]) -> bool:
-    """Say whether a second time changes nothing: it reads, or the daemon knows it by its key."""
+def request_line(request_id: int, method: str, params: Json) -> bytes:
+    """Return a call as its line, with the working folder. Raises ClientError for a line that is too long."""
+    line = encode_request(request_id, method, with_cwd(method, params))
+    if len(line) > MAX_LINE_BYTES:
+        error = line_too_long()
+        raise ClientError(str(error), error.hint)
+    return line
+
+
+def hello_line(name: str) -> bytes:
+    """Return the first line of a connection."""
+    return encode_request("hello", "hello", {"client": name, "protocol": PROTOCOL_VERSION})
+
+
+def refuse_long_path(path: str) -> None:
+    """Raise Unreachable for a path that no socket can have."""
+    if complaint := too_long(path):
+        raise Unreachable(complaint, "set DREAMD_SOCKET to a shorter path")
+
+
+def no_daemon(path: str) -> Absent:
+    """Build the error for a socket without a daemon."""
+    return Absent(f"no daemon answers at {path}", HINT_START)
+
+
+def of_another_user(path: str) -> Unreachable:
+    """Build the error for a socket without permission."""
+    return Unreachable(f"{path} belongs to another user", "set DREAMD_SOCKET to your own")
+
+
+def _may_be_repeated(method: str, params: Json) -> bool:
+    """Return True if a second call changes nothing: it reads, or the daemon knows it by its key."""
     return method in _READING or params.get("idempotency_key") is not None
 
 
-def result_of(answer: dict[str, Any]) -> dict[str, Any]:
+def result_of(answer: Json) -> Json:
     """Return the result of an answer. Raises DaemonError, Absent from one that could not start, or OSError."""
     result, error = answer.get("result"), answer.get("error")
     if type(error) is dict:
@@ -259,51 +285,43 @@ HINT_LOG = "`dreamctl log` shows what it said"
 HINT_SLOW = "see `dreamctl status`, and `dreamctl log`"
 
 
-def recall_or_empty(query: str, deadline_s: float = 1.0, path: str | None = None, **params: Any) -> dict[str, Any]:
-    """Return `recall`'s answer, or an empty one that says why: a memory that is away must not stop an agent."""
-    return _or_empty("recall", {"query": query, **params}, {**empty_recall()}, deadline_s, path)
+def recall_or_empty(query: str, deadline_s: float = 1.0, path: str | None = None, **params: Any) -> Json:
+    """Return `recall`'s answer, or an empty one with the reason: an absent daemon must not stop an agent."""
+    return _or_empty("recall", {"query": query, **params}, deadline_s, path)
 
 
 def context_or_empty(
     query: str, budget_tokens: int = 1000, deadline_s: float = 1.0, path: str | None = None, **params: Any
-) -> dict[str, Any]:
-    """Return `context`'s envelope, or an empty one that says why."""
-    asked = {"query": query, "budget_tokens": budget_tokens, **params}
-    return _or_empty("context", asked, {**empty_context()}, deadline_s, path)
+) -> Json:
+    """Return `context`'s envelope, or an empty one with the reason."""
+    return _or_empty("context", {"query": query, "budget_tokens": budget_tokens, **params}, deadline_s, path)
 
 
-def empty_recall() -> RecallAnswer:
-    """Return the answer of a memory that is away."""
-    return {"hits": [], "abstained": True, "notes": [], "channel": "", "confidence": 0.0, "elsewhere": []}
-
-
-def empty_context() -> ContextAnswer:
-    """Return the envelope of a memory that is away."""
-    return {
-        "text": "",
-        "tokens": 0,
-        "slots": [],
-        "abstained": True,
-        "notes": [],
-        "confidence": 0.0,
-        "channel": "",
-    }
-
-
-def with_reason(empty: dict[str, Any], error: ClientError) -> dict[str, Any]:
-    """Return an empty answer that says why it is."""
-    reason = f"{error}; {error.hint}" if error.hint else str(error)
-    return {**empty, "notes": [f"nothing was recalled: {reason}"], "failed": reason}
-
-
-def _or_empty(
-    method: str, params: dict[str, Any], empty: dict[str, Any], deadline_s: float, path: str | None
-) -> dict[str, Any]:
+def _or_empty(method: str, params: Json, deadline_s: float, path: str | None) -> Json:
     try:
         with Client(path, deadline_s, wait_s=min(0.1, deadline_s)) as client:
             return client.call(method, params)
     except ClientError as error:
-        return with_reason(empty, error)
+        return empty_answer(method, error)
+
+
+def empty_answer(method: str, error: ClientError) -> Json:
+    """Return the answer of `recall` or `context` that has found nothing, with the reason."""
+    reason = f"{error}; {error.hint}" if error.hint else str(error)
+    notes = [f"nothing was recalled: {reason}"]
+    if method == "recall":
+        nothing = {"hits": [], "abstained": True, "notes": notes, "channel": "", "confidence": 0.0, "elsewhere": []}
+    else:
+        nothing = {
+            "text": "",
+            "tokens": 0,
+            "slots": [],
+            "abstained": True,
+            "notes": notes,
+            "confidence": 0.0,
+            "channel": "",
+        }
+    return {**nothing, "failed": reason}
 
 
 def _remaining(deadline: float | None) -> float | None:
@@ -314,14 +332,14 @@ def _remaining(deadline: float | None) -> float | None:
     return left
 
 
-def with_cwd(method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Add the working folder to what names neither channel nor folder."""
+def with_cwd(method: str, params: Json) -> Json:
+    """Add the working folder to parameters that name neither channel nor folder."""
     if method == "observe" and isinstance(session := params.get("session"), dict):
         return {**params, "session": _here(session)}
     return _here(params) if method in _OF_A_CHANNEL else params
 
 
-def _here(params: dict[str, Any]) -> dict[str, Any]:
+def _here(params: Json) -> Json:
     if params.get("channel") is None and params.get("cwd") is None:
         with contextlib.suppress(OSError):  # the folder is gone
             return {**params, "cwd": os.getcwd()}  # noqa: PTH109  (pathlib is a tenth of a thin command's time)

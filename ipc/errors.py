@@ -29,6 +29,7 @@ from .protocol import (
     ProtocolError,
 )
 
+# Subclasses come before their base, `StoreError`: the first that matches gives the code.
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (model.NotFound, NOT_FOUND),
     (model.InvalidInput, INVALID_PARAMS),
@@ -50,8 +51,10 @@ def wire_error(error: BaseException, method: str) -> ProtocolError:
             return ProtocolError(str(error), getattr(error, "hint", ""), code)
     if isinstance(error, asyncio.CancelledError | concurrent.futures.CancelledError):
         return ProtocolError("the request was cancelled", "", CANCELLED)
+    # A full disk raises other types from SQLite and from the files, and is no fault of ours.
     if is_full(error):
         return ProtocolError("the disk is full", "make room; dreamd goes on by itself, and nothing is lost", BUSY)
+    # The dreamer's errors, in the daemon's room, which this one may not import.
     if isinstance(hint := getattr(error, "hint", None), str):
         return ProtocolError(str(error), hint, getattr(error, "code", FAILED))
     logger.error("{} failed with {} at {}", method, type(error).__name__, _place(error))
@@ -61,16 +64,17 @@ def wire_error(error: BaseException, method: str) -> ProtocolError:
 
 
 def unknown_method(method: str, known: Iterable[str]) -> ProtocolError:
-    """Build the error for an unknown method, with the one that may have been meant."""
+    """Build the error for an unknown method, with the nearest known name."""
     close = get_close_matches(method[:64], list(known), n=1)
     hint = f"did you mean {close[0]}?" if close else "methods: " + ", ".join(sorted([*known, "cancel"]))
     return ProtocolError(f"there is no method {method[:64]!r}", hint, METHOD_NOT_FOUND)
 
 
 def invalid_params(error: ValidationError, params: type[BaseModel]) -> ProtocolError:
-    """Build the error that names the wrong parameters; their values are not repeated."""
+    """Build the error that names the wrong parameters, without their values, which may be private."""
     complaints: list[str] = []
     hints: dict[str, None] = {}
+    # Input and context are left out: they would repeat a person's words in the error, and so in a client's log.
     for detail in error.errors(include_url=False, include_input=False, include_context=False)[:5]:
         name = ".".join(str(part)[:64] for part in detail["loc"])
         if detail["type"] == "extra_forbidden":
@@ -86,7 +90,7 @@ def invalid_params(error: ValidationError, params: type[BaseModel]) -> ProtocolE
 
 
 def _known_at(params: type[BaseModel], place: Sequence[int | str]) -> str:
-    """Name the parameters that there are at a place in a method's parameters; a list's places are numbers."""
+    """Name the known parameters at a place in a method's parameters; the places of a list are numbers."""
     model, at = params, [part for part in place if isinstance(part, str)]
     for part in at:
         fields = {field.alias or name: field for name, field in model.model_fields.items()}
@@ -96,7 +100,7 @@ def _known_at(params: type[BaseModel], place: Sequence[int | str]) -> str:
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the models that a type is made of: itself, a choice of several, or what a list holds."""
+    """Yield the models in a type: itself, those of a union, or of the items of a list."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):
@@ -104,5 +108,6 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _place(error: BaseException) -> str:
+    # The last frames alone: the names of files and functions, never the values of variables.
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     return " < ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in reversed(frames))

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from ..store import in_calendar
 from ..store.model import Kind, Level, Verdict
-from ..store.names import Channel, Label, Name
-from .filters import BoundedFilter
+from ..store.names import Channel, DocumentKey, Label, Name
+from ..store.results import GoalState
+from .filter_params import BoundedFilter
 from .protocol import PROTOCOL_VERSION, KeptKind
 
 
 def _instant(at: datetime) -> datetime:
     aware = in_calendar(at if at.tzinfo else at.replace(tzinfo=UTC))
+    # Within a day of year 1 or 9999 the same instant has no date in some zone, and arithmetic overflows.
     if aware is None:
         raise PydanticCustomError("instant", "it is too near to an end of the calendar")
     return aware
@@ -28,9 +31,15 @@ Query = Annotated[str, Field(max_length=2**16)]
 Folder = Annotated[str, Field(min_length=1, max_length=4096)]
 Key = Annotated[str, Field(min_length=1, max_length=128)]
 Instant = Annotated[datetime, AfterValidator(_instant)]
-"""A time that can be reckoned with in every zone; without an offset it is UTC."""
+"""A time that has a date in every zone; without an offset it is UTC."""
 
 Words = Annotated[str, Field(min_length=1, max_length=2**20)]
+Line = Annotated[str, Field(max_length=500)]
+GoalId = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w-]+$")]
+Space = Annotated[tuple[Label, ...], Field(min_length=1, max_length=16)]
+AnySpace = Annotated[tuple[Label, ...], Field(max_length=16)]
+Version = Annotated[str, Field(max_length=64)]
+Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 366 * 100, allow_inf_nan=False)]
 
 
 class Params(BaseModel):
@@ -53,7 +62,7 @@ class HelloParams(Params):
 class RecallParams(Params):
     """The question. No channel: that of the caller's working directory, `cwd`; `*`: all of them.
 
-    What was said in the `session` that asks is left out.
+    Turns of the asking `session` are left out.
     """
 
     query: Query
@@ -70,7 +79,7 @@ class RecallParams(Params):
 
 
 class ContextParams(Params):
-    """The question, and how many tokens an agent has for the answer."""
+    """The question, and the token budget of the answer."""
 
     query: Query
     budget_tokens: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1000
@@ -85,7 +94,7 @@ class RememberParams(Params):
     """One thing to keep. No channel: that of the git repository of the caller's working directory, `cwd`.
 
     `agent_id` names the agent that wrote it down, in its `session`; without one it is the person's own. `always`: it
-    stands in every envelope of its channel, the highest `priority` first.
+    begins every envelope of its channel, the highest `priority` first.
     """
 
     text: Words
@@ -133,7 +142,7 @@ class ObserveParams(Params):
 class ShowParams(Params):
     """One memory or turn; a long text comes in pages, `offset` in characters.
 
-    `linked`: wait a moment until what was remembered is compared with what was known.
+    `linked`: wait a moment until new memories are compared with older ones.
     """
 
     node_id: Name
@@ -142,7 +151,7 @@ class ShowParams(Params):
 
 
 class ListParams(Params):
-    """A page of memories, newest first. `always`: only those that stand in every envelope.
+    """A page of memories, newest first. `always`: only those of every envelope.
 
     A channel: of that one alone. Else a `cwd`: of its channel and the global one, where `recall` looks too. Neither, or
     the channel `*`: of all.
@@ -189,27 +198,165 @@ class TagParams(Params):
     remove: Annotated[tuple[Label, ...], Field(max_length=64)] = ()
 
 
-class PurgeParams(Params):
-    """The data to remove for good, named in one way; `dry_run` only says what that comes to.
+# ---- work under way
 
-    `nodes`: memories, turns or whole sessions. `matching`: all that says these words. `before`: all that is older.
-    `secrets`: what today's rules take for secrets, and nothing around it. `probes`: every past question, with what
-    was of use for it.
-    """
 
-    nodes: Annotated[tuple[Name, ...], Field(max_length=1000)] = ()
-    channel: Name | None = None
-    matching: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
-    before: Instant | None = None
-    secrets: bool = False
-    probes: bool = False
-    dry_run: bool = False
+class AnchorSetParams(Params):
+    """The change of a session's anchor; a field that is left out stays unchanged."""
+
+    session: Name
+    channel: Channel | None = None
+    cwd: Folder | None = None
+    task: Line | None = None
+    plan: Line | None = None
+    decisions: Annotated[tuple[Line, ...], Field(max_length=32)] = ()
+    next_step: Line | None = None
+
+
+class WorkParams(Params):
+    """A session, new, known or not named, and its channel, where one is named."""
+
+    session: Name | None = None
+    channel: Channel | None = None
+    cwd: Folder | None = None
+
+
+class AnchorGetParams(WorkParams):
+    """The session whose anchor is wanted, or the channel whose newest is."""
 
     @model_validator(mode="after")
-    def _is_named_in_one_way(self) -> Self:
-        named = (self.nodes, self.channel, self.matching, self.before, self.secrets, self.probes)
-        if sum(bool(one) for one in named) != 1:
-            raise ValueError("name what is to be purged in one way")
-        if self.probes and self.dry_run:
-            raise ValueError("questions are not looked at before they are purged")
+    def _is_named(self) -> Self:
+        if self.session is None and self.channel is None and self.cwd is None:
+            raise ValueError("name a session, a channel or a folder")
         return self
+
+
+class LearnedParams(Params):
+    """One lesson: a working way (procedure), a failure with its reason (negative), a decision."""
+
+    text: Annotated[str, Field(min_length=1, max_length=4000)]
+    kind: Literal["procedure", "negative", "decision", "fact", "preference"] = "procedure"
+
+
+class ReflectParams(Params):
+    """The lessons of an agent in a session, and the `outcome` of its task."""
+
+    session: Name
+    learned: Annotated[tuple[LearnedParams, ...], Field(max_length=32)] = ()
+    outcome: Annotated[str, Field(max_length=1000)] = ""
+    channel: Channel | None = None
+    cwd: Folder | None = None
+    agent_id: Name | None = None
+    idempotency_key: Key | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.learned and not self.outcome.strip():
+            raise ValueError("give what was learned, or the outcome")
+        return self
+
+
+class GoalSetParams(WorkParams):
+    """A goal to open, by its words, or to change, by its id. `parent`: the goal that it serves, empty for none."""
+
+    text: Line = ""
+    goal_id: GoalId | None = None
+    state: GoalState | None = None
+    parent: Annotated[str, Field(max_length=64)] | None = None
+
+
+class ThoughtParams(Params):
+    """A thought of a session's agent, which is kept in memory alone."""
+
+    session: Name
+    text: Annotated[str, Field(min_length=1, max_length=2000)]
+    channel: Channel | None = None
+    cwd: Folder | None = None
+
+
+class SessionIdParams(Params):
+    """A session."""
+
+    session: Name
+
+
+# ---- documents
+
+
+MOST_NESTED = 100
+"""Lists and objects within each other in a value."""
+
+
+def _shallow(value: Any) -> Any:
+    """Return a value of JSON. Raises ValueError where it is nested too deep to be written."""
+    # Level by level instead of by recursion: the depth is bounded by memory here, not by Python's stack.
+    inner, depth = [value], 0
+    while inner := [one for outer in inner for one in _parts(outer)]:
+        depth += 1
+        if depth > MOST_NESTED:
+            raise PydanticCustomError(
+                "nested", "its lists and objects lie deeper than {most} within each other", {"most": MOST_NESTED}
+            )
+    return value
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+class DocumentPutParams(Params):
+    """A value to keep under a key. `if_version`: only in the place of this version, empty for none."""
+
+    space: Space
+    key: DocumentKey
+    value: Annotated[Any, BeforeValidator(_shallow)]
+    channel: Channel | None = None
+    cwd: Folder | None = None
+    if_version: Version | None = None
+    ttl_minutes: Minutes | None = None
+    searched: bool = True
+
+
+class DocumentGetParams(Params):
+    """The document to return. `refresh`: its time to live begins again."""
+
+    space: Space
+    key: DocumentKey
+    refresh: bool = False
+
+
+class DocumentListParams(Params):
+    """The space whose documents are wanted, none for all. `deep`: those of the spaces within it too."""
+
+    space: AnySpace = ()
+    prefix: Annotated[str, Field(max_length=1024)] = ""
+    deep: bool = False
+    values: bool = True
+    limit: Limit = 100
+    after: Annotated[str, Field(max_length=256)] | None = None
+
+
+class DocumentSearchParams(Params):
+    """The question, and the space whose documents may answer it, with those of the spaces within it."""
+
+    space: AnySpace = ()
+    query: Annotated[str, Field(min_length=1, max_length=2**16)]
+    limit: Limit = 10
+
+
+class DocumentRenameParams(Params):
+    """The document that gets another key. `tree`: those below it too, whose keys go on with a slash."""
+
+    space: Space
+    key: DocumentKey
+    to: DocumentKey
+    tree: bool = False
+
+
+class DocumentDeleteParams(Params):
+    """The document to delete; all of the space where no key is given."""
+
+    space: Space
+    key: DocumentKey | None = None
+    tree: bool = False
+    if_version: Version | None = None

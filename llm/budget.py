@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .model import Answer, LanguageModel, LlmAborted, LlmEndless, LlmError, LlmRefused, LlmUnavailable
+from .language_model import Answer, LanguageModel, LlmAborted, LlmEndless, LlmError, LlmRefused, LlmUnavailable
 from .settings import LlmSettings
 
+# Fewer than with any tokenizer of English, so that the estimate of tokens is rather too high.
 CHARS_A_TOKEN = 3
-"""Fewer than any tokenizer makes of English: an estimate that is rather too high."""
 _MOST_ABORTS = 100
 _AGAIN = "\n\nYour last answer could not be used: {why} Answer again, with the JSON object alone.\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """The calls and tokens that are left for this run."""
+    """The calls and tokens left for this run."""
 
     calls: int
     tokens: int
@@ -26,7 +26,7 @@ class Allowance:
 
 @dataclass(slots=True)
 class Spent:
-    """The use of a model by one dream. `tokens` are read and written, as the server counts them or else estimated."""
+    """The usage of a model by one dream. `tokens` are read and written, counted by the server or estimated."""
 
     calls: int = 0
     tokens: int = 0
@@ -37,7 +37,7 @@ class Spent:
 
 
 class Asker:
-    """Asks a model within bounds. `why_not` says why it will not be asked any more in this run, or is empty."""
+    """Asks a model within bounds. `why_not` is the reason why it is not asked any more in this run, "" without one."""
 
     def __init__(
         self,
@@ -70,9 +70,9 @@ class Asker:
         return self._settings.answer_tokens
 
     def ask(self, prompt: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the object that the model answers with; asked once more if it was none.
+        """Return the model's answer, a JSON object; an unusable one is asked for once more.
 
-        Raises LlmUnavailable where it cannot be asked or does not answer, LlmRefused where the answer is not one.
+        Raises LlmUnavailable if it does not answer or may not be asked, LlmRefused if both answers are unusable.
         """
         try:
             answer = self._once_repaired(prompt, schema)
@@ -83,17 +83,18 @@ class Asker:
         return answer.content
 
     def abort(self) -> None:
-        """Shut the connection of the call that is under way, from any thread; the call is then made again."""
+        """Close the connection of the current call, from any thread; the call is then repeated."""
         self._model.abort()
 
     def release(self) -> None:
-        """Let go of the model at the end of the run, if it was asked at all."""
+        """Release the model at the end of the run, if it was asked."""
         if self.spent.calls:
             self._model.release(PRESENCE_DEADLINE_S)
 
     def _once_repaired(self, prompt: str, schema: Mapping[str, Any]) -> Answer:
         try:
             return self._call(prompt, schema)
+        # A second answer would not end either, and cost as much.
         except LlmEndless:
             raise
         except LlmRefused as error:
@@ -101,12 +102,13 @@ class Asker:
             return self._call(prompt + _AGAIN.format(why=error), schema)
 
     def _call(self, prompt: str, schema: Mapping[str, Any]) -> Answer:
-        """Make one call, again where it was aborted: what aborts it stops this process until it may go on."""
+        """Make one call, and repeat it if it was aborted: an abort is followed by a pause of this process."""
         estimate = len(prompt) // CHARS_A_TOKEN + 1
         for _ in range(_MOST_ABORTS):
             self._check_allowance(estimate)
             self.spent.calls += 1
             began_s = self._monotonic()
+            # Charged before the answer: an aborted or failed call has cost its prompt too.
             tokens = _cost(None, estimate)
             try:
                 answer = self._model.complete_json(prompt, schema, self._settings.deadline_s)
@@ -138,13 +140,13 @@ class Asker:
 
 
 def _cost(answer: Answer | None, estimate: int) -> int:
-    """Return the server's count, where it gives a possible one; what was asked in vain was read all the same."""
+    """Return the server's count, else the estimate: the prompt of a failed call was read all the same."""
     counted = answer.prompt_tokens + answer.answer_tokens if answer else 0
     return counted or estimate
 
 
 def asker_for(settings: LlmSettings, allowance: Allowance | None = None) -> tuple[Asker | None, str]:
-    """Return the model that a dream may ask, or None and why not, "" if none is configured. Asks the server first."""
+    """Return the model for a dream, after asking the server; or None and the reason, "" if none is configured."""
     try:
         model = model_for(settings)
         if model is None:
@@ -159,8 +161,8 @@ PRESENCE_DEADLINE_S = 2.0
 
 
 def model_for(settings: LlmSettings) -> LanguageModel | None:
-    """Return the configured model, or None. Sends no request; `problem` does. Raises LlmUnavailable."""
-    match settings.provider:  # their clients and httpx cost a second on a busy machine: not imported until asked for
+    """Return the configured model, or None. Sends no request, other than `problem`. Raises LlmUnavailable."""
+    match settings.provider:  # imported here, since their clients and httpx cost a second on a busy machine
         case "none":
             return None
         case "ollama":
@@ -174,7 +176,7 @@ def model_for(settings: LlmSettings) -> LanguageModel | None:
 
 
 def problem(settings: LlmSettings) -> str:
-    """Return why the configured model cannot be asked right now; "" if it can be, or if none is configured."""
+    """Return the reason why the configured model cannot be asked now; "" if it can, or if none is configured."""
     try:
         model = model_for(settings)
         if model is not None:

@@ -13,17 +13,17 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from .model import LlmAborted, LlmEndless, LlmUnavailable
+from .language_model import LlmAborted, LlmEndless, LlmUnavailable
 from .settings import LlmSettings
 
 HEADROOM_BYTES = 2**20
+# A streamed token takes some 150 bytes from Ollama, and some 300 from an OpenAI-compatible server.
 BYTES_A_TOKEN = 1024
-"""A streamed token of Ollama takes some 150 bytes, one of an OpenAI-compatible server some 300."""
 Result = TypeVar("Result")
 
 
 class TooMuch(Exception):
-    """A server said more than any answer takes, or packed it so that its size is not known before it is unpacked."""
+    """An answer that exceeds the bound, or is compressed, so that its size is not known before it is unpacked."""
 
 
 class ServerConnection:
@@ -43,9 +43,9 @@ class ServerConnection:
         self._aborted = False
 
     def call(self, question: Callable[[Mapping[str, Any]], Awaitable[Result]], deadline_s: float) -> Result:
-        """Ask once: `question` takes the options for an httpx client. The whole call is cancelled at the deadline.
+        """Make one call: `question` gets the options for an httpx client. The call is cancelled at the deadline.
 
-        Raises LlmUnavailable, LlmRefused or LlmAborted; what the question itself raises passes.
+        Raises LlmUnavailable, LlmRefused or LlmAborted, and the question's own other errors.
         """
         with self._guard:
             self._socket, self._aborted = None, False
@@ -61,12 +61,13 @@ class ServerConnection:
         finally:
             with self._guard:
                 self._socket = None
-        if self._aborted:  # a stream that was shut may look as if it had come to its end
+        # A stream that was shut down may look complete.
+        if self._aborted:
             raise LlmAborted(f"{self._name} was stopped.")
         return answer
 
     def abort(self) -> None:
-        """Shut the socket of the call that is under way; when this returns the server's side knows."""
+        """Shut down the socket of the current call, which tells the server before this returns."""
         with self._guard:
             self._aborted = True
             if self._socket is not None:
@@ -74,22 +75,23 @@ class ServerConnection:
                     self._socket.shutdown(socket.SHUT_RDWR)
 
     def _options(self, deadline_s: float) -> dict[str, Any]:
-        # No proxies from the environment and no redirects: what is for this machine stays on it. A client without TLS
-        # needs no certificates, whose loading costs 20 ms.
+        # No proxies from the environment and no redirects: a request to this machine stays on it. Without TLS no
+        # certificates are needed, whose loading costs 20 ms.
         verify = self._url.startswith("https:")
         return {
             "timeout": deadline_s,
             "follow_redirects": False,
             "trust_env": False,
             "transport": _Bounded(
-                httpx.AsyncHTTPTransport(verify=verify, trust_env=False), self._most_bytes, self._met
+                httpx.AsyncHTTPTransport(verify=verify, trust_env=False), self._most_bytes, self._connected
             ),
         }
 
-    def _met(self, stream: Any) -> None:
-        """Remember the socket, to be shut; it may already be too late to speak."""
+    def _connected(self, stream: Any) -> None:
+        """Store the socket for `abort`, and shut it down if that was called already."""
         with self._guard:
             self._socket = stream.get_extra_info("socket")
+            # `abort` came before the connection: there was no socket to shut down yet.
             if self._aborted and self._socket is not None:
                 with contextlib.suppress(OSError):
                     self._socket.shutdown(socket.SHUT_RDWR)
@@ -109,17 +111,18 @@ class ServerConnection:
 
 
 class _Bounded(httpx.AsyncBaseTransport):
-    """Asks for plain bytes, counts them, and reports the socket that it uses."""
+    """Requests uncompressed answers, counts their bytes, and reports its socket."""
 
-    def __init__(self, inner: httpx.AsyncHTTPTransport, most_bytes: int, met: Callable[[Any], None]) -> None:
+    def __init__(self, inner: httpx.AsyncHTTPTransport, most_bytes: int, connected: Callable[[Any], None]) -> None:
         self._inner = inner
         self._most_bytes = most_bytes
-        self._met = met
+        self._connected = connected
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         request.headers["Accept-Encoding"] = "identity"
         request.extensions = {**request.extensions, "trace": self._trace}
         response = await self._inner.handle_async_request(request)
+        # A compressed answer of few bytes may become gigabytes.
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
             await response.aclose()
             raise TooMuch
@@ -129,7 +132,7 @@ class _Bounded(httpx.AsyncBaseTransport):
 
     async def _trace(self, event: str, info: Mapping[str, Any]) -> None:
         if event == "connection.connect_tcp.complete":
-            self._met(info["return_value"])
+            self._connected(info["return_value"])
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -152,7 +155,7 @@ class _Counted(httpx.AsyncByteStream):
 
 
 def is_loopback(url: str) -> bool:
-    """Say whether an address can only mean this machine. Names other than localhost are not trusted to."""
+    """Return True if an address can only mean this machine; of names only localhost counts."""
     try:
         host = urlsplit(url).hostname or ""
         return host == "localhost" or ipaddress.ip_address(host).is_loopback

@@ -1,4 +1,4 @@
-"""Ollama on this machine: asked through its own client, held to a schema and a deadline."""
+"""Ollama, by its own client, with a schema and a deadline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import ollama
 
 from .http import ServerConnection
-from .model import Answer, LlmEndless, LlmError, LlmUnavailable, checked
+from .language_model import Answer, LlmEndless, LlmError, LlmUnavailable, checked
 from .settings import LlmSettings
 
 DEFAULT_URL = "http://127.0.0.1:11434"
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class OllamaModel:
-    """A model that an Ollama server already has. Not for use inside a running event loop."""
+    """A model of an Ollama server. Not for use inside a running event loop."""
 
     def __init__(self, settings: LlmSettings) -> None:
         if not settings.model:
@@ -35,11 +35,9 @@ class OllamaModel:
     def check(self, deadline_s: float) -> None:
         """Return if the server answers and has the model. Never pulls one. Raises LlmUnavailable."""
         listed = self._ask(lambda client: client.list(), deadline_s)
-        wanted = self._settings.model
-        if not {entry.model for entry in listed.models} & {wanted, f"{wanted}:latest"}:
-            raise LlmUnavailable(
-                f"Ollama at {self._url} has no model {wanted}.", f"Get it with `ollama pull {wanted}`."
-            )
+        model = self._settings.model
+        if not self._names_of_model & {entry.model for entry in listed.models}:
+            raise LlmUnavailable(f"Ollama at {self._url} has no model {model}.", f"Get it with `ollama pull {model}`.")
 
     def complete_json(self, prompt: str, schema: Mapping[str, Any], deadline_s: float) -> Answer:
         """Answer with one JSON object; see LanguageModel."""
@@ -55,11 +53,11 @@ class OllamaModel:
         )
 
     def abort(self) -> None:
-        """Shut the connection of the call that is under way."""
+        """Close the connection of the current call."""
         self._connection.abort()
 
     def release(self, deadline_s: float) -> None:
-        """Have the model unloaded, unless it was loaded before we asked: then another program uses it."""
+        """Let the server unload the model, unless it was loaded before our first call: then another program uses it."""
         if not self._loaded_by_us:
             return
         with contextlib.suppress(LlmError):
@@ -69,7 +67,7 @@ class OllamaModel:
     async def _chat(
         self, client: ollama.AsyncClient, prompt: str, schema: Mapping[str, Any]
     ) -> tuple[str, ollama.ChatResponse | None]:
-        """Stream the answer, so that it is counted while it comes, and the server sees at once when we leave."""
+        """Stream the answer, so that its size is known early, and the server notices a closed connection at once."""
         pieces: list[str] = []
         part: ollama.ChatResponse | None = None
         async for part in await client.chat(
@@ -78,6 +76,7 @@ class OllamaModel:
             stream=True,
             format=dict(schema),
             options={
+                # The same answer for the same prompt, as far as the server allows.
                 "temperature": 0,
                 "seed": 0,
                 "num_ctx": self._settings.context_tokens,
@@ -90,9 +89,11 @@ class OllamaModel:
 
     def _is_loaded(self, deadline_s: float) -> bool:
         running = self._ask(lambda client: client.ps(), deadline_s)
-        return bool(
-            {entry.model for entry in running.models} & {self._settings.model, f"{self._settings.model}:latest"}
-        )
+        return bool(self._names_of_model & {entry.model for entry in running.models})
+
+    @property
+    def _names_of_model(self) -> set[str | None]:
+        return {self._settings.model, f"{self._settings.model}:latest"}
 
     def _ask(self, question: Callable[[ollama.AsyncClient], Awaitable[Result]], deadline_s: float) -> Result:
         """Ask once. Raises LlmUnavailable, LlmRefused or LlmAborted."""
@@ -114,5 +115,5 @@ class OllamaModel:
         except ollama.ResponseError as error:
             hint = f"Get it with `ollama pull {self._settings.model}`." if error.status_code == 404 else ""
             raise LlmUnavailable(f"Ollama at {self._url} answers with status {error.status_code}.", hint) from None
-        except Exception:  # its client takes a lying server's word: a list, a number, a half line end in any error
+        except Exception:  # its client does not check answers: any wrong JSON ends in any error
             raise LlmUnavailable(f"What answers at {self._url} is no Ollama.", "Set llm.base_url.") from None

@@ -1,4 +1,4 @@
-"""Any server that speaks OpenAI's chat completions: LM Studio, llama.cpp, vLLM."""
+"""Servers with OpenAI's chat completions: LM Studio, llama.cpp, vLLM."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 
 from .http import ServerConnection
-from .model import Answer, LlmEndless, LlmError, LlmUnavailable, checked
+from .language_model import Answer, LlmEndless, LlmError, LlmUnavailable, checked
 from .settings import LlmSettings
 
 DEFAULT_URL = "http://127.0.0.1:1234/v1"
-_NOT_UNDERSTOOD = frozenset([400, 404, 415, 422, 500, 501])
-"""Statuses by which servers refuse a `response_format` that they do not know; some break over it."""
+# Statuses of servers that do not know a `response_format`; some fail on it.
+_UNKNOWN_FORMAT = frozenset([400, 404, 415, 422, 500, 501])
 
 
 class _Status(Exception):
@@ -23,7 +23,7 @@ class _Status(Exception):
 
 
 class OpenAICompatibleModel:
-    """A model that such a server serves. Not for use inside a running event loop."""
+    """A model of such a server. Not for use inside a running event loop."""
 
     def __init__(self, settings: LlmSettings) -> None:
         if not settings.model:
@@ -55,21 +55,21 @@ class OpenAICompatibleModel:
             raise LlmUnavailable(f"The server at {self._url} has no model {self._settings.model}.", "Load it there.")
 
     def complete_json(self, prompt: str, schema: Mapping[str, Any], deadline_s: float) -> Answer:
-        """Answer with one JSON object; see LanguageModel. A form of asking that is refused is not tried again."""
+        """Answer with one JSON object; see LanguageModel. A refused `response_format` is not tried again."""
         while True:
             try:
                 return self._complete(prompt, schema, self._formats[0], deadline_s)
             except _Status as error:
-                if error.status not in _NOT_UNDERSTOOD or len(self._formats) == 1:
+                if error.status not in _UNKNOWN_FORMAT or len(self._formats) == 1:
                     raise self._as_llm_error(error) from None
                 del self._formats[0]
 
     def abort(self) -> None:
-        """Shut the connection of the call that is under way."""
+        """Close the connection of the current call."""
         self._connection.abort()
 
     def release(self, deadline_s: float) -> None:
-        """Do nothing: this protocol has no word for it; the servers unload by their own clock."""
+        """Do nothing: this protocol has no request for it; the servers unload models by themselves."""
 
     def _complete(self, prompt: str, schema: Mapping[str, Any], form: str, deadline_s: float) -> Answer:
         body: dict[str, Any] = {
@@ -112,6 +112,7 @@ class OpenAICompatibleModel:
                 key = self._settings.api_key_file.read_text(encoding="utf-8").strip()
             except (OSError, ValueError):
                 raise LlmUnavailable("The file of the API key cannot be read.", "See llm.api_key_file.") from None
+        # It becomes a header: a line break in it would add others.
         if not key.isascii() or not key.isprintable():
             raise LlmUnavailable("The API key holds what no key holds.", "See llm.api_key_file.")
         return {"Authorization": f"Bearer {key}"} if key else {}
@@ -125,7 +126,7 @@ class OpenAICompatibleModel:
             if keep_status:
                 raise
             raise self._as_llm_error(error) from None
-        except Exception:  # whatever a lying server's words end in
+        except Exception:  # a wrong answer may end in any error
             raise LlmUnavailable(
                 f"What answers at {self._url} does not speak as OpenAI's servers do.", "Set llm.base_url."
             ) from None
@@ -136,7 +137,7 @@ class OpenAICompatibleModel:
 
 
 async def _gathered(response: httpx.Response) -> tuple[str, str, Mapping[str, Any]]:
-    """Return the answer's text, how it ended, and what it cost."""
+    """Return the answer's text, its finish reason, and its usage."""
     pieces: list[str] = []
     ending = ""
     usage: Mapping[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The language model that dreams may ask, if any, and how much of it."""
+"""The language model for dreams, if any, and its bounds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, SerializationInfo, field_serializer
 
+# The key of the serialization context in which the API key is written: for the pipe to a dream alone.
 REVEAL_SECRETS = "reveal_secrets"
-"""The key of a serialization context with which the API key is written: for the pipe to a dream, for nothing else."""
 
 
 class LlmSettings(BaseModel):
-    """`none` is a whole and supported choice. An address beyond this machine needs `allow_remote`."""
+    """The model's settings; dreams work with `none` too. An address beyond this machine needs `allow_remote`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

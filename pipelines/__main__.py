@@ -1,4 +1,4 @@
-"""The child process of a dream: reads one request from stdin, plans, answers on stdout; ends when stdin ends."""
+"""The child process of a dream: it reads a request from stdin, plans, and answers on stdout; it ends with stdin."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ import sys
 import threading
 from typing import BinaryIO
 
-# Before numpy is imported: a dream has one thread of arithmetic, whatever the machine has.
+# Before numpy is imported, which reads these once: a dream computes in one thread, however many the machine has.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 PR_SET_PDEATHSIG = 1
+
+# Bound of the address space over the memory limit: onnxruntime and SQLite map several times the memory that they touch.
+# The daemon watches the resident size itself.
 ADDRESS_SPACE_FACTOR = 6
-"""Address space is not memory: onnxruntime and SQLite map several times what they touch. The daemon watches RSS."""
 
 
 def main() -> int:
     """Plan one dream. The exit code is 0 after `Done` and 1 after `Failed`."""
     _die_with_parent()
-    from .pause_signal import PauseListener, first_line
+    from .pipe import PauseListener, first_line
     from .protocol import Failed, Progress, RunRequest, encode
 
     out = sys.stdout.buffer
@@ -61,7 +63,7 @@ def _write(out: BinaryIO, data: bytes) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Return the reason of a failure without a person's text: our own errors in words, others by type and place."""
+    """Return the reason of a failure: the message of our own errors; of others, which may quote, type and line."""
     from ..store.model import StoreError
 
     if isinstance(error, StoreError):

@@ -1,37 +1,42 @@
-"""A dream: copy the memory, let the stages plan on the copy, leave what they propose in the run's folder."""
+"""A dream: copy the memory, let the stages plan on the copy, leave changeset and report in the run's folder."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from ..llm.budget import Allowance, asker_for
 from ..store.embedding.embedding import Embedder, embedder_for
-from ..store.ledger.records import LINK
-from ..store.search.scorer import weights_in_use
-from . import run
+from ..store.ledger.records import LINK, Run
+from ..store.model import Changeset
+from ..store.writer.derived import unmarked
 from .gate.gate import Gate
 from .gate.shadow_index import ShadowIndex
-from .pause_signal import PauseListener
-from .protocol import SPENT, Done, Progress, RunKind, RunRequest
-from .registry import COMPACTION, DEFAULT_SWITCHES, Stage
-from .report.finish import finish
-from .report.outcome import ModelUse
-from .steps import OnProgress, Steps
-from .workspace.checkpoint import Memo
-from .workspace.embedding import CachedEmbedder, cache_copy
+from .pipe import OnProgress, PauseListener, StepProgress
+from .protocol import SPENT, Done, Progress, RunKind, RunRequest, write_changeset
+from .registry import COMPACTION, Stage
+from .report import html, markdown
+from .report.run_report import ModelUse, RunOutcome, RunReport
+from .run import run_steps
+from .workspace.cached_embedder import CachedEmbedder, cache_copy
+from .workspace.memo import Memo
 from .workspace.snapshot import Snapshot
 from .workspace.view import View
 
+MOST_LEAKS = 100
+
 
 def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener | None = None) -> Done:
-    """Plan one dream. Writes only in the request's folder, and to its checkpoint.
+    """Plan one dream. Writes only in the request's folder and to its checkpoint.
 
-    `listener` learns what to call off before a pause.
+    `listener` is given the callback that aborts a request to a language model before a pause.
     """
     embedder = embedder_for(request.store.embedding, request.models)
     snapshot = Snapshot(request.folder, request.vault, request.index, request.ledger)
@@ -43,30 +48,28 @@ def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener 
             closing.callback(memo.close)
         embed = CachedEmbedder(embedder, known, lambda done, total: view.steps.detail("embedding", done, total), memo)
         view = View(snapshot, snapshot.history(), embed, request.run_id, request.pipelines)
-        view.memo, view.steps = memo, Steps(_with_spending(on_progress, view, request.folder / SPENT))
+        view.memo, view.steps = memo, StepProgress(_with_spending(on_progress, view, request.folder / SPENT))
         view.model, why_not = asker_for(request.llm, _left(request))
         if view.model is not None:
             closing.callback(view.model.release)
             if listener is not None:
                 listener.before_pausing(view.model.abort)
         open_shadow = cache(lambda: closing.enter_context(_shadow(request, view, embedder)))
-        if request.store.search.is_learned:
-            view.candidates = lambda probe: open_shadow().candidates(probe)
         gate = Gate(open_shadow, view, request.pipelines.gate, request.now)
-        outcome = run.plan(view, request.now, _stages(request), weekly=request.kind == "weekly", gate=gate)
+        outcome = run_steps(view, request.now, _stages(request), weekly=request.kind == "weekly", gate=gate)
         outcome.model = ModelUse.of(view.model, why_not)
         return finish(view, request, outcome, snapshot.ledger.runs(hidden=(LINK,)), _linked_since_the_last(snapshot))
 
 
 def _linked_since_the_last(snapshot: Snapshot) -> int:
-    """Count the statements that were linked to what was known, when they were remembered, since the last dream."""
+    """Count the remembered statements that were linked to earlier ones since the last dream."""
     dreams = snapshot.ledger.runs(1, kinds=get_args(RunKind), states=("applied",))
     since = dreams[0].started_at if dreams else datetime.min.replace(tzinfo=UTC)
     return len(snapshot.ledger.runs_since(since, (LINK,)))
 
 
 def _with_spending(on_progress: OnProgress, view: View, file: Path) -> OnProgress:
-    """Add to every report what the model was asked so far, and keep it in a file.
+    """Add the language model's cost so far to every report, and keep it in a file.
 
     The daemon thus knows the cost of a dream that it ends, or finds ended.
     """
@@ -82,7 +85,7 @@ def _with_spending(on_progress: OnProgress, view: View, file: Path) -> OnProgres
 
 
 def _left(request: RunRequest) -> Allowance:
-    """Return what the day's earlier runs have left of the model's allowance."""
+    """Return the rest of the model's daily allowance after earlier runs."""
     return Allowance(
         calls=max(0, request.llm.calls_per_day - request.calls_spent),
         tokens=max(0, request.llm.tokens_per_day - request.tokens_spent),
@@ -90,11 +93,10 @@ def _left(request: RunRequest) -> Allowance:
 
 
 def _shadow(request: RunRequest, view: View, embedder: Embedder) -> ShadowIndex:
-    """Open the copy's own copy, in which the gate tries what is proposed."""
+    """Open a copy of the copied index, in which the gate tries proposals."""
     hidden = {key.removeprefix("turn:") for key in view.history.tombstones if key.startswith("turn:")}
     index = request.folder / "index.db"
     shadow = ShadowIndex(index, request.vault, request.store, embedder, view.vectors, request.now, hidden)
-    shadow.weigh(weights_in_use(view.history.ranking))
     shadow.trust(view.history.feedback)
     return shadow
 
@@ -104,4 +106,53 @@ def _stages(request: RunRequest) -> dict[Stage, bool]:
     stages = request.pipelines.stages
     if request.kind != "compaction":
         return stages
-    return {stage: stages.get(stage, DEFAULT_SWITCHES[stage]) and stage in COMPACTION for stage in Stage}
+    return {stage: stages.get(stage, True) and stage in COMPACTION for stage in Stage}
+
+
+def finish(view: View, request: RunRequest, outcome: RunOutcome, runs: Sequence[Run], linked: int = 0) -> Done:
+    """Write the changeset into the run's folder and return the message for the daemon."""
+    changeset = Changeset(run_id=request.run_id, actions=tuple(view.actions), cursors=view.cursors)
+    path = request.folder / "changeset.jsonl"
+    if changeset.changes_something or changeset.cursors:
+        write_changeset(path, changeset)
+    report = RunReport.of(view, request, outcome, runs, linked)
+    written, shown = markdown.path_of(request.local_date), html.path_of(request.local_date)
+    text = markdown.render(report, _text(view, written))
+    derived = {}
+    # A run that changes nothing writes no digest, with two exceptions: refusals of the gate are reported once a day,
+    # and pages that were left as a person edited them whenever they would have changed.
+    is_refused = outcome.gate and outcome.gate.dropped and view.read(written) is None
+    if changeset.changes_something or view.left_alone or is_refused:
+        derived = {written: text, shown: html.render(report, _text(view, shown))}
+    return Done(
+        changeset_path=path if path.exists() else None,
+        digest=text,
+        derived=derived,
+        report=_numbers(view, changeset, outcome),
+        checks=outcome.checks,
+    )
+
+
+def _text(view: View, path: str) -> str:
+    return unmarked(view.read(path) or b"").decode("utf-8", "replace")
+
+
+def _numbers(view: View, changeset: Changeset, outcome: RunOutcome) -> dict[str, Any]:
+    """Return the summary that `runs` shows: numbers and ids, no texts."""
+    return {
+        "actions": len(changeset.actions),
+        "did_nothing": not changeset.changes_something,
+        "stages": outcome.counts,
+        "seconds": {name: round(seconds, 3) for name, seconds in outcome.seconds.items()},
+        "findings": len(outcome.findings),
+        "held": len(view.left_alone),
+        "leaks": [finding.node_id for finding in outcome.findings if finding.check == "secrets"][:MOST_LEAKS],
+        "memories": {level.value: n for level, n in Counter(memory.level for memory in view.memories()).items()},
+        "notes": outcome.notes,
+        "gate": asdict(outcome.gate) if outcome.gate else None,
+        "model": outcome.model.name,
+        "calls": outcome.model.calls,
+        "tokens": outcome.model.tokens,
+        "model_seconds": round(outcome.model.seconds, 1),
+        "without_model": outcome.model.why_not,
+    }

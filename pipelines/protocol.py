@@ -1,12 +1,14 @@
 """Messages between the daemon and a dream: one request down, JSON lines up. The changeset goes through a file.
 
-The daemon writes one `RunRequest` line to the child's stdin and holds the pipe open: its end is the daemon's end. The
+The daemon writes one `RunRequest` line to the child's stdin and keeps the pipe open: its end is the daemon's end. The
 child answers on stdout with any number of `Progress` lines and then exactly one `Done` or `Failed`. After the request
 the daemon may send single bytes: PAUSE, and later RESUME.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -14,16 +16,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..llm.settings import REVEAL_SECRETS, LlmSettings
+from ..store.model import Action, ActionKind, Changeset
 from ..store.settings import StoreSettings
 from .settings import PipelineSettings
 
 if TYPE_CHECKING:
     from ..store import StorePaths
 
+
 RunKind = Literal["daily", "weekly", "compaction"]
 PAUSE, RESUME = b"p", b"r"
 SPENT = "spent.json"
-"""A file in a run's folder: what it asked of a model so far, for a daemon that finds the run ended."""
+"""A file in a run's folder: the language model's cost so far, for a daemon that finds the run ended."""
 
 
 class MessageError(Exception):
@@ -31,11 +35,11 @@ class MessageError(Exception):
 
 
 class RunRequest(BaseModel):
-    """One dream to plan. The paths are the living store's: the child reads them once, to copy, and writes in `folder`.
+    """One dream to plan. The paths are the real store's: the child copies them once and writes only in `folder`.
 
-    `local_date` and `utc_offset_s` are the person's when the run began; `now` is aware. `at_idle`: it gets a processor
-    only while that is idle, since no client waits for it. `checkpoint` is where finished units are kept for a dream
-    that is begun anew; `calls_spent` and `tokens_spent` are what other runs of the last 24 hours asked of a model.
+    `local_date` and `utc_offset_s` are the person's when the run began; `now` is aware. `at_idle`: the child gets a
+    processor only while it is idle, since no client waits. `checkpoint` is the file of finished units, for a dream that
+    starts again. `calls_spent` and `tokens_spent` are the model's cost in other runs of the last 24 hours.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -82,7 +86,7 @@ class RunRequest(BaseModel):
 class Progress(BaseModel):
     """Progress of a dream, in steps; `total` 0 means unknown, `note` is the progress within the step.
 
-    `calls`, `tokens` and `model_s` are what the run asked of a model so far, and the seconds that its answers took.
+    `calls`, `tokens` and `model_s` are the language model's cost in this run so far.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -98,17 +102,17 @@ class Progress(BaseModel):
 
 
 class Foreseen(BaseModel):
-    """The result of a probe in the copy once all was tried: shares of its gold and words, and the details told."""
+    """The final result of a probe in the copy: the shares of its gold and words, and the details in its envelope."""
 
     model_config = ConfigDict(frozen=True)
 
     recall: float
     coverage: float
-    told: frozenset[frozenset[str]] = frozenset()
+    details: frozenset[frozenset[str]] = frozenset()
 
 
 class Check(BaseModel):
-    """A probe that the daemon asks of the living store before and after applying: a question and its known answers.
+    """A probe that the daemon asks of the real store before and after applying: a question and its known answers.
 
     Without `foreseen` it may be no worse after than before.
     """
@@ -127,9 +131,9 @@ class Check(BaseModel):
 class Done(BaseModel):
     """The dream is planned: a changeset file in the run's folder (None: nothing to change).
 
-    `digest` is the day's digest as markdown. `derived` holds it as it shall lie in the vault, path to whole text
-    (`digests/2026-11-21.md` and `.html`); empty where there is nothing to report. `report` is what `runs` shows: counts
-    and dropped stages, no texts. `checks` are asked after applying.
+    `digest` is the day's digest as markdown. `derived` maps each path of it in the vault to its whole text
+    (`digests/2026-11-21.md` and `.html`); empty where there is nothing to report. `report` is the summary that `runs`
+    shows: counts and dropped stages, no texts. `checks` are asked after applying.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -168,3 +172,50 @@ def decode(line: bytes) -> Message:
         return _messages.validate_json(line)
     except ValidationError as error:
         raise MessageError(f"a dream sent an invalid message: {error.error_count()} fields are wrong") from error
+
+
+def write_changeset(path: Path, changeset: Changeset) -> None:
+    """Write a changeset as JSON lines: a head, an action a line, a tail with their number."""
+    with path.open("w", encoding="utf-8") as file:
+        cursors = [[stage, session, ordinal] for (stage, session), ordinal in sorted(changeset.cursors.items())]
+        file.write(json.dumps({"run_id": changeset.run_id, "cursors": cursors}) + "\n")
+        for action in changeset.actions:
+            file.write(json.dumps(_action_to_json(action)) + "\n")
+        file.write(json.dumps({"actions": len(changeset.actions)}) + "\n")
+
+
+def read_changeset(path: Path) -> Changeset:
+    """Read the changeset that a child wrote. Raises MessageError if the file is torn or is not one."""
+    try:
+        with path.open("r", encoding="utf-8") as file:
+            head, *actions, tail = (json.loads(line) for line in file)
+        if tail["actions"] != len(actions):
+            raise MessageError(f"{path.name} holds {len(actions)} actions and says {tail['actions']}")
+        return Changeset(
+            run_id=head["run_id"],
+            actions=tuple(_action_from_json(action) for action in actions),
+            cursors={(stage, session): int(ordinal) for stage, session, ordinal in head["cursors"]},
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise MessageError(f"{path.name} is not a whole changeset: {type(error).__name__}") from error
+
+
+def _action_to_json(action: Action) -> dict[str, Any]:
+    return {
+        "kind": action.kind.value,
+        "path": action.path,
+        "node_id": action.node_id,
+        "stage": action.stage,
+        "reason": action.reason,
+        "pre_sha256": action.pre_sha256,
+        "content_base64": None if action.content is None else base64.b64encode(action.content).decode(),
+        "fingerprint": action.fingerprint,
+    }
+
+
+def _action_from_json(entry: dict[str, Any]) -> Action:
+    content = entry.pop("content_base64")
+    return Action(
+        **(entry | {"kind": ActionKind(entry["kind"])}),
+        content=None if content is None else base64.b64decode(content, validate=True),
+    )

@@ -1,7 +1,7 @@
-"""Registry of the stages: in which order they run, in which dreams, and what switches them off.
+"""Registry of the stages: their order, the dreams in which they run, and the switches that turn them off.
 
-Settings read it, so no stage is imported before a dream runs. A cursor needs no entry: what a stage stores under its
-name, `View.cursor` gives back at the next dream.
+Settings read it, so no stage is imported before a dream runs. A cursor needs no entry: the number that a stage stores
+under its name is what `View.cursor` returns in the next dream.
 """
 
 from __future__ import annotations
@@ -20,42 +20,38 @@ class Stage(StrEnum):
     SYNTHESIS = "synthesis"
     LINT = "lint"
     DECAY = "decay"
-    RANKING = "ranking"
 
-
-DEFAULT_SWITCHES = dict.fromkeys(Stage, True) | {Stage.RANKING: False}
-"""Fitting the ranking is off: what it is worth was not measured on the questions of real people yet."""
 
 COMPACTION = frozenset({Stage.CONSOLIDATE, Stage.DRIFT})
-"""The switches whose steps run in a compaction, too: they read only what is new."""
+"""The switches whose steps also run in a compaction: they read only new turns and facts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One module of `stages`, at its place in a dream. `name` is that of its actions, reports and cursors."""
+class DreamStep:
+    """A function of a module of `stages`. Its actions, reports and cursors bear `name`."""
 
     switch: Stage
     module: str
     name: str
     weekly_only: bool = False
+    function: str = "plan"
 
-    def plan(self) -> Any:
-        """Import the module and return its `plan(view, now)`; it proposes changes (`workspace.proposals.Planned`)."""
-        return import_module(f".stages.{self.module}", __package__).plan
+    def load(self) -> Any:
+        """Import the module and return the function: `(view, now) -> workspace.proposals.Proposals`."""
+        return getattr(import_module(f".stages.{self.module}", __package__), self.function)
 
 
-# In this order: facts, what they change, the pages made of them; mending and fading come late, and the ranking is
-# fitted to what all of them leave.
-STEPS: tuple[Step, ...] = (
-    Step(Stage.CONSOLIDATE, "consolidate", "consolidate"),
-    Step(Stage.DRIFT, "drift", "drift"),
-    Step(Stage.CONSOLIDATE, "scenarios", "scenarios"),
-    Step(Stage.CONSOLIDATE, "profiles", "profiles"),
-    Step(Stage.DRIFT, "staleness", "staleness"),
-    Step(Stage.DRIFT, "refresh", "refresh"),
-    Step(Stage.SYNTHESIS, "synthesis", "synthesis", weekly_only=True),
-    Step(Stage.LINT, "lint", "lint"),
-    Step(Stage.DECAY, "decay", "decay"),
-    Step(Stage.DECAY, "refresh", "refresh after decay"),
-    Step(Stage.RANKING, "ranking", "ranking", weekly_only=True),
+# Facts come first, then what they change, then the pages made of them. Repairs and fading come last, because they
+# concern whatever the steps before have left.
+STEPS: tuple[DreamStep, ...] = (
+    DreamStep(Stage.CONSOLIDATE, "consolidate", "consolidate"),
+    DreamStep(Stage.DRIFT, "drift", "drift"),
+    DreamStep(Stage.CONSOLIDATE, "scenarios", "scenarios"),
+    DreamStep(Stage.CONSOLIDATE, "profiles", "profiles"),
+    DreamStep(Stage.DRIFT, "staleness", "staleness"),
+    DreamStep(Stage.DRIFT, "profiles", "refresh", function="refresh"),
+    DreamStep(Stage.SYNTHESIS, "synthesis", "synthesis", weekly_only=True),
+    DreamStep(Stage.LINT, "lint", "lint"),
+    DreamStep(Stage.DECAY, "decay", "decay"),
+    DreamStep(Stage.DECAY, "profiles", "refresh after decay", function="refresh"),
 )

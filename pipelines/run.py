@@ -1,69 +1,48 @@
-"""A run: the order of the stages, and what came of each. What one stage proposes, the next one sees."""
+"""A run: the steps that are switched on, in order, each tried by the gate. A step sees what earlier ones propose."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
 
-from . import registry
 from .gate.gate import Gate
-from .registry import DEFAULT_SWITCHES, Stage
-from .report.outcome import Outcome, counts_in_words
-from .stages.lint import Linted
-from .workspace.proposals import Planned
+from .registry import STEPS, Stage
+from .report.run_report import RunOutcome, counts_in_words
+from .stages.lint import LintProposals
 from .workspace.view import View
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A step of a stage: `plan` reads the copy and proposes actions."""
-
-    stage: Stage
-    name: str
-    plan: Callable[[View, datetime], Planned]
-    weekly_only: bool = False
-
-
-STEPS: tuple[Step, ...] = tuple(Step(step.switch, step.name, step.plan(), step.weekly_only) for step in registry.STEPS)
-
-
-def plan(
+def run_steps(
     view: View,
     now: datetime,
     stages: Mapping[Stage, bool],
     *,
     weekly: bool = False,
     gate: Gate | None = None,
-) -> Outcome:
+) -> RunOutcome:
     """Run the steps that are switched on, in order; later steps do not see what the gate refuses."""
-    outcome = Outcome()
-    steps = [
-        step
-        for step in STEPS
-        if stages.get(step.stage, DEFAULT_SWITCHES[step.stage]) and (weekly or not step.weekly_only)
-    ]
-    for done, step in enumerate(steps):
+    outcome = RunOutcome()
+    steps = [step for step in STEPS if stages.get(step.switch, True) and (weekly or not step.weekly_only)]
+    planners = [step.load() for step in steps]  # before the first step, whose seconds would count the imports
+    for done, (step, plan) in enumerate(zip(steps, planners, strict=True)):
         view.steps.at(step.name, done, len(steps))
         began_s = time.monotonic()
-        planned = step.plan(view, now)
-        proposed = planned.actions = view.allowed(planned.actions)
+        proposals = plan(view, now)
+        proposed = proposals.actions = view.allowed(proposals.actions)
         if gate is not None:
-            planned.actions = gate.sift(step.name, proposed)
-            if planned.ranking is not None and not gate.passes_ranking(step.name, planned.ranking):
-                planned.ranking, planned.counts, planned.notes = None, {"refused": 1}, []
-        if proposed and not planned.actions:
-            planned.counts = {"refused": len(proposed)}
+            proposals.actions = gate.sift(step.name, proposed)
+        if proposed and not proposals.actions:
+            # The cursors are not moved either, so the next dream reads and proposes the same again.
+            proposals.counts = {"refused": len(proposed)}
         else:
-            view.apply(planned.actions, planned.cursors)
-            view.ranking = planned.ranking.ranking if planned.ranking else view.ranking
+            view.apply(proposals.actions, proposals.cursors)
         outcome.seconds[step.name] = time.monotonic() - began_s
-        outcome.counts[step.name] = dict(planned.counts)
-        outcome.notes += planned.notes
-        if isinstance(planned, Linted):
-            outcome.findings = planned.findings
-        view.steps.at(step.name, done + 1, len(steps), counts_in_words(planned.counts))
+        outcome.counts[step.name] = dict(proposals.counts)
+        outcome.notes += proposals.notes
+        if isinstance(proposals, LintProposals):
+            outcome.findings = proposals.findings
+        view.steps.at(step.name, done + 1, len(steps), counts_in_words(proposals.counts))
     if gate is not None:
         outcome.gate, outcome.checks = gate.result, gate.checks()
     return outcome

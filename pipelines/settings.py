@@ -1,4 +1,4 @@
-"""Settings of the dreams: when they run, what they may use, which stages take part."""
+"""Settings of the dreams: their schedule, their limits, the stages that take part."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from datetime import time
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
 
-from .registry import DEFAULT_SWITCHES, Stage
+from .registry import Stage
+
+RETIRED_STAGE = "ranking"
+"""A switch of earlier versions; a settings file that still has it is read without it."""
 
 
 class ScheduleSettings(BaseModel):
@@ -72,7 +75,8 @@ class PreemptionSettings(BaseModel):
 class LimitSettings(BaseModel):
     """Limits of one dream, and of all dreams of 24 hours.
 
-    Work is counted, in seconds of a processor and of a language model: on a busy machine the wall clock says nothing.
+    Work is counted in seconds of a processor and of a language model, since the wall clock of a busy machine measures
+    other programs too.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -131,10 +135,15 @@ class PipelineSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    stages: dict[Stage, bool] = Field(default_factory=lambda: dict(DEFAULT_SWITCHES))
+    stages: dict[Stage, bool] = Field(default_factory=lambda: dict.fromkeys(Stage, True))
     schedule: ScheduleSettings = ScheduleSettings()
     idle: IdleSettings = IdleSettings()
     preemption: PreemptionSettings = PreemptionSettings()
     limits: LimitSettings = LimitSettings()
     gate: GateSettings = GateSettings()
     decay: DecaySettings = DecaySettings()
+
+    @field_validator("stages", mode="before")
+    @classmethod
+    def _without_retired(cls, given: object) -> object:
+        return {name: on for name, on in given.items() if name != RETIRED_STAGE} if isinstance(given, dict) else given

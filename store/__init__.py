@@ -9,7 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .changes.agent_statements import Waiting
+    from .changes.decisions import Decision
     from .changes.run_kinds import AppliedRun, SkippedAction, new_run_id
+    from .changes.sessions import Observed
     from .embedding.embedding import Embedder, embedder_for
     from .engine.database import is_full, may_pass
     from .engine.deadline import within
@@ -25,13 +28,11 @@ if TYPE_CHECKING:
     from .paths import StorePaths
     from .purge.plan import Selection
     from .redaction import bounds_of_secret, redact
-    from .results import Purged, PurgePreview
     from .text.chunking import estimate_tokens
     from .text.controls import without_controls
-    from .text.dates import find_asked
+    from .text.dates import MONTH_NUMBERS, find_asked
     from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
     from .text.quotes import read_reply
-    from .text.words import MONTH_NUMBERS
     from .upkeep.decay_inputs import DecayInputs
     from .upkeep.health import check_closed
     from .vault.disk import replace_file
@@ -45,15 +46,16 @@ __all__ = [
     "MONTH_NUMBERS",
     "AppliedRun",
     "DecayInputs",
+    "Decision",
     "Embedder",
     "HandedSession",
     "MemoryStore",
-    "PurgePreview",
-    "Purged",
+    "Observed",
     "Run",
     "Selection",
     "SkippedAction",
     "StorePaths",
+    "Waiting",
     "beginning",
     "bounds_of_secret",
     "check_closed",
@@ -93,14 +95,15 @@ _HOMES = {
     "MONTH_NUMBERS": "text.words",
     "AppliedRun": "changes.run_kinds",
     "DecayInputs": "upkeep.decay_inputs",
+    "Decision": "changes.decisions",
     "Embedder": "embedding.embedding",
     "MemoryStore": "memory",
-    "PurgePreview": "results",
-    "Purged": "results",
+    "Observed": "changes.sessions",
     "Selection": "purge.plan",
     "SkippedAction": "changes.run_kinds",
     "Run": "ledger.records",
     "StorePaths": "paths",
+    "Waiting": "changes.agent_statements",
     "beginning": "vault.regular_files",
     "check_closed": "upkeep.health",
     "discard_ledgers": "ledger.salvage:discard",

@@ -12,11 +12,11 @@ from pathlib import Path, PureWindowsPath
 from .redaction import redact
 from .vault.regular_files import beginning
 
+# Of a file of git: a path, or the configuration of a repository.
 _HASH_DIGITS = 6
 _MAX_NAME = 60  # as long as a slug, so that a channel can be part of a file name
 _NAMES_IN_MIND = 1024
 MOST_BYTES = 2**16
-"""Of a file of git: a path, or the configuration of a repository."""
 
 _WORKTREE = re.compile(r"^[ \t]*worktree[ \t]*=[ \t]*(\S.*)$", re.MULTILINE)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")

@@ -14,8 +14,8 @@ from typing import Final
 import apsw
 
 from .door import Door
-from .embedding.cache import EmbeddingCache
 from .embedding.embedding import Embedder
+from .embedding.vector_cache import EmbeddingCache
 from .engine.database import copy_to_memory
 from .flags import Followed, Switches
 from .index.index import Reconciled
@@ -39,22 +39,22 @@ from .vault.presence import Presence
 from .vault.vault import Absence, Vault
 from .writer.writer import Writer, WriterEvents
 
+# The ledger's flag with the id of the vault that belongs to it.
 VAULT_ID: Final = "vault_id"
-"""The ledger's flag with the id of the vault that belongs to it."""
 
+# Deleted files that a start withholds until the index has followed: it is never more than these behind.
 NEWEST_DELETIONS: Final = 1000
-"""Deleted files that a start withholds until the index has followed: it is never more than these behind."""
 
+# The longest wait of a question for the writes acknowledged before it to become visible.
 READ_YOUR_WRITES_S = 2.0
-"""The longest wait of a question for what was acknowledged before it to become visible."""
 
 NOT_FOUND_YET = "what was written last is not found yet"
 
+# The time after a call in which background work stays out of the way of the next one.
 BUSY_FOR_S = 0.1
-"""The time after a call in which background work stays out of the way of the next one."""
 
+# The time without a call after which background work takes more than one core.
 QUIET_AFTER_S = 3.0
-"""The time without a call after which background work takes more than one core."""
 
 
 class Calls:
@@ -92,7 +92,7 @@ class Core:
         disk: Disk,
         claim: Callable[[], bool],
     ) -> None:
-        """Open everything. Where that fails, what is open is closed, and the error is raised."""
+        """Open everything. On a failure the parts that are open are closed, and the error is raised."""
         self.paths = paths
         self.settings = settings
         self.embedder = embedder
@@ -117,16 +117,16 @@ class Core:
             self._opened = opened.pop_all()
 
     def start(self) -> None:
-        """Finish what a crash left undone in the vault and the ledger, and start to write and to index."""
+        """Place the files that a crash left in the journal, and start to write and to index."""
         self.writer.start()
         self.indexer.start(self.writer.visible)
-        # The index may be behind the ledger after a crash: what was deleted last stays withdrawn until it has followed.
+        # The index may be behind the ledger after a crash: the last deletions stay withdrawn until it has followed.
         self.withdrawn.deleted(self.ledger.lately_deleted(NEWEST_DELETIONS), 0)
         self._release_withdrawn()
         self.tombstones.follow_if_behind(self.opened, self.indexer)
 
     def close(self) -> None:
-        """Write and index what was acknowledged, then close everything, the last opened first."""
+        """Write and index the acknowledged changes, then close everything, the last opened first."""
         self._opened.close()
 
     def is_busy(self) -> bool:
@@ -146,12 +146,13 @@ class Core:
     # ---- read your writes
 
     def settle(self, timeout_s: float = READ_YOUR_WRITES_S, *, runs: bool = True) -> bool:
-        """Wait until what was acknowledged before is found; False when that takes longer, or cannot be now.
+        """Wait until all acknowledged writes can be found; False if that takes longer, or is not possible now.
 
-        Without `runs` what dreams change is not waited for. What changed while the daemon was away is waited for in
-        the first moments only. Call from any thread but the writer's and the indexer's.
+        Without `runs` the changes of dreams are not waited for. Files that changed while the daemon was away are waited
+        for in the first moments only. Call from any thread but the writer's and the indexer's.
         """
         until = time.monotonic() + timeout_s
+        # The number is taken first: writes acknowledged after this call are not waited for.
         seq = self.writer.acknowledged(runs=runs)
         found = self.writer.barrier(timeout_s, runs=runs) and self.indexer.wait_for(seq, until - time.monotonic())
         if runs and (following := self.indexer.following) is not None:
@@ -162,7 +163,7 @@ class Core:
         return found
 
     def limits(self, settled: bool) -> Iterator[str]:
-        """Yield, in sentences, what an answer cannot hold yet."""
+        """Yield, in sentences, the content that an answer may lack for now."""
         if (absence := self.absence) is not None:
             waiting = self.writer.lag
             yield f"{absence.reason}" + (f"; {waiting} changes wait for it and are not found yet" if waiting else "")
@@ -174,7 +175,7 @@ class Core:
             yield "files that changed while dreamd was away are still being read"
 
     def node(self, node_id: NodeId) -> Node:
-        """Return a node, after what was acknowledged before is found.
+        """Return a node, after acknowledged writes can be found.
 
         Raises NotFound, or StoreBusy while a node that is not found may yet be.
         """
@@ -197,7 +198,8 @@ class Core:
         self.vault = Vault(self.paths.vault, disk)
         self.ledger = Ledger(self.paths.ledger)
         opened.callback(self.ledger.close)
-        if self.ledger.is_new and self.vault.has_marker():  # its ledger is gone, or it came from elsewhere
+        # A vault without its ledger: that was lost, or the vault was copied from elsewhere.
+        if self.ledger.is_new and self.vault.has_marker():
             self.ledger.commit([], [records.set_flag(HISTORY_LOST, records.stored(self.now()))])
         self.tombstones = Tombstones(self.ledger)
         self.mending = Mending(lambda: self.opened, lambda: self.fill_index())
@@ -244,6 +246,7 @@ class Core:
         opened.callback(self.writer.close)
         self.switches = Switches(self.ledger, self.writer, self.door)
         self.followed = Followed(self.ledger, self.writer)
+        # A damaged ledger is set aside by the writer's thread; the next one starts with these rows.
         self.ledger.in_mind = self._held_in_memory
         self.ledger.on_damage = self.writer.begin_ledger_anew
         self.repairs = Repairs(self.mending, self.writer)
@@ -267,6 +270,7 @@ class Core:
 
     def _has_followed(self, path: str) -> bool:
         """Return True if the index no longer knows a deleted file, or knows it because it is there or withheld."""
+        # The deletion itself may still wait: a file in a read-only folder cannot be removed.
         if path in self.writer.held_paths:
             return False
         is_known = bool(self.catalog.known_files([path]))

@@ -21,8 +21,8 @@ from .redaction import Redacted, redact
 from .text.controls import plain
 from .text.fence import fenced, unmarked, unmarked_lines, without_recalled
 
+# Titles and texts of hits kept as they were shown last: 2 MB at most, since a hit is a section.
 HITS_KEPT: Final = 1024
-"""Titles and texts of hits kept as they were shown last: 2 MB at most, since a hit is a section."""
 
 _LINK = re.compile(r"""(\]\([^)]{0,1000}\)|href="[^"]{0,1000}")""")
 
@@ -34,11 +34,11 @@ class Door:
     personal: bool = False
 
     def redacted(self, text: str) -> Redacted:
-        """Return any text without secrets, and what was found."""
+        """Return any text without secrets, and the secrets found."""
         return redact(text, personal=self.personal)
 
     def text(self, text: str) -> str:
-        """Return what was said without control characters, secrets and what was recalled; it may be empty."""
+        """Return a text without control characters, secrets and recalled text; it may be empty."""
         return self.redacted(plain(without_recalled(text)).strip()).text
 
     def statement(self, text: str) -> str:
@@ -56,7 +56,7 @@ class Door:
         return self.title(without_recalled(text))
 
     def title(self, title: str) -> str:
-        """Return a title on one line; what only its lines betray (a table's column) goes before they are joined."""
+        """Return a title on one line; secrets that only its lines show (a column) go before that."""
         return self.redacted(" ".join(self.redacted(plain(title)).text.split())).text
 
     def page(self, page: str) -> str:
@@ -80,7 +80,7 @@ class Door:
         return session.session_id(self.name(session_id))
 
     def checked_session(self, session_id: NodeId, channel: str) -> NodeId:
-        """Return `session_name`. Raises InvalidInput for what is no name or no channel."""
+        """Return `session_name`. Raises InvalidInput for a session or channel that cannot be a name."""
         self.check_names(channel, (session_id,))
         return self.session_name(session_id)
 

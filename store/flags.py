@@ -75,10 +75,10 @@ def _flag_of(channel: str) -> str:
     return f"off:{channel}"
 
 
+# The longest wait for an acknowledgement: an agent's hook waits too.
 WATCH, NAMED = "watch:", "named:"
 _KEY_DIGITS = 32
 ACKNOWLEDGED_WITHIN_S = 10.0
-"""The longest wait for an acknowledgement: an agent's hook waits too."""
 
 
 class Followed:

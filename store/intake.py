@@ -138,7 +138,7 @@ class Intake:
         agent_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> tuple[Lesson, ...]:
-        """Keep what an agent learned in a session, as facts that it inferred; wait until they survive a power cut.
+        """Keep the lessons of an agent from a session, as inferred facts; wait until they survive a power cut.
 
         A statement with the words of a memory of the channel is known. Sent again with the same `idempotency_key`, it
         is answered as before. Raises InvalidInput for an empty text, StoreReadOnly while learning is paused.
@@ -202,6 +202,7 @@ class Intake:
 
         `is_said`: these are a person's own words.
         """
+        # The fingerprint costs a hash of all words, so it is taken only if there is any tombstone.
         tombstone = fingerprint(memory) if self._tombstones.names else ""
         now = self._now()
         remembering = Remembering(
@@ -213,6 +214,7 @@ class Intake:
             said_now=said_now,
         )
 
+        # The kept answer of a repeated request has the novelty of the first: `remembering` has not run for this one.
         def read(kept: str) -> NodeId:
             node_id, remembering.novelty = json.loads(kept)
             return str(node_id)
@@ -250,6 +252,7 @@ class Intake:
             nothing: Future[Observed] = Future()
             nothing.set_result(Observed(head.session_id, 0, 0, 0))
             return nothing
+        # Feedback and surfacing only queue the turns; neither delays the acknowledgement.
         self._feedback.said(head.session_id, head.channel, turns)
         self._surfacing.on_turns(head.session_id, head.channel, turns)
         if live:
@@ -324,6 +327,7 @@ def _kept(acknowledged: Future[NodeId], answer: Callable[[NodeId], Kept]) -> Fut
         else:
             kept.set_result(answer(done.result()))
 
+    # Runs in the writer's thread right after the commit, or here if that is done already.
     acknowledged.add_done_callback(resolve)
     return kept
 

@@ -43,7 +43,6 @@ from .results import (
     Pending,
     Problem,
     Purged,
-    PurgePreview,
     Ranked,
     Rebuilt,
     Restored,
@@ -53,9 +52,9 @@ from .results import (
     Tagged,
     Working,
 )
+from .search.gathering import Ranking
 from .search.hits import Recalled
 from .search.question import Question
-from .search.search import Ranking
 from .settings import StoreSettings
 from .upkeep.decay_inputs import DecayInputs, read_decay_inputs
 from .vault.disk import Disk
@@ -80,7 +79,7 @@ class MemoryStore:
         disk: Disk | None = None,
         claim: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Open the store and start its threads; what a crash left undone is finished beside the first calls.
+        """Open the store and start its threads; recovery from a crash goes on during the first calls.
 
         A vault that is not there is waited for; `claim` locks its folder against other daemons. Raises StoreError when
         the ledger cannot be opened; a damaged index is made anew.
@@ -107,7 +106,7 @@ class MemoryStore:
         return cls(paths, settings, embedder, now, claim=claim)
 
     def close(self) -> None:
-        """Stop the threads, finish what was acknowledged, and close the databases."""
+        """Stop the threads, write the acknowledged changes, and close the databases."""
         self.operations.close()
 
     # ---- What is kept
@@ -141,7 +140,7 @@ class MemoryStore:
     def take_note(
         self, text: str, *, kind: Kind, channel: str, tags: Sequence[str], title: str, created_at: datetime | None
     ) -> Future[Kept]:
-        """Keep what was written down elsewhere as `remember` does; the future resolves to what is known of it then."""
+        """Keep a note from elsewhere as `remember` does; the future resolves to its novelty and id."""
         return self.operations.intake.take_note(
             text, kind=kind, channel=channel, tags=tags, title=title, created_at=created_at
         )
@@ -158,7 +157,7 @@ class MemoryStore:
         curated: int = 0,
         idempotency_key: str | None = None,
     ) -> Future[Kept]:
-        """Keep one statement as `remember` does; the future resolves to what is known of it then."""
+        """Keep one statement as `remember` does; the future resolves to its novelty and id."""
         return self.operations.intake.keep(
             text,
             kind=kind,
@@ -184,7 +183,7 @@ class MemoryStore:
         agent_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> tuple[Lesson, ...]:
-        """Keep what an agent learned in a session, as facts that it inferred; wait until they survive a power cut."""
+        """Keep the lessons of an agent from a session, as inferred facts; wait until they survive a power cut."""
         return self.operations.intake.reflect(session_id, channel, learned, agent_id, idempotency_key)
 
     # ---- What a session is at work on
@@ -254,7 +253,7 @@ class MemoryStore:
         return self.operations.surfacing.think(session_id, channel, text)
 
     def working(self, session_id: NodeId) -> Working:
-        """Return what is held in memory of a session, after the turns that it was sent so far are read."""
+        """Return the part of a session that is held in memory, after its turns so far are read."""
         return self.operations.surfacing.working(session_id)
 
     def take_pending(self, session_id: NodeId) -> Pending:
@@ -292,7 +291,7 @@ class MemoryStore:
     def delete_document(
         self, space: Sequence[str], key: str | None = None, *, tree: bool = False, if_version: str | None = None
     ) -> Moved:
-        """Delete a document, as a run that `undo` can undo; or all of a space, where no key is given."""
+        """Delete a document, as a run that `undo` reverts; without a key, all of a space."""
         return self.operations.documents.delete(space, key, tree=tree, if_version=if_version)
 
     def rename_document(self, space: Sequence[str], key: str, to: str, *, tree: bool = False) -> Moved:
@@ -422,11 +421,11 @@ class MemoryStore:
     # ---- Erasing
 
     def purge(self, selection: Selection, on_progress: Progress = lambda step, done, total: None) -> Purged:
-        """Erase what is selected, for good; no dream may be running. Raises StoreBusy where it goes on by itself."""
+        """Erase a selection for good; no dream may be running. On StoreBusy the purge goes on by itself."""
         return self.operations.purge.purge(selection, on_progress)
 
-    def preview_purge(self, selection: Selection) -> PurgePreview:
-        """Return what a purge would remove; nothing is changed."""
+    def preview_purge(self, selection: Selection) -> Purged:
+        """Return the amount that a purge would remove; nothing is changed."""
         return self.operations.purge.preview(selection)
 
     # ---- Runs
@@ -443,7 +442,7 @@ class MemoryStore:
         return self.operations.runs.apply(changeset, kind=kind, started_at=started_at, summary=summary)
 
     def undo(self, run_id: str) -> Undone:
-        """Bring back what was there before a run. Raises NotFound, and Expired without its history."""
+        """Restore the files as they were before a run. Raises NotFound, and Expired without its history."""
         return self.operations.runs.undo(run_id)
 
     def run(self, run_id: str) -> Run:
@@ -469,7 +468,7 @@ class MemoryStore:
         return self.operations.runs.waiting_turns()
 
     def refuse_to_dream(self) -> None:
-        """Raise StoreError while a dream could not know what there is, or what was done and undone before it."""
+        """Raise StoreError while vault, index or history are incomplete: a dream needs all three."""
         self.operations.runs.refuse_to_dream()
 
     # ---- Corrections by a person
@@ -529,7 +528,7 @@ class MemoryStore:
         self.core.switches.resume()
 
     def set_channel(self, channel: str, learning: bool) -> None:
-        """Switch learning in one channel on or off. Raises InvalidInput for what is no channel's name."""
+        """Switch learning in one channel on or off. Raises InvalidInput for a name that cannot be a channel's."""
         self.core.switches.set_channel(channel, learning)
 
     def refuse_if_off(self, channel: str) -> None:
@@ -563,7 +562,7 @@ class MemoryStore:
         self.operations.reconciliation.file_changed(paths)
 
     def reconcile(self, accept_vanished: bool = False) -> Reconciled:
-        """Compare every file with what the index knows of it, and index what differs."""
+        """Compare every file with the index, and index the differences."""
         return self.operations.reconciliation.reconcile(accept_vanished)
 
     def wait_until_caught_up(self, timeout_s: float) -> bool:
@@ -571,15 +570,15 @@ class MemoryStore:
         return self.operations.reconciliation.wait_until_caught_up(timeout_s)
 
     def settle(self, timeout_s: float = READ_YOUR_WRITES_S, *, runs: bool = True) -> bool:
-        """Wait until what was acknowledged before is found; False when that takes longer, or cannot be now."""
+        """Wait until all acknowledged writes can be found; False if that takes longer, or is not possible now."""
         return self.core.settle(timeout_s, runs=runs)
 
     def begin_to_stop(self) -> None:
-        """Refuse indexing jobs from now on; what was written is still indexed until `close`."""
+        """Refuse indexing jobs from now on; acknowledged writes are still indexed until `close`."""
         self.core.indexer.begin_to_stop()
 
     def settle_links(self, timeout_s: float = 10.0) -> bool:
-        """Wait until remembered statements are linked to what was known; False when that takes longer."""
+        """Wait until remembered statements are linked to older ones; False if that takes longer."""
         return self.operations.linker.settle(timeout_s) and self.settle()
 
     # ---- Upkeep
@@ -589,7 +588,7 @@ class MemoryStore:
         return self.operations.health.status()
 
     def check(self, accept: bool = False) -> Sequence[Problem]:
-        """Check vault and databases, and return what is wrong; `accept` takes missing files as deleted on purpose."""
+        """Check vault and databases, and return the problems; `accept` takes missing files as deleted on purpose."""
         return self.operations.checkup.check(accept)
 
     def leaks(self, node_ids: Iterable[NodeId]) -> Sequence[Leak]:
@@ -597,7 +596,7 @@ class MemoryStore:
         return self.operations.checkup.leaks(node_ids)
 
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> Rebuilt:
-        """Make the index anew from vault and ledger; what was embedded before is not embedded again."""
+        """Build a new index from vault and ledger; known texts are not embedded again."""
         return self.operations.reconciliation.rebuild(progress)
 
     def settle_deletions(self) -> None:
@@ -617,5 +616,5 @@ class MemoryStore:
         return self.operations.pages.write(pages)
 
     def decay_inputs(self) -> DecayInputs:
-        """Return the inputs of decay, after what was acknowledged is found."""
+        """Return the inputs of decay, after acknowledged writes can be found."""
         return read_decay_inputs(self.core)

@@ -26,6 +26,9 @@ Relation = Literal["RelatesTo", "Supersedes", "Contradicts"]
 AWAITS_REVIEW = "awaits_review"
 """The key of a memory that an agent wrote down and its person has not accepted: what it is to become, and why."""
 
+UNSENT: Final[Mapping[str, Any]] = {"sent": False}
+"""The metadata of a field that stays in the process: an answer on the wire goes without it."""
+
 GAIN: Final = {"used": 0.05, "useful": 0.05, "not_useful": -0.10, "rejected": -0.02}
 """The change of the trust in a memory by each piece of feedback on it."""
 
@@ -302,10 +305,10 @@ class Slot:
 
     node_id: NodeId
     text: str
-    evidence: tuple[Evidence, ...]
     tokens: int
+    evidence: tuple[Evidence, ...]
     contradicts: tuple[NodeId, ...] = ()
-    words: str = ""
+    words: str = field(default="", metadata=UNSENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,41 +383,26 @@ def tombstone_keys(fingerprint: str | None) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FittedRanking:
-    """Weights of the ranking that were fitted to a person's own questions.
-
-    `scorer` names the shipped weights that they take the place of: they count with no others. `questions` is the number
-    that they were learned from.
-    """
-
-    scorer: str
-    weights: Mapping[str, float]
-    questions: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Changeset:
     """A run's actions: the unit that is applied and undone. `cursors` move with it, in one transaction.
 
     `cursors` maps (stage, session_id) to the last ordinal consumed; `digest` is the day's digest, a derived file that
-    is no part of what undo restores. `ranking` holds while the run is applied, until that of a later run does.
+    is no part of what undo restores.
     """
 
     run_id: str
     actions: tuple[Action, ...] = ()
     cursors: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    ranking: FittedRanking | None = None
 
     @property
     def changes_something(self) -> bool:
         """True if there is something to apply but cursors."""
-        return bool(self.actions) or self.ranking is not None
+        return bool(self.actions)
 
     @property
     def changes_by_stage(self) -> dict[str, int]:
-        """The number of changes that each stage proposed; fitted weights are one."""
-        fitted = [] if self.ranking is None else ["ranking"]
-        return dict(Counter([action.stage for action in self.actions] + fitted))
+        """The number of changes that each stage proposed."""
+        return dict(Counter(action.stage for action in self.actions))
 
 
 def trust(feedback: Mapping[str, int]) -> float:

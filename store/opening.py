@@ -13,16 +13,14 @@ from .changes.runs import Runs
 from .changes.sessions import SessionPlans
 from .core import Core
 from .documents.documents import Documents, DocumentSearch
-from .embedding.query_vectors import QueryVectors
+from .embedding.vector_cache import QueryVectors
 from .intake import Intake
 from .purge.erase import SETTLED_WITHIN_S, Purge
 from .recall import Recall
-from .search.learned import Judgements, RankingWeights
-from .search.query_cache import QueryCache
-from .search.search import Search
+from .search.search import Judgements, QueryCache, Search
 from .upkeep.cleanup import Cleanup
 from .upkeep.embed_queue import EmbedQueue
-from .upkeep.feedback import Feedback, RelevanceFeedback
+from .upkeep.feedback import Feedback
 from .upkeep.health import Checkup, Health
 from .upkeep.linking import Linker
 from .upkeep.pages import Pages
@@ -37,10 +35,10 @@ class Operations:
     """The operations of an open store, one object for each kind, and their background work."""
 
     def __init__(self, core: Core) -> None:
-        """Build and start all of them. Where that fails, those that run are stopped, and the error is raised."""
+        """Build and start all of them. On a failure those that run are stopped, and the error is raised."""
         self.core = core
         with ExitStack() as running:
-            running.callback(core.close)
+            running.callback(core.close)  # first, so that it runs last
             self._build_search(running)
             self._build_index_upkeep(running)
             self._build_questions(running)
@@ -51,19 +49,17 @@ class Operations:
             self._running = running.pop_all()
 
     def close(self) -> None:
-        """Stop all background work, then close the core: what was acknowledged is finished."""
+        """Stop all background work, then close the core, which writes the acknowledged changes."""
         self._running.close()
 
     # ---- building
 
     def _build_search(self, running: ExitStack) -> None:
-        """Build search with what it holds of earlier questions, and the embedding of what is to be found."""
+        """Build search with its caches, and the embedding queue."""
         core = self.core
         self.vectors = QueryVectors(core.embedder, core.settings.search.cache)
         self.search = Search(core.catalog, core.index.backend, self.vectors, core.settings.search, core.now)
         running.callback(self.search.close)
-        self.ranking = RankingWeights(core.ledger, self.search)
-        self.ranking.read()
         self.judgements = Judgements(core.ledger, self.search)
         self.judgements.read()
         self.questions = QueryCache(self.search, core.settings.search.cache, self._state_of_ranking, core.now)
@@ -72,12 +68,11 @@ class Operations:
         core.on_indexed = self.queue.wake
 
     def _state_of_ranking(self) -> tuple[object, ...]:
-        """Return what an order of candidates depends on beside the question."""
+        """Return the state, apart from the question, on which an order of candidates depends."""
         core = self.core
-        weights = tuple(self.search.weights.values())
         told = core.withdrawn.version, core.tombstones.version
         model, judged, cleared = core.embedder.model_id, self.judgements.version, self.questions.held.cleared
-        return core.opened.generation, told, model, weights, judged, cleared
+        return core.opened.generation, told, model, judged, cleared
 
     def _workers(self) -> int:
         """Return the number of embedding threads for now: one while a client may call again."""
@@ -86,7 +81,7 @@ class Operations:
         return min(self.core.settings.embedding.workers_when_quiet, os.cpu_count() or 1)
 
     def _build_index_upkeep(self, running: ExitStack) -> None:
-        """Build what keeps the index true to the vault."""
+        """Build the operations that keep the index true to the vault."""
         core = self.core
         self.deletions = Deletions(core)
         running.callback(self.deletions.stop)
@@ -103,19 +98,16 @@ class Operations:
         core.fill_index = self.reconciliation.fill
 
     def _build_questions(self, running: ExitStack) -> None:
-        """Build what answers questions and learns from the answers."""
+        """Build recall, and the feedback on its answers."""
         core = self.core
-        self.relevance = RelevanceFeedback(
-            core.writer.later, core.is_busy, core.ledger.asked, core.door, self.judgements.on_used
-        )
-        running.callback(self.relevance.stop)
-        self.feedback = Feedback(core, self.relevance, self.judgements, self._forget_questions)
+        self.feedback = Feedback(core, self.judgements, self._forget_questions)
+        running.callback(self.feedback.stop)
         self.recall = Recall(core, self.search, self.questions, self.feedback)
 
     def _build_changes(self, running: ExitStack) -> None:
-        """Build what changes memories."""
+        """Build the operations that change memories."""
         core = self.core
-        self.runs = Runs(core, self.ranking.read)
+        self.runs = Runs(core)
         self.corrections = Corrections(core, self.runs.changes, self.deletions)
         self.linker = Linker(core, self.queue, self.runs)
         running.callback(self.linker.stop)
@@ -123,42 +115,44 @@ class Operations:
         self.document_search = DocumentSearch(core, self.documents)
 
     def _build_working(self, running: ExitStack) -> None:
-        """Build what is known of the sessions at work, and the intake, which takes in what is said in them."""
+        """Build the state of sessions at work, and the intake of their turns and statements."""
         core = self.core
         self.working = WorkingSessions()
         self.surfacing = Surfacing(core, self.working, self.recall)
         running.callback(self.surfacing.stop)
+        # Recall is built before surfacing, which searches with it, and reports to it what agents were handed.
         self.recall.on_given = self.surfacing.on_given
         self.foreign_words = ForeignWords(core.now)
         self.intake = Intake(
             core, self.sessions, self.feedback, self.linker, self.corrections, self.surfacing, self.foreign_words
         )
+        # Held while an anchor or a goal is changed, and by a purge of these rows.
         self.work_gate = threading.Lock()
         self.anchors = Anchors(core, self.work_gate)
         self.goals = Goals(core, self.work_gate, self.working, self.intake.keep_thread, self.corrections.close_thread)
         self.handed = HandedSessions(core.ledger, core.writer, core.now)
 
     def _build_upkeep(self, running: ExitStack) -> None:
-        """Build what looks after the store, and what erases."""
+        """Build pages, status, cleanup and purge."""
         core = self.core
         self.pages = Pages(core)
         self.cleanup = Cleanup(core, self.runs.changes, self.documents)
         derived, leftovers = self.pages.derived, self.cleanup.leftovers
-        self.health = Health(core, self.queue, self.deletions, self.questions, self.ranking)
+        self.health = Health(core, self.queue, self.deletions, self.questions)
         self.checkup = Checkup(core, self.deletions, derived, leftovers, self.reconciliation)
         self.purge = Purge(core, self.deletions, derived, leftovers, self._forget_working, self.work_gate)
         running.callback(self.purge.stop)
         running.callback(self.cleanup.stop)
-        running.callback(core.closing.set)
+        running.callback(core.closing.set)  # runs first, and ends a sweep or a purge under way
 
     def _forget_working(self) -> None:
-        """Drop the rows of questions and sessions that are held in memory, before a purge erases them."""
+        """Drop the sessions and questions held in memory, before a purge erases their rows."""
         self._forget_questions()
         self.working.forget()
         self.handed.forget()
         self.foreign_words.forget()
-        self.relevance.forget()
-        self.relevance.settle(SETTLED_WITHIN_S)
+        self.feedback.forget()
+        self.feedback.settle(SETTLED_WITHIN_S)
 
     def _forget_questions(self) -> None:
         self.questions.held.clear()
@@ -167,7 +161,7 @@ class Operations:
     # ---- starting
 
     def _start(self) -> None:
-        """Start the core, then the threads of the background work; files that changed meanwhile are compared beside it.
+        """Start the core, then the background threads; vault and index are compared meanwhile.
 
         The purge that a crash interrupted comes first: files that it removed are no deletions by hand.
         """
@@ -178,9 +172,8 @@ class Operations:
         if self.core.opened.is_copy:
             self.core.mending.noticed()
         self.queue.start()
-        self.relevance.start()
         self.surfacing.start()
         self.linker.start()
         self.cleanup.start()
         self.purge.start()
-        self.feedback.purge_if_off()
+        self.feedback.start()

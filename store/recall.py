@@ -16,14 +16,15 @@ from .index.repairs import repeated_after_repair
 from .ledger import records
 from .model import ALL_CHANNELS, GLOBAL_CHANNEL, Envelope, Hit, IndexDamaged, Kind, Level, NodeId, Slot
 from .results import Elsewhere, Listed, Shown
-from .search import curated, hits, packing
+from .search import hits, packing
+from .search.fetch import evidence_of
+from .search.gathering import Ranking
 from .search.hits import Recalled
-from .search.query_cache import QueryCache
 from .search.question import Question
-from .search.search import Ranking, Search
+from .search.search import QueryCache, Search
 from .text import spelling
 from .text.fence import unmarked, unmarked_lines
-from .text.terms import query_terms
+from .text.words import query_terms
 from .upkeep.feedback import Feedback, shown_hit, shown_slot
 
 FORGOTTEN = "[forgotten]"
@@ -123,22 +124,22 @@ class Recall:
         with self._search.alone.held():
             packed = packing.envelope(ranking, self._catalog, left_tokens, at, given=given, only_sure=only_sure)
         if only_sure and not packed.slots:
-            return outgoing_envelope(curated.with_curated(packed, always))
+            return outgoing_envelope(packing.with_curated(packed, always))
         envelope = outgoing_envelope(packed)
         self._writer.later(*records.log_usage([slot.node_id for slot in envelope.slots], self._now()))
         if not (as_of or where):
             self._feedback.answered(query, channel, session, ranking, [shown_slot(slot) for slot in envelope.slots])
         self.on_given(session, envelope.slots)
         asked_tokens = 0 if only_sure else budget_tokens
-        return outgoing_envelope(curated.with_curated(envelope, always, asked_tokens)) if always else envelope
+        return outgoing_envelope(packing.with_curated(envelope, always, asked_tokens)) if always else envelope
 
     def _curated(self, ranking: Ranking, budget_tokens: int, given: Sequence[str]) -> tuple[Slot, ...]:
         """Return the lines of every envelope in the question's scope, but for those given; none is ranked again."""
-        channels = ranking.scope.channels or {GLOBAL_CHANNEL}
-        standing = [node for node in self._catalog.curated(channels) if ranking.scope.admits(node)]
+        channels = ranking.question.scope.channels or {GLOBAL_CHANNEL}
+        standing = [node for node in self._catalog.curated(channels) if ranking.question.scope.admits(node)]
         said = [(node, " ".join(node.text.split())) for node in standing]
         fresh = [node for node, words in said if not any(words in text for text in given)]
-        slots = curated.curated_slots(fresh, budget_tokens)
+        slots = packing.curated_slots(fresh, budget_tokens)
         too_long = {node.node_id for node in fresh}.difference(slot.node_id for slot in slots)
         ahead = {node.node_id for node, _ in said} - too_long
         ranking.candidates = [one for one in ranking.candidates if one.unit not in ahead]
@@ -242,7 +243,7 @@ class Recall:
             live=node.live,
             curated=node.curated,
             tags=node.tags,
-            evidence=hits.evidence_of([node], self._catalog, beside)[node_id],
+            evidence=evidence_of([node], self._catalog, beside)[node_id],
             cited_by=self._named(self._catalog.cited_by(node_id), beside),
             superseded_by=successors[0] if successors else None,
             supersedes=self._named(self._catalog.links(node_id, "supersedes"), beside),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
-from .model import Evidence, Hit, Kind, Level, NodeId
+from .model import UNSENT, Evidence, Hit, Kind, Level, NodeId
 
 Severity = Literal["error", "warning", "note"]
 
@@ -91,15 +92,23 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class Working:
-    """The part of a session that is held in memory: its last turns as (role, text), their summary, its thoughts.
+class HeardTurn:
+    """One of a session's last turns, in memory: without secrets, cut to a bounded length."""
 
-    `channel` is None for a session that is not held.
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """The part of a session that is in memory: its last turns, their summary, its thoughts; `topic` counts topics.
+
+    `channel` is None for a session that is not in memory.
     """
 
     session_id: NodeId
     channel: str | None
-    turns: tuple[tuple[str, str], ...] = ()
+    turns: tuple[HeardTurn, ...] = ()
     summary: tuple[str, ...] = ()
     thoughts: tuple[str, ...] = ()
     topic: int = 0
@@ -112,7 +121,7 @@ class Lesson:
     node_id: NodeId
     kind: Kind
     text: str
-    known: bool
+    known: bool = field(metadata=UNSENT)
     waits: bool = False
 
 
@@ -252,7 +261,8 @@ class Rebuilt:
     seconds: float
 
 
-class EmbeddingStatus(TypedDict):
+@dataclass(frozen=True, slots=True)
+class EmbeddingStatus:
     """The model that makes vectors, and whether it is loaded; until then words alone are looked up.
 
     `advice` is a sentence on a model that suits what is said here better; "" where this one does.
@@ -263,7 +273,8 @@ class EmbeddingStatus(TypedDict):
     advice: str
 
 
-class QueryCacheStatus(TypedDict):
+@dataclass(frozen=True, slots=True)
+class QueryCacheStatus:
     """The questions whose candidates are held, and counts since the start."""
 
     entries: int
@@ -271,68 +282,60 @@ class QueryCacheStatus(TypedDict):
     misses: int
 
 
-class StoreStatus(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class StoreStatus:
     """The status of a store.
 
     `memories`: how many of each level, L0 to L3, L0 being sessions. `channels`: how many memories and turns each holds.
     `pending_embeddings`: chunks that words find and meaning does not yet. `journal`: changes that were acknowledged and
     whose files are not safe on the disk yet. `not_found_yet`: those, and changed files, that the index has not read.
-    `ranking_fitted_to`: the past questions to which a dream fitted the weights of the ranking; 0: they are as shipped.
     `catching_up`: what changed while dreamd or the vault was away is still being read.
     `problems` are sentences; each is gone when its cause is.
     """
 
-    memories: dict[str, int]
+    memories: Mapping[str, int]
     files: int
     turns: int
     turns_purged: int
     turns_forgotten: int
     chunks: int
-    channels: dict[str, int]
+    channels: Mapping[str, int]
     pending_embeddings: int
     embedding: EmbeddingStatus
     query_cache: QueryCacheStatus
-    ranking_fitted_to: int
     journal: int
     not_found_yet: int
     catching_up: bool
     runs: int
     paused: bool
-    channels_off: list[str]
+    channels_off: Sequence[str]
     broken_files: int
-    problems: list[str]
+    problems: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class PurgePreview:
-    """The amount that a purge removes.
-
-    `titles` are a few of what goes; the nodes of `repeated_in` stay, and say much of the same. `copies` are ledgers
-    that were set aside: they go as a whole.
-    """
-
-    sessions: int
-    turns: int
-    memories: int
-    secrets: int
-    files_removed: int
-    files_changed: int
-    titles: tuple[str, ...]
-    repeated_in: tuple[NodeId, ...]
-    copies: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Purged:
-    """The outcome of a purge: where traces were found afterwards, and, in sentences, what it does not reach.
+    """The amount that a purge removed for good, or would remove.
 
-    `run_id` is None where there was nothing to remove.
+    `run_id` is None for a preview, and where there was nothing to remove. `titles` are a few of what goes; the nodes of
+    `repeated_in` stay, and say much of the same. `copies` are ledgers that were set aside: they go as a whole. `traces`
+    are the places where something of it was found afterwards, `out_of_reach` sentences on what a purge does not reach.
+    `questions` counts past questions.
     """
 
-    run_id: str | None
-    preview: PurgePreview
+    run_id: str | None = None
+    sessions: int = 0
+    turns: int = 0
+    memories: int = 0
+    secrets: int = 0
+    files_removed: int = 0
+    files_changed: int = 0
+    titles: tuple[str, ...] = ()
+    repeated_in: tuple[NodeId, ...] = ()
+    copies: tuple[str, ...] = ()
     traces: tuple[str, ...] = ()
     out_of_reach: tuple[str, ...] = ()
+    questions: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

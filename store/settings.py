@@ -1,12 +1,229 @@
-"""The store's own settings, with units and defaults."""
+"""The store's own settings, with units and defaults, and the score stages of which a preset is made.
+
+A preset, or a person's own stages, ranks between the arms and the answer. The source of each number of a preset is in
+docs/presets.md. A time constant of d days, which one of them publishes as a half-life, is a half-life of d · ln 2.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .score_stages import PresetName, StageName, Stages
+PresetName = Literal["aquifer", "aleph", "agentx", "jcode"]
+
+
+class StageValues(BaseModel):
+    """Values of one stage."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Fusion(StageValues):
+    """The sum of both arms, in [0, 1]: by reciprocal rank, by scaled scores, or of cosines and keyword scores.
+
+    Of `weighted`, a cosine below 0 counts 0 and a keyword score is divided by the best one. `share` is what the sum
+    weighs beside what later stages add. An arm takes part with `over_fetch` times as many candidates as are asked for,
+    at least `least`; 0: with all that it found.
+    """
+
+    method: Literal["rrf", "min_max", "weighted"] = "min_max"
+    keyword_weight: float = Field(1.0, ge=0)
+    vector_weight: float = Field(1.0, ge=0)
+    rrf_k: int = Field(60, ge=1)
+    share: float = Field(1.0, gt=0)
+    over_fetch: int = Field(0, ge=0)
+    least: int = Field(0, ge=0)
+
+
+class CosineRerank(StageValues):
+    """The share of the cosine in a blend with the score so far."""
+
+    blend: float = Field(0.3, ge=0, le=1)
+
+
+class RecencyBoost(StageValues):
+    """An addition for what is young: half of `weight` at `half_life_days`.
+
+    `exponential` halves it every so many days; `logistic` is weight / (1 + e^(steepness · (age - half-life))).
+    """
+
+    weight: float = Field(0.1, ge=0)
+    half_life_days: float = Field(14.0, gt=0)
+    shape: Literal["exponential", "logistic"] = "exponential"
+    steepness: float = Field(0.05, gt=0)
+
+
+class Importance(StageValues):
+    """A factor from `floor` (certainty 0) to 1 (certainty 1, or none given)."""
+
+    floor: float = Field(0.7, ge=0, le=1)
+
+
+class Tense(StageValues):
+    """Factors of facts that hold and of facts that held; what is no fact keeps its score."""
+
+    current: float = Field(1.2, ge=0)
+    past: float = Field(0.7, ge=0)
+
+
+class Speakers(StageValues):
+    """The factor of an assistant's words."""
+
+    assistant: float = Field(0.83, ge=0, le=1)
+
+
+class SessionPrior(StageValues):
+    """An addition of up to `weight` for the session whose `best` candidates score most together."""
+
+    weight: float = Field(0.2, ge=0)
+    best: int = Field(3, ge=1)
+
+
+class Neighbours(StageValues):
+    """An addition of `weight` times their score for the turns right before and after the `best` candidates."""
+
+    weight: float = Field(0.2, ge=0)
+    best: int = Field(10, ge=1)
+
+
+class LengthNormalisation(StageValues):
+    """A divisor of 1 + `slope` for each doubling of a text beyond `anchor_chars`."""
+
+    anchor_chars: int = Field(500, ge=1)
+    slope: float = Field(0.5, ge=0)
+
+
+class TimeDecay(StageValues):
+    """A factor that falls from 1 towards `floor`, half of the way every `half_life_days`."""
+
+    half_life_days: float = Field(30.0, gt=0)
+    floor: float = Field(0.5, ge=0, le=1)
+
+
+class HardMinimum(StageValues):
+    """The score below which nothing is returned."""
+
+    score: float = Field(0.35, ge=0)
+
+
+class Cascade(StageValues):
+    """Scores of what the best candidates are linked to: times the link's weight and `step`, over `depth` links.
+
+    Seeds are the `seeds` best candidates of at least `least_cosine`. `tag`: of the same tag; `page`: cited by the same
+    page; `related`; `supersedes`, in both directions; `cites`: facts with a turn in common; `other`: contradictions.
+    """
+
+    seeds: int = Field(10, ge=1)
+    least_cosine: float = Field(0.4, ge=-1, le=1)
+    depth: int = Field(2, ge=1, le=4)
+    step: float = Field(0.7, ge=0, le=1)
+    tag: float = Field(0.8, ge=0, le=1)
+    page: float = Field(0.6, ge=0, le=1)
+    related: float = Field(0.6, ge=0, le=1)
+    supersedes: float = Field(0.9, ge=0, le=1)
+    cites: float = Field(0.7, ge=0, le=1)
+    other: float = Field(0.3, ge=0, le=1)
+
+
+class Mmr(StageValues):
+    """Maximal marginal relevance of the `best` candidates: `share` is the weight of relevance (λ) against likeness."""
+
+    share: float = Field(0.5, ge=0, le=1)
+    best: int = Field(50, ge=1)
+
+
+class NearDuplicates(StageValues):
+    """The cosine with a better candidate above which one is put behind all others."""
+
+    cosine: float = Field(0.85, ge=-1, le=1)
+
+
+class SessionCap(StageValues):
+    """The number of hits that one session may have."""
+
+    hits: int = Field(3, ge=1)
+
+
+StageName = Literal[
+    "cosine_rerank",
+    "recency",
+    "importance",
+    "tense",
+    "speakers",
+    "session_prior",
+    "neighbours",
+    "length",
+    "time_decay",
+    "minimum",
+    "cascade",
+    "mmr",
+    "near_duplicates",
+    "session_cap",
+]
+
+
+class Stages(StageValues):
+    """A pipeline of score stages in the order in which they run; None is switched off."""
+
+    fusion: Fusion = Fusion()
+    cosine_rerank: CosineRerank | None = None
+    recency: RecencyBoost | None = None
+    importance: Importance | None = None
+    tense: Tense | None = None
+    speakers: Speakers | None = None
+    session_prior: SessionPrior | None = None
+    neighbours: Neighbours | None = None
+    length: LengthNormalisation | None = None
+    time_decay: TimeDecay | None = None
+    minimum: HardMinimum | None = None
+    cascade: Cascade | None = None
+    mmr: Mmr | None = None
+    near_duplicates: NearDuplicates | None = None
+    session_cap: SessionCap | None = None
+
+    def overlaid(self, other: Stages) -> Stages:
+        """Return the pipeline with the stages of another in place of its own; what is off there, or fuses as by
+        default, stays as it is.
+        """
+        plain = type(self)()
+        given = {
+            name: value for name in type(self).model_fields if (value := getattr(other, name)) != getattr(plain, name)
+        }
+        return self.model_copy(update=given)
+
+    def without(self, *names: StageName) -> Stages:
+        """Return the pipeline with stages switched off."""
+        return self.model_copy(update=dict.fromkeys(names))
+
+    def names(self) -> tuple[str, ...]:
+        """Return the stages that are switched on, in their order; fusion always is."""
+        return tuple(name for name in type(self).model_fields if name != "fusion" and getattr(self, name) is not None)
+
+
+PRESETS: Final[dict[PresetName, Stages]] = {
+    "aquifer": Stages(fusion=Fusion(method="rrf", rrf_k=60)),
+    "aleph": Stages(
+        fusion=Fusion(method="weighted", keyword_weight=0.3, vector_weight=0.7, over_fetch=4),
+        cosine_rerank=CosineRerank(blend=0.3),
+        recency=RecencyBoost(weight=0.1, half_life_days=14 * math.log(2)),
+        importance=Importance(floor=0.7),
+        length=LengthNormalisation(anchor_chars=500, slope=0.5),
+        time_decay=TimeDecay(half_life_days=60 * math.log(2), floor=0.5),
+        minimum=HardMinimum(score=0.35),
+        near_duplicates=NearDuplicates(cosine=0.85),
+    ),
+    "agentx": Stages(
+        fusion=Fusion(method="rrf", keyword_weight=0.3, vector_weight=0.7, rrf_k=60, over_fetch=2),
+        tense=Tense(current=1.2, past=0.7),
+        session_cap=SessionCap(hits=3),
+    ),
+    "jcode": Stages(
+        fusion=Fusion(method="rrf", rrf_k=60, over_fetch=5, least=50),
+        cascade=Cascade(seeds=10, least_cosine=0.4, depth=2, step=0.7),
+    ),
+}
 
 
 class EmbeddingSettings(BaseModel):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import apsw
 import numpy as np
-from dreamd.ipc.filters import MOST_DEPTH, BoundedFilter
+from dreamd.ipc.filter_params import MOST_DEPTH, BoundedFilter
 from dreamd.store.engine.database import Connections, open_database
 from dreamd.store.engine.files import FilesStore
 from dreamd.store.engine.interface import Point, VectorStore

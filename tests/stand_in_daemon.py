@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dreamd.ipc.answers import ANSWERS
-from dreamd.ipc.call import Call, Handler
+from dreamd.ipc.call import Call
 from dreamd.ipc.server.listener import open_listener
 from dreamd.ipc.server.server import Server
 from pydantic import BaseModel, ConfigDict
 
-from tests.answer_types import faults
+from tests.answer_types import ANSWERS, faults
+from tests.ipc.methods import method, named
 
 
 class Anything(BaseModel):
@@ -32,9 +32,9 @@ class StandIn:
     def __init__(self, path: Path, answers: Mapping[str, Any]) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.answers = dict(answers)
-        handlers = {name: Handler(Anything, self._answerer(name), long=True) for name in self.answers}
+        handlers = {name: method(Anything, self._answerer(name), long=True) for name in self.answers}
         self.loop = asyncio.new_event_loop()
-        self.server = Server(handlers)
+        self.server = Server(named(handlers))
         self._thread = threading.Thread(target=self.loop.run_forever)
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self.server.start(open_listener(path)), self.loop).result(10)

@@ -55,23 +55,23 @@ def holds_with(house: Path, module: str, statement: str) -> bool:
 
 BETWEEN_ROOMS = (
     ("ipc/params.py", "from ..pipelines import run"),
-    ("ipc/params.py", "from ..llm import model"),
+    ("ipc/params.py", "from ..llm import language_model"),
     ("ipc/params.py", "from ..daemon import app"),
     ("pipelines/run.py", "from ..ipc import client"),
     ("pipelines/run.py", "from ..daemon import app"),
-    ("store/search/search.py", "from ...llm import model"),
+    ("store/search/search.py", "from ...llm import language_model"),
     ("store/engine/database.py", "from ...ipc import client"),
     ("store/memory.py", "from ..pipelines import run"),
-    ("llm/model.py", "from ..store import memory"),
-    ("llm/model.py", "from ..daemon import app"),
-    ("ipc/params.py", "def late() -> None:\n    from ..llm import model"),
+    ("llm/language_model.py", "from ..store import memory"),
+    ("llm/language_model.py", "from ..daemon import app"),
+    ("ipc/params.py", "def late() -> None:\n    from ..llm import language_model"),
     ("store/memory.py", "import httpx"),
     ("pipelines/run.py", "import ollama"),
     ("daemon/app.py", "from ..store.embedding import embedding"),
     ("daemon/importing/importer.py", "from ...store.text import controls"),
-    ("daemon/offline.py", "def late() -> None:\n    from ..store.engine import database"),
+    ("daemon/cli/repair_commands.py", "def late() -> None:\n    from ...store.engine import database"),
     ("ipc/errors.py", "from ..store.engine import unwritable"),
-    ("ipc/store_methods.py", "from ..store.changes import corrections"),
+    ("ipc/methods.py", "from ..store.changes import corrections"),
     ("ipc/server/server.py", "from ...store.changes import runs"),
     ("ipc/call.py", "from ..store.upkeep import worker"),
 )
@@ -83,34 +83,33 @@ UP_WITHIN_A_ROOM = (
     ("pipelines/workspace/view.py", "from ..stages import drift"),
     ("pipelines/grounding/verify.py", "from ..workspace import view"),
     ("pipelines/extract/facts.py", "from ..grounding import verify"),
-    ("pipelines/language/content.py", "from ..extract import facts"),
     ("store/upkeep/worker.py", "from .. import memory"),
     ("store/upkeep/worker.py", "from .. import recall"),
     ("store/recall.py", "from . import opening"),
     ("store/changes/runs.py", "from ..upkeep import worker"),
     ("store/index/index.py", "from ..changes import runs"),
     ("store/writer/writer.py", "from ..index import index"),
-    ("store/text/terms.py", "from ..vault import disk"),
+    ("store/text/words.py", "from ..vault import disk"),
     ("store/text/chunking.py", "from ..engine import database"),
     ("store/model.py", "from .engine import database"),
     ("store/index/index.py", "from ..search import search"),
     ("store/okf/file.py", "from ..writer import writer"),
     ("store/vault/vault.py", "from ..ledger import ledger"),
     ("ipc/protocol.py", "from .server import server"),
-    ("ipc/server/server.py", "from .. import store_methods"),
+    ("ipc/server/server.py", "from .. import methods"),
     ("daemon/methods/control.py", "from .. import app"),
     ("daemon/dreaming/dreamer.py", "from ..methods import control"),
-    ("daemon/host/install.py", "from ..dreaming import dreamer"),
+    ("daemon/host/installed_service.py", "from ..dreaming import dreamer"),
 )
 DRAWN = (
     ("daemon/app.py", "from ..ipc.server import server"),
-    ("pipelines/run.py", "from ..llm import model"),
-    ("ipc/store_methods.py", "from ..store import memory"),
+    ("pipelines/run.py", "from ..llm import language_model"),
+    ("ipc/methods.py", "from ..store import memory"),
     ("llm/ollama.py", "import httpx"),
     ("pipelines/stages/drift.py", "from ..workspace import view"),
     ("store/memory.py", "from .search import search"),
     ("daemon/app.py", "from .. import store"),
-    ("daemon/vault_watch.py", "from ..store import model"),
+    ("daemon/host/folder_watch.py", "from ...store import model"),
     ("pipelines/run.py", "from ..store import okf"),
     ("store/upkeep/linking.py", "from ..changes import runs"),
 )
@@ -181,7 +180,7 @@ def test_the_asynchronous_client_imports_the_standard_library_alone() -> None:
     assert not {"pydantic", "dreamd.store", "dreamd.ipc.answers"} & set(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("module", ["dreamd.daemon.app", "dreamd.daemon.methods.control", "dreamd.ipc.store_methods"])
+@pytest.mark.parametrize("module", ["dreamd.daemon.app", "dreamd.daemon.methods.control", "dreamd.ipc.methods"])
 def test_what_answers_recall_loads_nothing_that_speaks_to_models(module: str) -> None:
     program = f"import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -200,7 +199,7 @@ WALL_CLOCKS = re.compile(
 ENVIRONMENT = re.compile(r"^os\.(?:environ|getenv|environb|getenvb|putenv|unsetenv)\b")
 # Where a process of its own begins: the client in a person's shell, the dream's child.
 BEGINNINGS = {
-    "ipc/paths.py": {"os.environ"},
+    "ipc/socket_path.py": {"os.environ"},
     "ipc/mcp/relay.py": {"os.environ"},
     "pipelines/__main__.py": {"os.environ"},
 }

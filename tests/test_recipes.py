@@ -18,7 +18,7 @@ from dreamd.daemon.cli.main import COMMANDS
 from tests.bench.daemon_under_test import DaemonUnderTest
 from tests.system.commands import plain, typed
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("recipes")]
+pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("daemon", "docs", "ipc", "llm", "pipelines", "store", "__init__.py", "py.typed", "pyproject.toml")
@@ -63,12 +63,12 @@ class Workshop:
         (self.folder / path).write_text(text, encoding="utf-8")
 
     def edit(self, path: str, *edits: tuple[str, str]) -> None:
-        """Put each text before the first place that matches; the file is named, or lies in a named folder."""
+        """Put each text before the first context that matches; the file is named, or lies in a named folder."""
         assert {path, f"{Path(path).parent.as_posix()}/"} & self.named(), f"the recipe does not name {path}"
         text = (self.folder / path).read_text(encoding="utf-8")
-        for place, new in edits:
-            found = re.search(place, text, re.MULTILINE)
-            assert found, f"{path} has no {place!r} any more: is the recipe still true?"
+        for context, new in edits:
+            found = re.search(context, text, re.MULTILINE)
+            assert found, f"{path} has no {context!r} any more: is the recipe still true?"
             text = text[: found.start()] + new + text[found.start() :]
         (self.folder / path).write_text(text, encoding="utf-8")
 
@@ -178,17 +178,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ...store.keep import okf
+from ...store import okf
 from ...store.model import Action, Kind
-from ..workspace.proposals import Planned
+from ..workspace.proposals import Proposals
 from ..workspace.view import View
 
 STAGE = "labels"
 
 
-def plan(view: View, now: datetime) -> Planned:
+def plan(view: View, now: datetime) -> Proposals:
     """Propose the tag; the cursor counts the notes."""
-    planned = Planned()
+    planned = Proposals()
     assert view.history is not None
     notes = [memory for memory in view.memories() if memory.kind is Kind.NOTE]
     before = view.history.cursors.get((STAGE, "notes"), 0)
@@ -210,7 +210,7 @@ def add_stage(workshop: Workshop) -> None:
     workshop.edit(
         "pipelines/registry.py",
         (r"^    DECAY = ", '    LABELS = "labels"\n'),
-        (r"^    Step\(Stage.LINT,", '    Step(Stage.LABELS, "labels", "labels"),\n'),
+        (r"^    DreamStep\(Stage.LINT,", '    DreamStep(Stage.LABELS, "labels", "labels"),\n'),
     )
 
 
@@ -229,33 +229,26 @@ def test_a_new_stage_changes_files_and_keeps_its_cursor(daemon: DaemonUnderTest)
 def add_command(workshop: Workshop) -> None:
     workshop.edit(
         "daemon/methods/control.py",
-        (r"^    PauseAnswer,", "    LengthAnswer,\n"),
-        (r"^class (?!\w+Params)", 'class LengthParams(Params):\n    """A text."""\n\n    text: str\n\n\n'),
-        (r'^            "stop": Handler', '            "length": Handler(LengthParams, self.length),\n'),
+        (
+            r"^@dataclass",
+            'class LengthParams(Params):\n    """A text."""\n\n    text: str\n\n\n'
+            '@dataclass(frozen=True, slots=True)\nclass LengthAnswer:\n    """The length of a text."""\n\n'
+            "    letters: int\n\n\n",
+        ),
+        (
+            r'^    Method\("stop"',
+            '    Method("length", LengthParams, LengthAnswer, ControlMethods.length),\n',
+        ),
         (
             r"^    def stop\(",
-            "    def length(self, params: LengthParams, call: object) -> LengthAnswer:\n"
+            "    def length(self, params: LengthParams, call: Call) -> LengthAnswer:\n"
             '        """Count the letters of a text."""\n'
-            '        return {"letters": len(params.text)}\n\n',
-        ),
-    )
-    workshop.edit(
-        "ipc/answers.py",
-        (r"^ANSWERS: ", 'class LengthAnswer(TypedDict):\n    """How long a text is."""\n\n    letters: int\n\n\n'),
-        (r'^    "stop": ', '    "length": LengthAnswer,\n'),
-    )
-    workshop.edit(
-        "ipc/typed_calls.py",
-        (r"^        CancelAnswer,", "        LengthAnswer,\n"),
-        (
-            r"^    @overload",
-            '    @overload\n    def __call__(\n        self, method: Literal["length"], params: Params = None,'
-            " on_progress: OnProgress = None\n    ) -> Awaitable[LengthAnswer]: ...\n\n",
+            "        return LengthAnswer(len(params.text))\n\n",
         ),
     )
     workshop.append("docs/protocol.md", "### `length {text}` → `{letters}`\n")
     workshop.append(
-        "daemon/cli/query.py",
+        "daemon/cli/query_commands.py",
         "def length_arguments(parser: ArgumentParser) -> None:\n"
         '    """Declare the arguments of length."""\n'
         '    parser.add_argument("text")\n\n\n'
@@ -265,7 +258,7 @@ def add_command(workshop: Workshop) -> None:
         "    terminal.document(answer)\n"
         "    return 0\n",
     )
-    workshop.edit("daemon/cli/main.py", (r'^    "recall": ', '    "length": ("query", "count letters"),\n'))
+    workshop.edit("daemon/cli/main.py", (r'^    "recall": ', '    "length": ("query_commands", "count letters"),\n'))
 
 
 @pytest.mark.nightly
@@ -354,8 +347,8 @@ from datetime import datetime
 from pathlib import Path
 
 from ....store.model import GLOBAL_CHANNEL, NewTurn, SessionHead
-from ..reading.items import SessionRead, Skipped
-from ..reading.json_lines import json_lines
+from ..items import SessionRead, Skipped
+from ..json_lines import json_lines
 
 
 def recognises(value: object) -> bool:
@@ -380,14 +373,14 @@ def add_importer(workshop: Workshop) -> None:
     workshop.add("daemon/importing/formats/diary.py", IMPORTER.lstrip())
     workshop.edit(
         "daemon/importing/detect.py",
-        (r"^    gemini,", "    diary,\n"),
+        (r"^from \.formats import ", "from .formats import diary\n"),
         (r'^    "markdown": ', '    "diary": diary.read,\n'),
         (
             r"^    if any\(chat_jsonl",
             '    if any(diary.recognises(value) for value in values):\n        return "diary"\n',
         ),
     )
-    workshop.edit("daemon/importing/names.py", (r'^    "markdown",', '    "diary",\n'))
+    workshop.edit("daemon/importing/__init__.py", (r'^    "markdown",', '    "diary",\n'))
     workshop.edit("docs/protocol.md", (r"`markdown`;", "`diary`, "))
     workshop.append("docs/importing.md", "| `diary` | `{who, wrote, on}` a line | the file | `_global` | the line |\n")
 
@@ -430,8 +423,8 @@ from datetime import UTC, date, datetime
 from dreamd.pipelines.extract.facts import drafts_of
 from dreamd.store.model import Turn
 from dreamd.store.text.dates import with_days
-from dreamd.store.text.languages import language_of
 from dreamd.store.text.sentences import sentences_of
+from dreamd.store.text.words import language_of
 
 text = "Vi bruker alltid Postgres til bestillingene, fordi vi har lært det i går."
 assert language_of(text) == "nb"
@@ -446,7 +439,7 @@ assert draft.days == (date(2026, 11, 5),), draft
 
 
 def add_language(workshop: Workshop) -> None:
-    workshop.add("store/text/languages/nb.toml", NORWEGIAN)
+    workshop.add("store/text/data/languages/nb.toml", NORWEGIAN)
 
 
 @pytest.mark.nightly

@@ -1,1 +1,1 @@
-"""The agent programs: what their hooks are answered, and how they are connected."""
+"""The agent programs: the answers to their hooks, and our entries in their settings."""

@@ -1,7 +1,7 @@
-"""The agents' own words for the moments of a session, and the shape in which each takes an answer: data, one row each.
+"""The agents' hooks as data, one row each: the names of their events and inputs, and the shape of an answer.
 
-Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and Cursor's hooks version 1 were read; opencode has no hooks of its own,
-and its plugin (`connect/opencode.py`) names the moments as we do.
+They are those of Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and Cursor's hooks version 1. opencode has no hooks;
+our plugin for it (`opencode_plugin.js`) uses our own names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Moment(StrEnum):
-    """A moment of a session at which an agent asks."""
+    """A moment of a session at which an agent calls a hook."""
 
     START = "start"
     PROMPT = "prompt"
@@ -25,11 +25,11 @@ class Moment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentFormat:
-    """One agent's words. Of each tuple of names the first that is there counts.
+    """One agent's names. Of each tuple of input names the first one present counts.
 
-    `moments` maps its events, and `takes` are those at which it takes a text. `turn_id` names one exchange; `is_nested`
-    is there in a sub-agent's events alone. `message_ids` name prompt and answer as the program's own store does, from
-    which they may come in too.
+    `moments` maps its events, and `takes` are those at which it accepts text. `turn_id` identifies one exchange;
+    `is_nested` is present only in a sub-agent's events. `message_ids` are the ids of prompt and answer in the program's
+    own store, from which the same turns may be imported.
     """
 
     moments: Mapping[str, Moment]
@@ -92,8 +92,8 @@ FORMATS: Mapping[str, AgentFormat] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The words of an agent at a moment; "" where it had none."""
+class HookInput:
+    """The inputs of an agent's hook; "" for missing ones."""
 
     session: str
     folder: str
@@ -105,11 +105,12 @@ class Asked:
     message_ids: tuple[str, str] = ("", "")
 
 
-def read_input(form: AgentFormat, given: Mapping[str, Any], cwd: str | None) -> Asked | None:
-    """Return what an agent said, None where it names no session, or speaks of a sub-agent's."""
+def read_input(form: AgentFormat, given: Mapping[str, Any], cwd: str | None) -> HookInput | None:
+    """Return a hook's inputs; None for one without a session, or of a sub-agent."""
+    # A sub-agent's turns are not the person's words, and its context is its own.
     if any(given.get(name) for name in form.is_nested):
         return None
-    asked = Asked(
+    hook = HookInput(
         session=_first(given, form.session),
         folder=_first(given, form.folder) or cwd or "",
         turn_id=_first(given, form.turn_id),
@@ -119,11 +120,11 @@ def read_input(form: AgentFormat, given: Mapping[str, Any], cwd: str | None) -> 
         source=_first(given, ("source",)),
         message_ids=tuple(_first(given, names) for names in form.message_ids or ((), ())),  # type: ignore[arg-type]
     )
-    return asked if asked.session else None
+    return hook if hook.session else None
 
 
 def render_output(form: AgentFormat, event: str, text: str) -> str:
-    """Return the JSON by which an agent is handed a text."""
+    """Return the JSON that gives an agent a text."""
     shapes: dict[str, dict[str, Any]] = {
         "hook_specific": {
             "suppressOutput": True,

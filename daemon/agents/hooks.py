@@ -1,40 +1,40 @@
-"""The answers to agents' hooks: what holds at a session's start, what a prompt needs, and the turns that were said.
+"""The answers to agents' hooks: text for a session's start and for a prompt; and the turns that are learned from them.
 
-Most prompts need nothing. What is handed over is fenced, never twice in a session, and bounded in tokens, by prompt and
-by session: every line that an agent did not need costs it attention.
+Most prompts get no text. Any text is fenced, comes at most once in a session, and is bounded in tokens, by prompt and
+by session: every line that an agent does not need costs it attention.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...ipc.channels import channel_of
-from ...store import estimate_tokens, fenced, session_id, unmarked, without_element, without_recalled
+from ...store import estimate_tokens, fenced, session_id, without_element, without_recalled
 from ...store.model import NewTurn, SessionHead
 from ...store.roles import Role
-from .hook_formats import FORMATS, Asked, Moment, read_input, render_output
-from .standing import STANDING_TOKENS, standing_lines, standing_text
+from .hook_formats import FORMATS, HookInput, Moment, read_input, render_output
+from .session_start import STANDING_TOKENS, keep_task, open_work, standing_lines, standing_text
 
 if TYPE_CHECKING:
     from ...store import HandedSession, MemoryStore
     from ..importing.following.follower import Follower
 
 PROMPT_TOKENS = 250
+# The most for one session, until its context is cleared or compacted.
 SESSION_TOKENS = 1500
-"""The most that is handed to one session, until its context is emptied or compacted."""
 
+# The moments that may be answered with text, if the agent takes it.
 HANDED = frozenset({Moment.START, Moment.PROMPT})
-"""The moments at which something may be handed over, by an agent that takes it."""
 
+# Claude Code puts a text of 10,000 characters into a file, and shows only its beginning.
 MOST_CHARACTERS = 8000
-"""Claude Code puts a text of 10,000 characters into a file, and shows the beginning of it."""
 
+# Characters of a prompt that are looked up: the rest is mostly pasted.
 LONGEST_QUESTION = 2000
-"""Characters of a prompt that are looked up: what follows is mostly pasted."""
 
 KEPT_WITHIN_S = 10.0
 
@@ -42,13 +42,13 @@ _COMMAND = re.compile(r"\s*/\w")
 
 
 class Hooks:
-    """Answers hooks from the store. Any thread may ask."""
+    """Answers hooks from the store. Any thread may call."""
 
     def __init__(self, store: MemoryStore, follower: Follower, now: Callable[[], datetime]) -> None:
         self._store = store
         self._follower = follower
         self._now = now
-        self._acts: Mapping[Moment, Callable[[str, Asked, HandedSession], str]] = {
+        self._acts: Mapping[Moment, Callable[[str, HookInput, HandedSession], str]] = {
             Moment.START: self._start,
             Moment.PROMPT: self._prompt,
             Moment.COMPACTING: self._compacting,
@@ -57,38 +57,39 @@ class Hooks:
         }
 
     def answer(self, agent: str, event: str, given: Mapping[str, Any], cwd: str | None) -> str:
-        """Return the JSON that an agent is to be answered with; "" for an event that asks for nothing."""
+        """Return the JSON to answer an agent with; "" for an event without an answer."""
         form = FORMATS.get(agent)
         if form is None or (moment := form.moments.get(event)) is None:
             return ""
-        asked = read_input(form, given, cwd)
-        if asked is None:
+        hook = read_input(form, given, cwd)
+        if hook is None:
             return ""
-        session = self._store.handed.get(agent, asked.session)
+        session = self._store.handed.get(agent, hook.session)
         if moment is Moment.PROMPT:
-            session.note_prompt(own_words(asked.prompt))
+            session.note_prompt(own_words(hook.prompt))
+        # Cursor takes no text at a prompt: searching for one would cost time, and count as handed over.
         is_in_vain = moment in HANDED and moment not in form.takes
-        text = "" if is_in_vain else self._acts[moment](agent, asked, session)
+        text = "" if is_in_vain else self._acts[moment](agent, hook, session)
         self._store.handed.keep(session)
         return render_output(form, event, text) if text and len(text) <= MOST_CHARACTERS else ""
 
-    # ---- what is handed over
+    # ---- text for the agent
 
-    def _start(self, agent: str, asked: Asked, session: HandedSession) -> str:
-        """Tell what holds now; to a session that is taken up again, only what others have learned since."""
-        since = session.seen_at if asked.source == "resume" else None
+    def _start(self, agent: str, hook: HookInput, session: HandedSession) -> str:
+        """Return what holds now; to a resumed session only what others have learned since."""
+        since = session.seen_at if hook.source == "resume" else None
         if since is None:
             session.forget_given()
-        channel, name = channel_of(None, asked.folder), session_id(asked.session)
+        channel, name = channel_of(None, hook.folder), session_id(hook.session)
         lines = standing_lines(self._store, channel, name, since)
-        text, told = standing_text(lines, session.given, min(STANDING_TOKENS, SESSION_TOKENS - session.tokens))
-        session.hand(told, estimate_tokens(text) if text else 0)
-        work = text_at_start(self._store, channel, name, asked.source, self._now())
+        text, given = standing_text(lines, session.given, min(STANDING_TOKENS, SESSION_TOKENS - session.tokens))
+        session.hand(given, estimate_tokens(text) if text else 0)
+        work = open_work(self._store, channel, name, hook.source, self._now())
         session.hand([], estimate_tokens(work) if work else 0)
         return "\n".join(filter(None, (work, text)))
 
-    def _prompt(self, agent: str, asked: Asked, session: HandedSession) -> str:
-        """Tell what answers a prompt, if something surely does."""
+    def _prompt(self, agent: str, hook: HookInput, session: HandedSession) -> str:
+        """Return the memories that surely answer a prompt, "" without any."""
         prompt = session.prompt
         budget = min(PROMPT_TOKENS, SESSION_TOKENS - session.tokens)
         if not prompt or _COMMAND.match(prompt) or budget <= 0:
@@ -96,8 +97,8 @@ class Hooks:
         envelope = self._store.context(
             prompt[:LONGEST_QUESTION],
             budget_tokens=budget,
-            channel=channel_of(None, asked.folder),
-            session=session_id(asked.session),
+            channel=channel_of(None, hook.folder),
+            session=session_id(hook.session),
             given=session.given,
             only_sure=True,
         )
@@ -109,45 +110,45 @@ class Hooks:
         session.hand([" ".join(slot.words.split()) for slot in slots], estimate_tokens(text))
         return text
 
-    def _compacting(self, agent: str, asked: Asked, session: HandedSession) -> str:
-        """Forget what was given, and keep what was asked: the agent is about to forget it too."""
+    def _compacting(self, agent: str, hook: HookInput, session: HandedSession) -> str:
+        """Keep the prompt as an anchor, and allow every text again: the agent is about to forget both."""
         session.forget_given()
-        keep_task(self._store, channel_of(None, asked.folder), session_id(asked.session), session.prompt)
+        keep_task(self._store, channel_of(None, hook.folder), session_id(hook.session), session.prompt)
         return ""
 
-    # ---- what is learned
+    # ---- learning
 
-    def _answered(self, agent: str, asked: Asked, session: HandedSession) -> str:
-        """Keep the turns of one exchange, unless the agent's transcript has them."""
-        if not self._is_written_down(agent, asked):
-            self._observe(agent, asked, session)
+    def _answered(self, agent: str, hook: HookInput, session: HandedSession) -> str:
+        """Keep the turns of one exchange, unless they are read from the agent's transcript."""
+        if not self._is_in_transcript(agent, hook):
+            self._observe(agent, hook, session)
         return ""
 
-    def _end(self, agent: str, asked: Asked, session: HandedSession) -> str:
-        """Read the last of the transcript; what is open stays as threads."""
-        self._is_written_down(agent, asked)
-        self._follower.end(session_id(asked.session))
+    def _end(self, agent: str, hook: HookInput, session: HandedSession) -> str:
+        """Read the rest of the transcript; open goals stay as threads."""
+        self._is_in_transcript(agent, hook)
+        self._follower.end(session_id(hook.session))
         return ""
 
-    def _is_written_down(self, agent: str, asked: Asked) -> bool:
-        return bool(asked.transcript) and self._follower.take(Path(asked.transcript), agent)
+    def _is_in_transcript(self, agent: str, hook: HookInput) -> bool:
+        return bool(hook.transcript) and self._follower.take(Path(hook.transcript), agent)
 
-    def _observe(self, agent: str, asked: Asked, session: HandedSession) -> None:
-        """Keep prompt and answer. Each is known by its exchange, so that a hook that is called twice adds nothing."""
-        exchange = asked.turn_id or f"prompt {session.prompts}"
+    def _observe(self, agent: str, hook: HookInput, session: HandedSession) -> None:
+        """Keep prompt and answer. Their ids come from the exchange, so that a hook called twice adds nothing."""
+        exchange = hook.turn_id or f"prompt {session.prompts}"
         prompt = "" if session.is_kept else session.prompt
-        said = ((Role.USER, prompt or own_words(asked.prompt)), (Role.ASSISTANT, own_words(asked.answer)))
+        texts = ((Role.USER, prompt or own_words(hook.prompt)), (Role.ASSISTANT, own_words(hook.answer)))
         now = self._now()
         turns = [
             NewTurn(role.value, text, now, message_id or f"{exchange} {role.value}")
-            for (role, text), message_id in zip(said, asked.message_ids, strict=True)
+            for (role, text), message_id in zip(texts, hook.message_ids, strict=True)
             if text
         ]
         head = SessionHead(
-            session_id=session_id(asked.session),
-            channel=channel_of(None, asked.folder),
+            session_id=session_id(hook.session),
+            channel=channel_of(None, hook.folder),
             agent_id=agent,
-            cwd=asked.folder or None,
+            cwd=hook.folder or None,
         )
         if turns:
             self._store.observe(head, turns).result(KEPT_WITHIN_S)
@@ -155,40 +156,5 @@ class Hooks:
 
 
 def own_words(text: str) -> str:
-    """Return what a person or a model said, without what hooks and our memory put beside it."""
+    """Return a person's or model's text without the parts that hooks and our memory added."""
     return without_element(without_recalled(text), "hook_context").strip()
-
-
-MOST_THREADS = 3
-LOST_WITHIN = timedelta(days=1)
-"""An older anchor of a session that did not end is of another day's work, and is left to `anchor_recover`."""
-
-LONGEST_TASK = 300
-OPENING = "Left open by earlier sessions:"
-SAME_SESSION = frozenset({"compact", "resume"})
-"""The sources of a start whose agent had begun before: it goes on from its own anchor alone."""
-
-
-def text_at_start(store: MemoryStore, channel: str, session_id: str, source: str, now: datetime) -> str:
-    """Return the anchor that a session goes on from, and the open threads of its channel; "" for none."""
-    if source in SAME_SESSION:
-        return store.anchor_of_session(session_id).text
-    lost = store.recover_anchor(channel, session_id)
-    anchor = lost.text if lost.anchor is not None and now - lost.anchor.set_at <= LOST_WITHIN else ""
-    return "\n".join(filter(None, (anchor, _threads(store, channel))))
-
-
-def keep_task(store: MemoryStore, channel: str, session_id: str, prompt: str) -> None:
-    """Note what a session was asked, before its agent forgets it, unless it left an anchor of its own."""
-    if not prompt or store.paused or channel in store.channels_off:
-        return
-    if store.anchor_of_session(session_id).anchor is None:
-        store.set_anchor(session_id, channel, task=" ".join(prompt.split())[:LONGEST_TASK])
-
-
-def _threads(store: MemoryStore, channel: str) -> str:
-    lines = [
-        f"- since {(goal.thread_since or goal.changed_at):%-d %B %Y}, {goal.state}: “{unmarked(goal.text)}”"
-        for goal in store.threads(channel)[:MOST_THREADS]
-    ]
-    return fenced("\n".join((OPENING, *lines))) if lines else ""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def whole(least: int, most: int) -> Callable[[str], int]:
-    """Make a reader of whole numbers from `least` to `most`."""
+    """Return a parser of whole numbers from `least` to `most`."""
 
     def read(text: str) -> int:
         try:
@@ -28,7 +28,7 @@ def whole(least: int, most: int) -> Callable[[str], int]:
 
 
 def day(text: str) -> str:
-    """Read a day like 2026-11-21."""
+    """Parse a day like 2026-11-21."""
     from datetime import date
 
     try:
@@ -37,8 +37,8 @@ def day(text: str) -> str:
         raise ArgumentTypeError(f"{text!r} is no day like 2026-11-21") from None
 
 
+# The minutes of each unit of a duration.
 MINUTES = {"m": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}
-"""The minutes of each unit of a length of time."""
 
 LEVELS = ("L0", "L1", "L2", "L3")
 KINDS = (*KEPT_KINDS, "turn", "session", "scenario", "insight", "profile")
@@ -53,7 +53,7 @@ FILTER_EXAMPLES = (
 
 
 def filter_arguments(parser: ArgumentParser, text: str = "") -> None:
-    """Declare the options that narrow what may be found; `text` stands in the examples for what is asked."""
+    """Declare the options of a filter; `text` is the query in the examples of the help."""
     rule = f"given together, all must hold. A FIELD is one of\n  {', '.join(FIELDS)}"
     options = parser.add_argument_group("narrow it", rule)
     for option, name, does in (
@@ -74,7 +74,7 @@ def filter_arguments(parser: ArgumentParser, text: str = "") -> None:
 
 
 def chosen_filter(options: Namespace) -> dict[str, Any] | None:
-    """Return the wire's filter for the options, None without any."""
+    """Return the wire's filter of the options, None without any."""
     if options.filter is not None and not any(
         (options.where, options.any_of, options.rule_out, options.since, options.until)
     ):
@@ -87,7 +87,7 @@ def chosen_filter(options: Namespace) -> dict[str, Any] | None:
 
 
 def field_test(text: str) -> dict[str, Any]:
-    """Read `kind=decision,fact`, or `tags` for "has any"."""
+    """Parse a condition: `kind=decision,fact`, or `tags` for "has any"."""
     field, is_given, values = text.partition("=")
     if field not in FIELDS:
         known = f"{', '.join(FIELDS)}; for time --since and --until"
@@ -109,7 +109,7 @@ def _no_such(field: str, value: str, known: Sequence[str]) -> str:
 
 
 def wire_filter(text: str) -> dict[str, Any]:
-    """Read a filter in JSON."""
+    """Parse a filter in JSON."""
     import json
 
     try:
@@ -122,18 +122,18 @@ def wire_filter(text: str) -> dict[str, Any]:
 
 
 def since(text: str) -> str:
-    """Read a time from which on something counts; a day begins at its midnight here."""
+    """Parse an inclusive lower bound; a day begins at its local midnight."""
     return _moment(text)[0].isoformat()
 
 
 def until(text: str) -> str:
-    """Read a time before which something counts; a day is meant whole."""
+    """Parse an exclusive upper bound; of a day its end."""
     at, day_long = _moment(text)
     return (at + day_long).isoformat()
 
 
 def as_of(text: str) -> str:
-    """Read the moment of which something is asked: of a day its last second."""
+    """Parse a moment in the past; of a day its last second."""
     from datetime import timedelta
 
     at, day_long = _moment(text)
@@ -141,7 +141,7 @@ def as_of(text: str) -> str:
 
 
 def _moment(text: str) -> tuple[datetime, timedelta]:
-    """Return a moment by this machine's clock and zone, and how long it lasts: a day, or no time."""
+    """Return a moment in this machine's zone, and its duration: a day, or zero."""
     from datetime import datetime, timedelta
 
     now = datetime.now().astimezone()
@@ -153,15 +153,17 @@ def _moment(text: str) -> tuple[datetime, timedelta]:
         at = datetime.fromisoformat(written).astimezone()
     except ValueError:
         return _named_days(text, now)
+    # A text no longer than a date is a whole day, a longer one an instant.
     return at, timedelta(days=len(written) <= len("2026-11-21"))
 
 
 def _named_days(text: str, now: datetime) -> tuple[datetime, timedelta]:
-    """Read days as a question may name them: "last week", "May", "gestern"."""
+    """Parse days by their names in questions: "last week", "May", "gestern"."""
     from datetime import datetime, time, timedelta
 
     from ...store import find_asked
 
+    # A bare "May" is no date in a question, "in May" is.
     for asked in (text, f"in {text}"):
         for found in find_asked(asked, now.date()):
             if (found.start, found.end) == (0, len(asked)):

@@ -1,4 +1,4 @@
-"""The words and shapes of what a person reads: 80 columns, calm, the same with and without colour."""
+"""Formatting of output for a person: columns, wrapping, times, amounts; the same with and without colour."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 from itertools import zip_longest
 
 MAX_COLUMNS = 100
-# A last column narrower than this says nothing.
+# A narrower last column would show too little.
 LEAST_ROOM = 24
 
 BOLD, DIM, RED, YELLOW, GREEN = "1", "2", "31", "33", "32"
 
-# Everything that a terminal obeys instead of showing; a memory's text may hold what a transcript's tools printed.
+# Characters that control a terminal: a memory's text may hold the output of a transcript's tools.
 _COMMANDS = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 )
@@ -34,16 +34,16 @@ class Look:
         self.now = now
 
     def paint(self, text: str, *codes: str) -> str:
-        """Return the text in a colour, where there are colours."""
+        """Return the text with escape codes, if the display has colours."""
         return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self.colour and text else text
 
     def ago(self, instant: str | None) -> str:
-        """Return how long ago that was, as a person would say it."""
+        """Return the time since an instant, in words."""
         at = when(instant)
         return relative(at, self.now) if at else "undated"
 
     def wrap(self, text: str, indent: str = "", max_lines: int = 0) -> list[str]:
-        """Return a text in lines of the width; its own paragraphs, lists and tables stay."""
+        """Return a text in lines of the width; its paragraphs, lists and tables stay."""
         lines: list[str] = []
         for line in clean(text).expandtabs(4).splitlines() or [""]:
             lead = indent + line[: len(line) - len(line.lstrip())][:12]
@@ -63,7 +63,7 @@ class Look:
 
 
 def clean(text: str) -> str:
-    """Return the text without what would command a terminal."""
+    """Return the text without characters that control a terminal."""
     return _COMMANDS.sub("", text)
 
 
@@ -85,6 +85,7 @@ def relative(at: datetime, now: datetime) -> str:
     if gap < timedelta(hours=1):
         return f"{count(gap.seconds // 60, 'minute')} ago"
     days = (now.date() - at.astimezone(now.tzinfo).date()).days
+    # Shortly after midnight, an event of the late evening is "3 hours ago" and not "yesterday".
     if days == 0 or gap < timedelta(hours=6):
         return f"{count(int(gap.total_seconds()) // 3600, 'hour')} ago"
     if days == 1:
@@ -148,14 +149,14 @@ def sentence(text: str) -> str:
 
 
 def columns_of(text: str) -> int:
-    """Return how many columns a terminal gives the text; a CJK character has two, a combining mark none."""
+    """Return the columns of a text on a terminal; a CJK character has two, a combining mark none."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def clip(text: str, width: int) -> str:
-    """Cut a text to one line of at most so many columns."""
+    """Return a text in one line of at most `width` columns."""
     text = " ".join(clean(text).split())
     if columns_of(text) <= width:
         return text
@@ -165,7 +166,7 @@ def clip(text: str, width: int) -> str:
 
 
 def table(rows: Iterable[Sequence[str]], look: Look, heads: Sequence[str] = (), right: Iterable[int] = ()) -> list[str]:
-    """Return rows in aligned columns, the last one clipped to the room left, or under the others; `right`: numbers."""
+    """Return rows in aligned columns; the last is clipped, or has lines of its own. `right`: columns of numbers."""
     cells = [[clean(cell) for cell in row] for row in rows]
     every = [list(heads), *cells] if heads else cells
     if not every:
@@ -174,15 +175,15 @@ def table(rows: Iterable[Sequence[str]], look: Look, heads: Sequence[str] = (), 
     widths = [max(columns_of(row[i]) for row in every) for i in range(last)]
     room = look.width - sum(widths) - 2 * last
     right = set(right)
-    beside = room >= min(LEAST_ROOM, max(columns_of(" ".join(row[last].split())) for row in every))
+    fits_in_line = room >= min(LEAST_ROOM, max(columns_of(" ".join(row[last].split())) for row in every))
     lines = []
     for row in every:
         head = "  ".join(_pad(row[i], widths[i], i in right) for i in range(last))
-        if beside:
+        if fits_in_line:
             lines.append(f"{head}  {clip(row[last], room)}".rstrip())
         else:  # too little is left for the last column: it gets a line of its own
             lines += [head.rstrip(), "    " + clip(row[last], look.width - 4)] if row[last] else [head.rstrip()]
-    if heads and not beside:
+    if heads and not fits_in_line:
         lines[:2] = [f"{lines[0]}  {lines[1].strip()}"]
     if heads:
         lines[0] = look.paint(lines[0], DIM)
@@ -195,8 +196,8 @@ def side_by_side(rows: Iterable[tuple[str, str]], look: Look, heads: tuple[str, 
     lines = [look.paint(f"{heads[0].ljust(room)}   {heads[1]}", DIM)]
     for row in rows:
         columns = [textwrap.wrap(clean(text), room, break_on_hyphens=False) for text in row]
-        beside = zip_longest(*columns, fillvalue="")
-        lines += [f"{_pad(left, room, right=False)}   {right}".rstrip() for left, right in beside]
+        pairs_of_lines = zip_longest(*columns, fillvalue="")
+        lines += [f"{_pad(left, room, right=False)}   {right}".rstrip() for left, right in pairs_of_lines]
         lines.append("")
     return lines[:-1]
 

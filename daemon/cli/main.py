@@ -1,7 +1,7 @@
-"""`dreamctl`: read what was typed, run that one command, say how it ended.
+"""`dreamctl`: parse the command line, run the command, report errors.
 
-Only the standard library is on the way of a command that asks the daemon one question; each group of commands is a
-module that is imported when one of them is called.
+A command that asks the daemon one question imports the standard library alone; each group of commands is a module that
+is imported when one of them is called.
 """
 
 from __future__ import annotations
@@ -19,56 +19,57 @@ from .terminal import Terminal
 
 OK, ANSWERED_ERROR, USAGE, UNREACHABLE, NOTHING_FOUND = range(5)
 INTERRUPTED = 130
-BROKEN_PIPE = 141  # what a shell reports of a program that SIGPIPE ended
+# What a shell reports of a program that SIGPIPE ended.
+BROKEN_PIPE = 141
 
-# command: (its module here, what it does); `NAME_arguments` and `NAME` are its functions there
+# Command: (its module here, its summary). Its functions there are `NAME`, and `NAME_arguments` if it has arguments.
 COMMANDS = {
-    "recall": ("query", "find what is remembered about something"),
-    "context": ("query", "recall as one text within a token budget, as an agent gets it"),
-    "show": ("query", "show one memory or turn in full, with its sources"),
-    "list": ("query", "list the newest memories"),
-    "remember": ("write", "keep one memory"),
-    "forget": ("write", "forget one memory (undo brings it back)"),
-    "feedback": ("write", "say whether a memory was useful"),
-    "link": ("write", "link two memories"),
-    "tag": ("write", "add tags to a memory, or take some away"),
-    "anchor": ("work", "show what an agent was doing last"),
-    "goals": ("work", "show open threads, and close one"),
-    "purge": ("purge", "erase memories, sessions or secrets for good, everywhere"),
-    "import": ("write", "import transcripts, data sets or notes"),
-    "watch": ("agents.watch", "follow an agent's sessions as they are written"),
-    "unwatch": ("agents.watch", "follow an agent's sessions no more"),
-    "dream": ("dreams", "run a dream now: consolidate what was learned"),
-    "runs": ("dreams", "list the runs (dreams and other changes) and what they changed"),
-    "undo": ("dreams", "undo what a run changed"),
-    "digest": ("dreams", "show the report of the last dreams"),
-    "review": ("review", "decide between memories that contradict each other"),
-    "decay": ("review", "preview which memories would be archived in the next 30 days"),
-    "restore": ("review", "bring an archived, replaced or deleted memory back"),
-    "status": ("admin", "show what the daemon is doing"),
-    "check": ("admin", "look for problems in the settings and the vault (memory files)"),
-    "salvage": ("repair", "recover a damaged ledger (history database); stop the daemon first"),
-    "rebuild": ("admin", "rebuild the search index from the vault"),
-    "pause": ("admin", "learn nothing until resume"),
-    "resume": ("admin", "learn again"),
-    "channel": ("admin", "switch learning on or off in a channel (one project's memories)"),
-    "stop": ("admin", "stop the daemon"),
-    "connect": ("agents.connect", "let an agent program use this memory: its hooks and its tools"),
-    "disconnect": ("agents.connect", "take out of an agent program what connect put in"),
-    "hook": ("agents.hook", "answer an agent's hook (`connect` has the agent call it)"),
-    "install": ("installation", "install a service that starts the daemon"),
-    "uninstall": ("installation", "remove the service (memories are kept)"),
-    "mcp": ("agents.entry", "speak MCP with an agent, which starts this by itself"),
-    "log": ("log", "show the daemon's log: its file, or the journal"),
-    "version": ("admin", "show the version of this program and of the daemon"),
+    "recall": ("query_commands", "find what is remembered about something"),
+    "context": ("query_commands", "recall as one text within a token budget, as an agent gets it"),
+    "show": ("query_commands", "show one memory or turn in full, with its sources"),
+    "list": ("query_commands", "list the newest memories"),
+    "remember": ("write_commands", "keep one memory"),
+    "forget": ("write_commands", "forget one memory (undo brings it back)"),
+    "feedback": ("write_commands", "say whether a memory was useful"),
+    "link": ("write_commands", "link two memories"),
+    "tag": ("write_commands", "add tags to a memory, or take some away"),
+    "anchor": ("query_commands", "show what an agent was doing last"),
+    "goals": ("query_commands", "show open threads, and close one"),
+    "purge": ("purge_commands", "erase memories, sessions or secrets for good, everywhere"),
+    "import": ("write_commands", "import transcripts, data sets or notes"),
+    "watch": ("watch_commands", "follow an agent's sessions as they are written"),
+    "unwatch": ("watch_commands", "follow an agent's sessions no more"),
+    "dream": ("dream_commands", "run a dream now: consolidate what was learned"),
+    "runs": ("dream_commands", "list the runs (dreams and other changes) and what they changed"),
+    "undo": ("dream_commands", "undo what a run changed"),
+    "digest": ("dream_commands", "show the report of the last dreams"),
+    "review": ("review_commands", "decide between memories that contradict each other"),
+    "decay": ("review_commands", "preview which memories would be archived in the next 30 days"),
+    "restore": ("review_commands", "bring an archived, replaced or deleted memory back"),
+    "status": ("admin_commands", "show what the daemon is doing"),
+    "check": ("repair_commands", "look for problems in the settings and the vault (memory files)"),
+    "salvage": ("repair_commands", "recover a damaged ledger (history database); stop the daemon first"),
+    "rebuild": ("repair_commands", "rebuild the search index from the vault"),
+    "pause": ("admin_commands", "learn nothing until resume"),
+    "resume": ("admin_commands", "learn again"),
+    "channel": ("admin_commands", "switch learning on or off in a channel (one project's memories)"),
+    "stop": ("admin_commands", "stop the daemon"),
+    "connect": ("connect_commands", "let an agent program use this memory: its hooks and its tools"),
+    "disconnect": ("connect_commands", "take out of an agent program what connect put in"),
+    "hook": ("entry", "answer an agent's hook (`connect` has the agent call it)"),
+    "install": ("service_commands", "install a service that starts the daemon"),
+    "uninstall": ("service_commands", "remove the service (memories are kept)"),
+    "mcp": ("entry", "speak MCP with an agent, which starts this by itself"),
+    "log": ("service_commands", "show the daemon's log: its file, or the journal"),
+    "version": ("admin_commands", "show the version of this program and of the daemon"),
 }
 
 
 class Parser(ArgumentParser):
-    """argparse with our form of errors."""
+    """argparse, with errors in our form."""
 
     def error(self, message: str) -> NoReturn:
-        """End with the usage exit code."""
+        """Raise UsageError."""
         raise UsageError(message, f"see `{self.prog} --help`")
 
 
@@ -83,6 +84,7 @@ class UsageError(Exception):
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = sys.argv[1:] if argv is None else argv
+    # Errors of parsing are to be JSON too, so the option is looked for before parsing.
     terminal = Terminal("--json" in words[: words.index("--") if "--" in words else None])
     try:
         code = _run(words, terminal)
@@ -119,21 +121,22 @@ def _run(words: list[str], terminal: Terminal) -> int:
     if command not in COMMANDS:
         raise UsageError(f"there is no command {command!r}", _nearest(command))
     module: Any = import_module(f".{COMMANDS[command][0]}", __package__)
-    name = command if hasattr(module, command) else f"{command}_"  # `import` and `list` are taken
-    parser = Parser(prog=f"dreamctl {command}", description=_capital(COMMANDS[command][1]), allow_abbrev=False)
+    name = command if hasattr(module, command) else f"{command}_"  # `import` and `list` are words of Python
+    summary = COMMANDS[command][1]
+    parser = Parser(prog=f"dreamctl {command}", description=summary[0].upper() + summary[1:] + ".", allow_abbrev=False)
     parser.add_argument("--json", action="store_true", help="answer in one JSON document")
-    getattr(module, f"{command}_arguments")(parser)
+    if declare := getattr(module, f"{command}_arguments", None):
+        declare(parser)
     try:
-        # Words may stand on both sides of an option; but the intermixed way obeys options behind a `--`.
+        # Intermixed parsing allows words on both sides of an option, but would parse options behind a `--` too.
         options: Namespace = parser.parse_args(rest) if "--" in rest else parser.parse_intermixed_args(rest)
     except SystemExit:  # --help was printed
         return OK
-    run = getattr(module, name)
-    return int(run(options, terminal))
+    return int(getattr(module, name)(options, terminal))
 
 
 def _split(words: list[str]) -> tuple[str | None, list[str]]:
-    """Return the command and what belongs to it; `--json` may come first."""
+    """Return the command and its other words; `--json` may come first."""
     for position, word in enumerate(words):
         if word == "--version":
             return "version", words[:position] + words[position + 1 :]
@@ -170,10 +173,6 @@ def _nearest(command: str) -> str:
     return f"did you mean `dreamctl {close[0]}`?" if close else "see `dreamctl --help`"
 
 
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:] + "."
-
-
 def _end(terminal: Terminal, exit_code: int, message: str, hint: str = "", code: int = 0) -> int:
     with contextlib.suppress(BrokenPipeError):
         terminal.fail(message, hint, code)
@@ -181,10 +180,11 @@ def _end(terminal: Terminal, exit_code: int, message: str, hint: str = "", code:
 
 
 def _explained(error: Absent) -> Absent:
-    """Return the same error with its cause, where one can be found; looking costs a few processes."""
+    """Return the error with its cause, if one is found; the search starts a few processes."""
     if "could not start" in str(error):
-        return error  # the daemon itself has said why
-    from ..host.service_status import installed_service
+        # The daemon's own answer holds the cause.
+        return error
+    from ..host.installed_service import installed_service
 
     if cause := _cause_in_settings():
         return Absent(f"{error}. {cause[0]}", cause[1])

@@ -1,6 +1,6 @@
-"""A question to the daemon, its answer, and its progress meanwhile.
+"""A request to the daemon, its answer, and its progress.
 
-Progress is bars on a terminal, a few plain lines anywhere else, and nothing beside JSON.
+Progress is shown as bars on a terminal, as a few plain lines elsewhere, and not at all beside JSON.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from ... import __version__
 from ...ipc.client import Client
+from ...ipc.protocol import Json
 from .formatting import clean, clip
 from .terminal import Terminal
 
@@ -23,11 +24,11 @@ ANSWER_TIMEOUT_S = 30.0
 def ask(
     terminal: Terminal,
     method: str,
-    params: dict[str, Any] | None = None,
-    on_progress: Callable[[dict[str, Any]], None] | None = None,
+    params: Json | None = None,
+    on_progress: Callable[[Json], None] | None = None,
     timeout_s: float | None = ANSWER_TIMEOUT_S,
-) -> Any:
-    """Return the daemon's answer, of the type that `ipc.answers` declares for the method. Ctrl-C takes it back."""
+) -> Json:
+    """Return the daemon's answer, the JSON of the method's `result`. Ctrl-C cancels the request."""
     given = {name: value for name, value in (params or {}).items() if value is not None}
     with Client(timeout_s=timeout_s, name=f"dreamctl {__version__}") as client:
         try:
@@ -46,17 +47,17 @@ def ask(
 
 PLAIN_INTERVAL_S = 5.0
 NOTE_COLUMNS = 30
-STANDING = ("paused", "waits")
-"""First words of the note on something that stands still."""
+# First words of the note on a pause.
+PAUSES = ("paused", "waits")
 
 BAR = "{desc} {bar:30} {elapsed}{postfix}"
 
-OnProgress = Callable[[dict[str, Any]], None]
+OnProgress = Callable[[Json], None]
 
 
 @contextmanager
 def shown_progress(terminal: Terminal, title: str) -> Iterator[OnProgress | None]:
-    """Give a callback for the daemon's progress messages, which shows them while the block runs."""
+    """Yield a callback that shows the daemon's progress messages."""
     if terminal.as_json:
         yield None
     elif terminal.is_live:
@@ -70,45 +71,47 @@ def shown_progress(terminal: Terminal, title: str) -> Iterator[OnProgress | None
 
 
 class PlainLines:
-    """A line when a stage begins and at each further quarter of it, or every few seconds when its size is unknown.
+    """Prints a line at the start of a stage, and at each quarter of it, or every few seconds if its size is unknown.
 
-    One more when it begins to stand still, which says why, and when it goes on.
+    A pause and its end get a line too.
     """
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self._said: tuple[str, int] = ("", -1)
-        self._stands = ""
+        self._last: tuple[str, int] = ("", -1)
+        self._pause = ""
 
     def __call__(self, progress: dict[str, Any]) -> None:
-        """Say so if there is something new to say."""
+        """Print a line, if it is due."""
         stage, done, total = clean(progress["stage"]), progress["done"], progress["total"]
+        # A quarter of a stage of known size, else a slice of time: a new value prints a line.
         step = 4 * done // total if total else int(time.monotonic() / PLAIN_INTERVAL_S)
         note = clean(progress.get("note") or "")
-        if (stands := next((word for word in STANDING if note.startswith(word)), "")) != self._stands:
-            self._stands = stands
-            print(f"{self._title}: {note if stands else 'goes on'}", file=sys.stderr, flush=True)
+        if (pause := next((word for word in PAUSES if note.startswith(word)), "")) != self._pause:
+            self._pause = pause
+            print(f"{self._title}: {note if pause else 'goes on'}", file=sys.stderr, flush=True)
             return
-        if stage == self._said[0] and step <= self._said[1]:
+        if stage == self._last[0] and step <= self._last[1]:
             return
-        self._said = (stage, step)
+        self._last = (stage, step)
         amount = f" {done:,}/{total:,}" if total else f" {done:,}" if done else ""
         print(f"{self._title}: {stage}{amount}", file=sys.stderr, flush=True)
 
 
 class Bars:
-    """A bar for each stage on a terminal; the one of the last stage moves."""
+    """Shows a bar for each stage on a terminal."""
 
     def __init__(self) -> None:
         from tqdm import tqdm
 
-        tqdm.monitor_interval = 0  # a thread that would redraw bars which do not move
+        # A thread that would redraw bars which do not move.
+        tqdm.monitor_interval = 0
         self._new_bar = tqdm
         self._bar: Any = None
         self._stage = ""
 
     def __call__(self, progress: dict[str, Any]) -> None:
-        """Move the stage's bar, or begin one."""
+        """Update the stage's bar, or start one."""
         stage, done, total = clean(progress["stage"]), progress["done"], progress["total"] or None
         if self._bar is None or stage != self._stage:
             self.close()
@@ -117,7 +120,7 @@ class Bars:
         self._draw(done, total, clip(clean(progress["note"] or ""), NOTE_COLUMNS))
 
     def close(self) -> None:
-        """Complete the bar: a stage's last message may not have come, as only the latest of a moment is sent."""
+        """Complete the bar: a stage's last message may be missing, as the daemon sends only the latest of a moment."""
         if self._bar is not None:
             total = self._bar.total
             self._draw(self._bar.n if total is None else total, total, "")

@@ -1,4 +1,4 @@
-"""The output of a command: answers to stdout, everything else to stderr, one JSON document when that was asked."""
+"""The output of a command: answers to stdout, everything else to stderr, or one JSON document."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 from .formatting import BOLD, DIM, RED, YELLOW, Look, sentence
 
+# Characters that JSON does not escape and that control a terminal.
 _COMMANDS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Characters that JSON leaves as they are and a terminal obeys."""
 
 
 class Terminal:
-    """The person's terminal, or whatever stands in its place."""
+    """The standard streams, formatted for a person or for a program."""
 
     def __init__(self, as_json: bool = False, now: datetime | None = None) -> None:
         self.as_json = as_json
@@ -25,7 +25,7 @@ class Terminal:
 
     @property
     def is_live(self) -> bool:
-        """Bars may move: a person looks at stderr, and no JSON was asked for."""
+        """True if stderr is a terminal that can redraw lines, and no JSON was asked for."""
         return not self.as_json and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def document(self, answer: Mapping[str, object]) -> None:
@@ -33,7 +33,7 @@ class Terminal:
         _write_json(answer, sys.stdout)
 
     def report(self, answer: Mapping[str, object], lines: Iterable[str]) -> None:
-        """Print the answer, as a document for a program, in words for a person."""
+        """Print the answer, as a document or in words."""
         if self.as_json:
             self.document(answer)
         else:
@@ -44,21 +44,21 @@ class Terminal:
         _write("\n".join(lines) + "\n", sys.stdout)
 
     def flush(self) -> None:
-        """Let what was written be seen now."""
+        """Flush stdout."""
         sys.stdout.flush()
 
     def note(self, text: str) -> None:
-        """Print a remark beside the answer; not when a program reads."""
+        """Print a remark, but not beside JSON."""
         if not self.as_json:
             _write(self._err.paint(sentence(text), DIM) + "\n", sys.stderr)
 
     def warn(self, text: str) -> None:
-        """Print a warning beside the answer; not when a program reads."""
+        """Print a warning, but not beside JSON."""
         if not self.as_json:
             _write(self._err.paint(sentence(text), YELLOW) + "\n", sys.stderr)
 
     def fail(self, message: str, hint: str = "", code: int = 0) -> None:
-        """Print why there is no answer, and what to do next."""
+        """Print an error, and a hint what to do."""
         sys.stdout.flush()
         if self.as_json:
             _write_json({"error": {"code": code, "message": message, "hint": hint}}, sys.stderr)
@@ -70,6 +70,7 @@ class Terminal:
 def _write(text: str, stream: Any) -> None:
     try:
         stream.write(text)
+    # A terminal of another encoding shows a question mark instead of failing.
     except UnicodeEncodeError:
         encoding = stream.encoding or "ascii"
         stream.write(text.encode(encoding, "replace").decode(encoding))
@@ -86,7 +87,7 @@ def _write_json(answer: Mapping[str, object], stream: Any) -> None:
 
 
 def _width() -> int:
-    """Return the terminal's width where there is one, else a page's."""
+    """Return the terminal's width, 80 without a terminal."""
     if (given := os.environ.get("COLUMNS", "")).isdigit() and int(given) > 0:
         return max(int(given), 40)
     try:
@@ -96,5 +97,5 @@ def _width() -> int:
 
 
 def _wants_colour(stream: Any) -> bool:
-    """Say whether to use colour; any non-empty NO_COLOR turns it off (no-color.org)."""
+    """Return True if a stream is to have colours; any non-empty NO_COLOR turns them off (no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

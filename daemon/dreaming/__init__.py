@@ -1,1 +1,1 @@
-"""The dreams of the daemon: when one runs, in which process, within which bounds, and what comes of it."""
+"""The dreams of the daemon: their schedule, their process and its bounds, and their landing."""

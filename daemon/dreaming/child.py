@@ -1,6 +1,6 @@
-"""The process of a dream: started, listened to, held back and let go on, kept within its bounds, ended.
+"""The process of a dream: started, paused and resumed, checked against its bounds, ended.
 
-A dream whose daemon ended before it leaves its folder, and on some systems its process: both are removed here.
+A dream whose daemon ended before it leaves a folder, and on some systems a process: both are removed here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ProgressSink = Callable[[Progress], None]
 
 
 class DreamError(Exception):
-    """A dream that could not be had; nothing was changed by it."""
+    """A dream that did not complete; it changed nothing."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -52,12 +52,12 @@ class DreamError(Exception):
 class Child:
     """One dream's process, from its start to its end. All methods are called in the daemon's loop.
 
-    `stopwatch` is the time that it was let run, `used` what it had used of the machine when it was last looked at.
+    `stopwatch` measures its time outside pauses; `used` is the latest measurement of its resources.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, limits: LimitSettings, time_s: float) -> None:
         self.stopwatch = Stopwatch()
-        self.held = False
+        self.is_paused = False
         self.used = Used()
         self._process = process
         self._bounds = Bounds(limits, time_s)
@@ -70,7 +70,7 @@ class Child:
     async def start(
         cls, command: Sequence[str], request: RunRequest, limits: LimitSettings, time_s: float | None = None
     ) -> Child:
-        """Execute it in the run's folder, at the priority that was requested. Raises OSError."""
+        """Start the process in the run's folder, with the requested priority. Raises OSError."""
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.PIPE,
@@ -79,7 +79,7 @@ class Child:
             limit=LINE_BYTES,
             start_new_session=True,  # Ctrl-C in the daemon's terminal is for the daemon alone
             cwd=request.folder,
-            # What its libraries put aside goes with the folder.
+            # Temporary files of its libraries are removed with the folder.
             env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TMPDIR": str(request.folder)},
         )
         (be_idle if request.at_idle else be_modest)(process.pid)
@@ -87,13 +87,13 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """The living process, if it lives."""
+        """The pid of the process, None once it has ended."""
         return self._process.pid if self._process.returncode is None else None
 
-    # ---- its plan
+    # ---- planning
 
     async def plan(self, request: RunRequest, progress: ProgressSink) -> Done:
-        """Have it plan, within its bounds. Raises DreamError for every other end than `Done`."""
+        """Have the child plan within its bounds. Raises DreamError for every end other than `Done`."""
         self._progress = progress
         stderr = asyncio.ensure_future(_log_stderr(self._process, request.run_id))
         try:
@@ -107,8 +107,9 @@ class Child:
     async def _converse(self, request: RunRequest) -> Done:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        # The pipe stays open: its end would tell the child that we are gone.
-        with contextlib.suppress(ConnectionError):  # it died at once; reading says so
+        # The pipe stays open: the child takes its end for ours.
+        # It died at once; the read below reports that.
+        with contextlib.suppress(ConnectionError):
             self._process.stdin.write(encode(request))
             await self._process.stdin.drain()
         while True:
@@ -118,7 +119,7 @@ class Child:
                 raise DreamError(f"it said more than {LINE_BYTES} bytes in a line") from None
             if not line:
                 raise await self._why_it_ended()
-            self._bounds.heard()
+            self._bounds.message_received()
             try:
                 message = decode(line)
             except MessageError as error:
@@ -136,53 +137,57 @@ class Child:
         code = await self._process.wait()
         if self._watch.done() and not self._watch.cancelled() and (error := self._watch.result()) is not None:
             return error
-        return DreamError(_how_it_ended(code), "The log has the child's last words.")
+        killed = f"its process was ended by {signal.Signals(-code).name}" if code < 0 else ""
+        reason = killed or f"its process ended without an answer (exit code {code})"
+        return DreamError(reason, "The log has the child's last words.")
 
-    # ---- holding it back
+    # ---- pause and resume
 
-    def hold(self, stop_after_s: float) -> None:
-        """Have it give way: it hears it at once, so that it aborts a call of a model, and is stopped a moment later.
+    def pause(self, stop_after_s: float) -> None:
+        """Send PAUSE, so that the child aborts a call of a model, and stop its processes a moment later.
 
-        Native code hears neither a word nor a Python signal, which is why its consent is not waited for.
+        The child does not confirm: native code reads no message, and runs no handler of a Python signal.
         """
-        if self.held or self.pid is None:
+        if self.is_paused or self.pid is None:
             return
-        self.held = True
+        self.is_paused = True
         self._send(PAUSE)
-        self.stopwatch.hold()
+        self.stopwatch.pause()
+        # A call of a model needs this time to be aborted at the server; stopped, the child could not do that.
         self._stop = asyncio.get_running_loop().call_later(stop_after_s, self._signal, signal.SIGSTOP)
 
-    def go_on(self) -> None:
-        """Let it run again."""
-        if not self.held:
+    def resume(self) -> None:
+        """Continue the processes, and send RESUME."""
+        if not self.is_paused:
             return
-        self.held = False
+        self.is_paused = False
         if self._stop is not None:
             self._stop.cancel()
-        self.stopwatch.go_on()
+        self.stopwatch.resume()
         self._send(RESUME)
         self._signal(signal.SIGCONT)
 
-    def _send(self, word: bytes) -> None:
+    def _send(self, message: bytes) -> None:
         assert self._process.stdin is not None
         with contextlib.suppress(ConnectionError):
-            self._process.stdin.write(word)
+            self._process.stdin.write(message)
 
     def _signal(self, number: signal.Signals) -> None:
-        """Signal it and all that it started."""
+        """Signal the process group: the child and its children."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
 
-    # ---- its end
+    # ---- the end
 
     async def end(self) -> None:
-        """End it and all that it started, by closing its stdin, then by force; a stopped one hears force alone."""
+        """End the process group: close the child's stdin, wait, then SIGKILL; a stopped one gets SIGKILL at once."""
         if self._stop is not None:
             self._stop.cancel()
         if self._process.stdin is not None:
             self._process.stdin.close()
-        if self.pid is not None and not self.held:
+        # A stopped process does not notice the end of its stdin.
+        if self.pid is not None and not self.is_paused:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(END_GRACE_S):
                     await self._process.wait()
@@ -191,23 +196,23 @@ class Child:
         await self._process.wait()
 
     async def _keep_within_bounds(self) -> DreamError | None:
-        """End it when it works too long, takes too much, or sends nothing; return why, or None if it ends by itself.
+        """Kill the child when it exceeds a bound; return the reason, or None if it ends by itself.
 
-        While it sends nothing, report why in its place.
+        While it is silent, report the reason as its progress.
         """
         import psutil  # 20 ms: not on the way to the first recall
 
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(self._process.pid)
             while self._process.returncode is None:
-                if not self.held:
+                if not self.is_paused:
                     self.used = self._measure(process)
                     if objection := self._bounds.objection(self.used):
                         self._process.kill()
                         return DreamError(*objection)
                     if why := self._bounds.why_silent():
                         self._progress(self._at.model_copy(update={"note": why}))
-                    # It stops itself on PAUSE, and may get round to that after the RESUME.
+                    # The child stops itself on PAUSE, perhaps only after the RESUME.
                     self._signal(signal.SIGCONT)
                 await asyncio.sleep(WATCH_EVERY_S)
         return None
@@ -225,11 +230,11 @@ class Child:
 
 
 def be_idle(pid: int) -> None:
-    """Give a process the processor only when no other one wants it; what it starts inherits that.
+    """Let a process and its children run only when no other one needs the processor.
 
-    SCHED_IDLE makes its reading and writing idle too. But Linux weighs sessions against each other before the processes
-    in them, and this one has a session of its own, in which it would be idle alone and take half of a core from the
-    daemon: beside such a process two threads of 12 ms took 550 ms, and 24 with the session made to step back.
+    SCHED_IDLE makes reading and writing idle too. But Linux shares the processor among sessions before processes, and
+    the child has a session of its own: idle there, it still took half of a core from the daemon. Two threads of 12 ms
+    took 550 ms beside it, and 24 with the session's own weight (autogroup) lowered.
     """
     with contextlib.suppress(OSError):
         if sys.platform == "linux":
@@ -242,13 +247,13 @@ def be_idle(pid: int) -> None:
 
 
 def be_modest(pid: int) -> None:
-    """Give a process that a person waits for its share of the processor, after other processes."""
+    """Give a process that a person waits for a lower share of the processor than other processes."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, NICE_WHEN_AWAITED)
 
 
 async def _log_stderr(process: asyncio.subprocess.Process, run_id: str) -> None:
-    """Hand the child's last words to the log, a bounded number of lines; the rest is read and dropped."""
+    """Log the first lines of the child's stderr; the rest is read and dropped."""
     assert process.stderr is not None
     left = STDERR_LINES
     while chunk := await process.stderr.read(65536):
@@ -257,18 +262,12 @@ async def _log_stderr(process: asyncio.subprocess.Process, run_id: str) -> None:
             left -= 1
 
 
-def _how_it_ended(code: int) -> str:
-    if code < 0:
-        return f"its process was ended by {signal.Signals(-code).name}"
-    return f"its process ended without an answer (exit code {code})"
-
-
 RUN_MARKER = "run.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A dream that was being planned when its daemon ended; `spent` is what it had asked of a model, if anything."""
+    """A dream whose daemon ended while it was being planned; `spent` are its calls and tokens of a model."""
 
     run_id: str
     kind: str
@@ -278,26 +277,26 @@ class Orphan:
 
 
 def write_run_marker(request: RunRequest, pid: int) -> None:
-    """Write into the run's folder what it is and its pid, for a daemon that finds it there."""
-    said = {
+    """Write a run's identity and pid into its folder, for a later daemon that finds it there."""
+    marker = {
         "run_id": request.run_id,
         "kind": request.kind,
         "began_at": request.now.isoformat(),
         "dry_run": request.dry_run,
         "pid": pid,
     }
-    (request.folder / RUN_MARKER).write_text(json.dumps(said))
+    (request.folder / RUN_MARKER).write_text(json.dumps(marker))
 
 
 def remove_orphans(runs: Path) -> Iterator[Orphan]:
-    """Remove every run's folder, and its process; yield the dreams whose markers could be read."""
+    """Remove every run's folder and process; yield the dreams with a readable marker."""
     for folder in [entry for entry in runs.iterdir() if entry.is_dir()] if runs.is_dir() else []:
         orphan = None
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            said = json.loads((folder / RUN_MARKER).read_text())
-            _end_process(int(said["pid"]), folder)
-            began_at = datetime.fromisoformat(said["began_at"])
-            orphan = Orphan(said["run_id"], said["kind"], began_at, said["dry_run"], _spent(folder))
+            marker = json.loads((folder / RUN_MARKER).read_text())
+            _end_process(int(marker["pid"]), folder)
+            began_at = datetime.fromisoformat(marker["began_at"])
+            orphan = Orphan(marker["run_id"], marker["kind"], began_at, marker["dry_run"], _spent(folder))
         shutil.rmtree(folder, ignore_errors=True)
         if orphan is not None:
             yield orphan
@@ -305,13 +304,13 @@ def remove_orphans(runs: Path) -> Iterator[Orphan]:
 
 def _spent(folder: Path) -> dict[str, int]:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        said = json.loads((folder / SPENT).read_text())
-        return {"calls": int(said["calls"]), "tokens": int(said["tokens"])}
+        spent = json.loads((folder / SPENT).read_text())
+        return {"calls": int(spent["calls"]), "tokens": int(spent["tokens"])}
     return {}
 
 
 def _end_process(pid: int, folder: Path) -> None:
-    """End the process if it is still that dream's, which works in its folder; Linux has done so, others may not."""
+    """Kill the process if its working directory shows that it is still that dream's. On Linux it has ended already."""
     import psutil
 
     with contextlib.suppress(psutil.Error, OSError):

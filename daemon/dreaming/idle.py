@@ -1,6 +1,6 @@
-"""Idleness: the person is away, and the machine has time to dream.
+"""Idleness: no activity of agents, a low load, power enough, and the person away from the desk.
 
-Presence at the desk is what the desktop reports of it, and unknown where it does not.
+Whether the person is at the desk is known where the desktop reports it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from ...pipelines.settings import IdleSettings
 
 
-class Activity:
-    """The time of the last request that shows a person at work. Touched by requests, from any thread."""
+class LastActivity:
+    """The time of the last request that shows a person at work. Requests touch it from any thread."""
 
     def __init__(self) -> None:
         self._last_s = time.monotonic()
@@ -33,8 +33,8 @@ class Activity:
             listener()
 
     @contextlib.contextmanager
-    def heard_by(self, listener: Callable[[], None]) -> Iterator[None]:
-        """Call a function at every touch while inside; it delays a request, so it must be quick."""
+    def notifying(self, listener: Callable[[], None]) -> Iterator[None]:
+        """Call a function at every touch, for the duration of a block. It delays a request, so it must be quick."""
         self._listener = listener
         try:
             yield
@@ -42,13 +42,13 @@ class Activity:
             self._listener = None
 
     def quiet_s(self) -> float:
-        """Return the seconds since then. The clock stands still in suspend: a machine that wakes is not yet idle."""
+        """Return the seconds since the last touch, without those of suspend: a machine that wakes is not yet idle."""
         return time.monotonic() - self._last_s
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The load of the machine by others than us, and its power; `battery_percent` None: no battery."""
+    """The machine's load by other processes, and its power; `battery_percent` None: no battery."""
 
     load_per_core: float
     on_battery: bool = False
@@ -57,7 +57,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class IdleCheck:
-    """A decision to dream now or not; `reason` says why not."""
+    """A decision whether to dream now; `reason` is that against it."""
 
     idle: bool
     reason: str = ""
@@ -73,9 +73,9 @@ def check_idle(
     overdue: bool,
     away: bool | None = None,
 ) -> IdleCheck:
-    """Decide on a dream: quiet long enough, load low, power enough, the hour allowed, the desk empty. Pure.
+    """Decide on a dream: quiet long enough, load low, power enough, the hour allowed, the person away. Pure.
 
-    `away` is None where that is not known; one that is overdue does not wait for the desk to be empty.
+    `away` None: not known. An overdue dream does not wait until the person is away.
     """
     needed_s = settings.quiet_when_overdue_s if overdue else settings.quiet_s
     if not _within(local_hour, hours):
@@ -94,20 +94,21 @@ def check_idle(
 
 def _within(hour: int, hours: tuple[int, int]) -> bool:
     first, last = hours
+    # The allowed hours may span midnight, as 22 to 6.
     return first <= hour < last if first <= last else hour >= first or hour < last
 
 
 class LoadMeter:
-    """Processor time that others used since the last reading, per core.
+    """Measures the processor time of other processes since the last reading, per core.
 
-    The load average would count our own dream, and lags by a minute; processor times can be separated.
+    The load average would count our own dream, and lags by a minute; processor times can be told apart.
     """
 
     def __init__(self) -> None:
         self._before: tuple[float, float] | None = None
 
     def read(self, child_pid: int | None = None) -> Machine:
-        """Measure the machine since the last call, best a few seconds ago. The first call finds it busy."""
+        """Measure the machine since the last call, best a few seconds ago. The first call counts it as busy."""
         import psutil  # 10 ms: not on the way to the first recall
 
         at_s, others_s = time.monotonic(), _others_cpu_s(child_pid)
@@ -123,10 +124,11 @@ class LoadMeter:
 
 
 def _others_cpu_s(child_pid: int | None) -> float:
-    """Return the busy seconds of all cores since boot, without ours, our ended children's and the living child's."""
+    """Return the busy seconds of all cores since boot, without ours, our ended children's and the child's."""
     import psutil
 
     times = psutil.cpu_times()
+    # User, nice and system; interrupts too where the system counts them. Waiting for a disk is no load.
     busy_s = sum(times[:3]) if not hasattr(times, "irq") else sum(times[:3]) + times.irq + times.softirq
     ours_s = 0.0
     for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
@@ -137,7 +139,8 @@ def _others_cpu_s(child_pid: int | None) -> float:
             child = psutil.Process(child_pid).cpu_times()
             ours_s += child.user + child.system
         except psutil.Error:
-            pass  # it ended in between; the next reading counts it among our ended children
+            # It ended in between; the next reading counts it among our ended children.
+            pass
     return busy_s - ours_s
 
 
@@ -146,7 +149,7 @@ _IDLE_TIME = re.compile(r'"HIDIdleTime"\s*=\s*(\d+)')
 
 
 async def is_away(quiet_s: float) -> bool | None:
-    """Say whether keyboard and mouse were untouched for so long; None where that cannot be known.
+    """Return True if keyboard and mouse were untouched for this time, None if that is not known.
 
     logind has a threshold of its own, that of the desktop's screen saver.
     """
@@ -157,9 +160,9 @@ async def is_away(quiet_s: float) -> bool | None:
     )
 
 
-def by_logind(said: str) -> bool | None:
-    """Read `loginctl show-user`: a desktop that never once was idle does not report it, so nothing is known."""
-    known = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+def by_logind(output: str) -> bool | None:
+    """Parse `loginctl show-user`; None for a desktop that has never reported idleness, since it may not report it."""
+    known = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
     if known.get("IdleHint") == "yes":
         return True
     if known.get("IdleHint") == "no" and known.get("IdleSinceHint", "0").strip("0"):
@@ -167,14 +170,14 @@ def by_logind(said: str) -> bool | None:
     return None
 
 
-def by_ioreg(said: str, quiet_s: float) -> bool | None:
-    """Read `ioreg`: nanoseconds since the last touch."""
-    found = _IDLE_TIME.search(said)
+def by_ioreg(output: str, quiet_s: float) -> bool | None:
+    """Parse `ioreg`: nanoseconds since the last input."""
+    found = _IDLE_TIME.search(output)
     return int(found[1]) / 1e9 >= quiet_s if found else None
 
 
 async def _output_of(command: Sequence[str]) -> str:
-    """Return what a command prints; "" if it is not there, fails, or takes too long."""
+    """Return a command's output; "" if it is missing, fails, or takes too long."""
     if shutil.which(command[0]) is None:
         return ""
     with contextlib.suppress(OSError, TimeoutError):

@@ -17,20 +17,20 @@ from ...pipelines.settings import PipelineSettings, ScheduleSettings
 from ...store import LANDED
 from .bounds import DREAMS
 from .dreamer import DreamBusy, Dreamer, DreamError
-from .idle import Activity, IdleCheck, LoadMeter, Machine, check_idle, is_away
+from .idle import IdleCheck, LastActivity, LoadMeter, Machine, check_idle, is_away
 
 if TYPE_CHECKING:
     from apscheduler.job import Job
 
     from ...store import MemoryStore
 
+# Runs read of each kind, without preempted ones, which do not count and may be dozens in a day.
 HISTORY_RUNS = 200
-"""So many of each kind, without those that gave way: they cost nothing, and there may be dozens in one day."""
 
 COUNTED = (*LANDED, "failed", "cancelled")
 
+# A correction sets a clock back by less; a run with a later date was written while the clock was wrong.
 AHEAD = timedelta(hours=1)
-"""A clock that is set right goes back by less; what is dated later was written while it was wrong."""
 
 NONE = timedelta(0)
 AGAIN_S = 60.0
@@ -39,8 +39,8 @@ AGAIN_S = 60.0
 class Ended(StrEnum):
     """The end of a dream that was tried.
 
-    LANDED: its changes, even none, became real. PREEMPTED: it gave way, and is tried again as if nothing had been.
-    CANCELLED: a person did not want it that day.
+    LANDED: its changes, even none, were applied. PREEMPTED: it made way for an agent, and does not count. CANCELLED: a
+    person did not want it that day.
     """
 
     LANDED = "landed"
@@ -62,7 +62,7 @@ class Past:
 class Due:
     """The next dream: due since (or at) `since`, not to be tried before `not_before`; both UTC.
 
-    `passed_over`: how many dreams do not count, since they are dated in the future.
+    `passed_over` is the number of dreams with a date in the future, which do not count.
     """
 
     kind: RunKind
@@ -72,22 +72,22 @@ class Due:
     passed_over: int = 0
 
     def is_due(self, now: datetime) -> bool:
-        """Say whether its time has come."""
+        """Return True if it may be tried now."""
         return self.not_before <= now.astimezone(UTC)
 
 
 def next_due(now: datetime, history: Sequence[Past], settings: ScheduleSettings, waiting_turns: int = 0) -> Due:
     """Return the next dream. `now` carries the person's zone, with its rules (a ZoneInfo).
 
-    - due at a local time each day; a weekly dream takes the place of that day's daily one;
-    - at most one of those lands a local date, or, where they are due in the evening, from noon to noon; a missed one
-      that is made up for counts for the date it lands on;
-    - missed ones are made up for once, however many there were;
-    - failures since the last landing double the wait, up to a bound; one that gave way costs nothing;
-    - a compaction, which only reads what is new, comes in between when many turns wait, but not often.
+    - due at a local time each day; a weekly dream replaces that day's daily one;
+    - at most one of those lands a local date, or, where they are due in the evening, from noon to noon; a late one
+      counts for the date of its landing;
+    - any number of missed dreams is made up for by one;
+    - failures since the last landing double the wait, up to a bound; preempted ones do not;
+    - a compaction, which only reads new turns, comes in between when many turns wait, but not often.
 
-    What is dated in the future is passed over, since waiting for it might take years; but a landing of the next hour
-    counts as today's: the clock was set back a little.
+    Dreams with a date in the future do not count, since waiting for that date might take years; but a landing in the
+    next hour counts as today's: the clock was set back a little.
     """
     if now.tzinfo is None:
         raise ValueError("now needs a zone")
@@ -114,6 +114,7 @@ def _nightly(now: datetime, history: Sequence[Past], settings: ScheduleSettings)
 
     def dates(ended: Ended, kind: str = "") -> list[date]:
         counted = (past for past in history if past.ended is ended and kind in ("", past.kind))
+        # A landing with a date after today was written by a clock that was ahead: it counts for today.
         return [min(_night_of(past.began_at.astimezone(zone), settings), today) for past in counted]
 
     landed_on, weekly_on = dates(Ended.LANDED), dates(Ended.LANDED, "weekly")
@@ -121,6 +122,7 @@ def _nightly(now: datetime, history: Sequence[Past], settings: ScheduleSettings)
     if settled_on:
         first = max(settled_on) + timedelta(days=1)
     else:
+        # Without a history, the latest slot that has passed counts as missed.
         first = today if _slot(today, zone, settings) <= now_utc else today - timedelta(days=1)
     since = _slot(first, zone, settings)
     weekly_after = max(weekly_on) if weekly_on else min(landed_on, default=first - timedelta(days=1))
@@ -134,7 +136,7 @@ def _nightly(now: datetime, history: Sequence[Past], settings: ScheduleSettings)
 
 
 def _compaction_not_before(now_utc: datetime, history: Sequence[Past], settings: ScheduleSettings) -> datetime:
-    """Return the time some hours after the last dream: turns that no dream can read must not keep it up."""
+    """Return the time some hours after the last dream: unreadable turns must not cause one after the other."""
     gap = timedelta(hours=settings.compaction_gap_h)
     tried = [
         min(past.began_at, now_utc)
@@ -149,14 +151,14 @@ def _compaction_not_before(now_utc: datetime, history: Sequence[Past], settings:
 def _night_of(local: datetime, settings: ScheduleSettings) -> date:
     """Return the date for which a dream at this local time counts.
 
-    Where dreams are due in the second half of a day, the first half of the next one is still of that night.
+    Where dreams are due in the second half of a day, the first half of the next day belongs to the same night.
     """
     shift = timedelta(hours=12 if settings.daily_at.hour >= 12 else 0)
     return (local.replace(tzinfo=None) - shift).date()
 
 
 def _slot(day: date, zone: tzinfo, settings: ScheduleSettings) -> datetime:
-    """Return the due time of a date, in UTC: arithmetic on local times goes wrong twice a year."""
+    """Return the due time of a date in UTC, since arithmetic on local times is wrong twice a year."""
     return datetime.combine(day, settings.daily_at, tzinfo=zone).astimezone(UTC)
 
 
@@ -165,24 +167,25 @@ def _first_weekday_after(day: date, weekday: int) -> date:
 
 
 def _backed_off_until(history: Sequence[Past], settings: ScheduleSettings) -> datetime:
-    """Return when trying again is allowed: the first failure since the last landing waits the least."""
+    """Return the time of the next try: the wait doubles with each failure since the last landing."""
     landings = (past.began_at for past in history if past.ended is Ended.LANDED)
     last_landing = max(landings, default=datetime.min.replace(tzinfo=UTC))
     failures = [past.began_at for past in history if past.ended is Ended.FAILED and past.began_at > last_landing]
     if not failures:
         return datetime.min.replace(tzinfo=UTC)
+    # The exponent is bounded too, since a float overflows at 2 ** 1024.
     wait_s = min(settings.longest_backoff_s, settings.first_backoff_s * 2.0 ** min(len(failures) - 1, 20))
     return max(failures).astimezone(UTC) + timedelta(seconds=wait_s)
 
 
 class Schedule:
-    """Starts a dream that is due once the machine is idle; checked every minute."""
+    """Starts a due dream once the machine is idle, which it checks every minute."""
 
     def __init__(
         self,
         store: MemoryStore,
         dreamer: Dreamer,
-        activity: Activity,
+        activity: LastActivity,
         settings: PipelineSettings,
         local_now: Callable[[], datetime],
         is_away: Callable[[float], Awaitable[bool | None]] = is_away,
@@ -198,15 +201,15 @@ class Schedule:
         self.waiting_for = ""
 
     def next_due(self) -> Due:
-        """Return the next dream, from the kept history and the turns that waited when last counted."""
+        """Return the next dream, by the recorded history and the last count of waiting turns."""
         runs = self._store.runs(HISTORY_RUNS, kinds=DREAMS, states=COUNTED)
-        history = [Past(_run_kind(run.kind), run.started_at, _how_it_ended(run.state)) for run in runs]
+        history = [Past(_run_kind(run.kind), run.started_at, _end_of(run.state)) for run in runs]
         return next_due(self._local_now(), history, self._settings.schedule, self._waiting_turns)
 
     async def tick(self) -> None:
-        """Dream if it is time; otherwise keep the reason against it, for `status`.
+        """Run a dream if one is due; otherwise store the reason against it, for `status`.
 
-        Raises nothing: an error is logged, shown in `status`, and tried again by the next tick.
+        Raises nothing: an error is logged and shown in `status`, and the next tick tries again.
         """
         try:
             await self._tick()
@@ -224,7 +227,7 @@ class Schedule:
             return
         due = await asyncio.to_thread(self.next_due)
         if not due.is_due(self._local_now()) and self._check_idle(machine, due).idle:
-            # Counting reads much: only when idle.
+            # Counting reads many rows: only when idle.
             self._waiting_turns = await asyncio.to_thread(self._store.waiting_turns)
             due = await asyncio.to_thread(self.next_due)
         now = self._local_now()
@@ -234,11 +237,12 @@ class Schedule:
         self.waiting_for = await self._objection(machine, due)
         if not self.waiting_for:
             self._waiting_turns = 0
-            with contextlib.suppress(DreamBusy, DreamError):  # recorded and logged by the dreamer: a job's boundary
+            # Recorded and logged by the dreamer: a job's boundary.
+            with contextlib.suppress(DreamBusy, DreamError):
                 await self._dreamer.dream(due.kind)
 
     async def _objection(self, machine: Machine, due: Due) -> str:
-        """Return the reason against a dream that is due, the dearest to find out last; "" if there is none."""
+        """Return the reason against a due dream, "" without one. The most expensive check is the last."""
         verdict = self._check_idle(machine, due)
         if not verdict.idle:
             return verdict.reason
@@ -255,7 +259,7 @@ class Schedule:
         return check_idle(quiet_s, machine, hour, idle, hours=hours, overdue=due.overdue, away=away)
 
     async def run(self) -> None:
-        """Tick every minute, until cancelled. What cannot be started is tried again a while later."""
+        """Tick every minute, until cancelled. A scheduler that fails is started again a while later."""
         while True:
             try:
                 async with self.ticking() as tick:
@@ -269,7 +273,7 @@ class Schedule:
 
     @contextlib.asynccontextmanager
     async def ticking(self) -> AsyncIterator[Job]:
-        """Tick every minute while inside. A tick missed in suspend is made up for once, by the next one."""
+        """Tick every minute for the duration of a block. Ticks missed in suspend are made up for by one."""
         from apscheduler.schedulers.asyncio import AsyncIOScheduler  # 100 ms: not on the way to the first recall
 
         self._load.read()
@@ -286,7 +290,7 @@ class Schedule:
 
 
 def bring_forward(tick: Job, now: datetime) -> None:
-    """Have a job run now whose next run lies further ahead than its minute: the wall clock was set back."""
+    """Run a job now if its next run is more than a minute ahead, since the wall clock was set back."""
     if tick.next_run_time > now + timedelta(seconds=AGAIN_S):
         tick.modify(next_run_time=now)
 
@@ -302,6 +306,6 @@ def _run_kind(kind: str) -> RunKind:
     return "weekly" if kind == "weekly" else "compaction" if kind == "compaction" else "daily"
 
 
-def _how_it_ended(state: str) -> Ended:
-    """Map a run's state to its meaning for the next: undone is landed too."""
+def _end_of(state: str) -> Ended:
+    """Return the end of a run by its state; an undone one has landed too."""
     return Ended(state) if state in set(Ended) else Ended.LANDED

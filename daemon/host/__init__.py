@@ -1,1 +1,1 @@
-"""The machine under the daemon: installation, locks, logs, limits, the service manager."""
+"""The machine under the daemon: service, lock, log, watched folders, checks of the settings."""

@@ -1,4 +1,4 @@
-"""One daemon a vault: a lock that ends with its process, whatever ends it."""
+"""The lock that allows one daemon a vault; it ends with its process, however that ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class AlreadyRunning(Exception):
-    """Another daemon holds this data folder or this vault."""
+    """Another daemon has locked this data folder or this vault."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -18,11 +18,11 @@ class AlreadyRunning(Exception):
 
 
 class DaemonLock:
-    """Holds a lock file in the data folder, and the vault's folder itself.
+    """Locks a file in the data folder, and the vault's folder itself.
 
-    Both are `flock`s, so no stale lock is ever left. The vault is locked too because two data folders may name one
-    vault; a file system that knows no locks (some network ones) is let pass there. A vault that is not there (a volume
-    that is not mounted) is not made: it is claimed when it is.
+    Both are `flock`s, so no stale lock is ever left. The vault is locked too, since two data folders may name one
+    vault; a file system without locks (some network ones) counts as locked. A missing vault (a volume that is not
+    mounted) is not made, and can be claimed later.
     """
 
     def __init__(self, data_dir: Path, vault: Path) -> None:
@@ -32,9 +32,9 @@ class DaemonLock:
         self._folder: int | None = None
 
     def acquire(self) -> None:
-        """Lock the data folder, made where missing, and the vault where it is.
+        """Lock the data folder, which is made if missing, and the vault if it exists.
 
-        Raises AlreadyRunning, naming the other's pid if known.
+        Raises AlreadyRunning, with the other daemon's pid if known.
         """
         self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._data_dir / "dreamd.lock"
@@ -46,7 +46,8 @@ class DaemonLock:
                 f"Another dreamd (pid {pid}) already serves {self._data_dir}.",
                 "Use that one (`dreamctl status`), or stop it first (`dreamctl stop`).",
             )
-        with contextlib.suppress(OSError):  # a full or read-only disk: the lock holds without the pid
+        # A full or read-only disk: the lock holds without the pid.
+        with contextlib.suppress(OSError):
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
         if not self.claim_vault():
@@ -57,16 +58,17 @@ class DaemonLock:
             )
 
     def claim_vault(self) -> bool:
-        """Lock the vault's folder that is there now; False when another daemon has it. May be called again."""
+        """Lock the vault's present folder; return False if another daemon has it. May be called again."""
         try:
             folder = os.open(self._vault, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             return True
         if self._folder is not None:
+            # Locked already: a second descriptor of the same folder would not get the lock.
             if os.path.samestat(os.fstat(folder), os.fstat(self._folder)):
                 os.close(folder)
                 return True
-            os.close(self._folder)  # the folder that was there before
+            os.close(self._folder)  # the folder that this one has replaced
             self._folder = None
         try:
             free = _try_lock(folder)
@@ -79,15 +81,15 @@ class DaemonLock:
         return True
 
     def release(self) -> None:
-        """Let go; safe to call twice."""
-        for held in (self._file, self._folder):
-            if held is not None:
-                os.close(held)
+        """Release both locks; safe to call twice."""
+        for descriptor in (self._file, self._folder):
+            if descriptor is not None:
+                os.close(descriptor)
         self._file = self._folder = None
 
 
 def _open_lock(path: Path) -> int:
-    """Open the lock file, for reading alone where the disk can only be read: that is enough to lock it."""
+    """Open the lock file, on a read-only disk for reading alone, which is enough to lock it."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

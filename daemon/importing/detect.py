@@ -1,21 +1,19 @@
-"""Detection of a path's format by its content, and of every file of a folder."""
+"""Detection of a file's format by its content, of unsupported ones too, and reading of every file of a folder."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from ...store import opened
-from .formats import chat_jsonl, chatgpt, claude_ai, claude_code, codex, gemini, markdown, opencode, opencode_db
-from .formats import unsupported as foreign
-from .formats.unsupported import Foreign, by_beginning, by_document, by_line
-from .reading import exports
-from .reading.items import UNREADABLE, Item, Reader, SessionRead, Skipped, UnreadableFile, UnsupportedFile
-from .reading.json_lines import json_document, json_lines
+from ...store import beginning, opened
+from . import exports
+from .formats import chat_jsonl, chatgpt, claude_ai, claude_code, codex, gemini, markdown, opencode
+from .items import UNREADABLE, Item, Reader, SessionRead, Skipped, UnreadableFile, UnsupportedFile
+from .json_lines import json_document, json_lines
 
 FORMATS: Mapping[str, Reader] = {
     "claude-code": claude_code.read,
@@ -38,6 +36,12 @@ _BY_LINE: Mapping[str, Callable[[object], bool]] = {
     "codex": codex.recognises,
     "gemini": gemini.recognises,
 }
+_BY_DOCUMENT: Mapping[str, Callable[[object], bool]] = {
+    "gemini": gemini.recognises,
+    "opencode": lambda document: opencode.recognises(document) or opencode.is_piece(document),
+    "chatgpt": chatgpt.recognises,
+    "claude-ai": claude_ai.recognises,
+}
 _LINES_TRIED = 50
 _SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"}) | markdown.SUFFIXES
 _NOT_ENTERED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
@@ -46,11 +50,11 @@ LEADS_OUT = "a link that leads out of the folder, which is not followed"
 
 
 def read(path: Path, format_name: str | None = None, own: Collection[Path] = ()) -> Iterator[Item]:
-    """Read a file, or every file of a folder in the order of their names. Raises UnsupportedFile at once.
+    """Read a file, or every file of a folder by name. Raises UnsupportedFile before the first item.
 
-    Of a folder, files of other kinds are passed over and counted in a few Skipped at the end, and no link leads out of
-    it. A link that is named itself is its target. `own` are the folders in which agents keep their sessions: elsewhere
-    a conversation beside or below notes is taken only where its format is named: their author may have written it.
+    Files of other kinds in a folder are counted in a few Skipped at the end, and no link leads out of it; a named link
+    stands for its target. `own` are the folders in which agents keep their sessions. Elsewhere a conversation beside
+    or below notes is read only if its format is named: the notes' author may have written it.
     """
     if format_name is not None and format_name not in FORMATS:
         raise UnsupportedFile(f"There is no format {format_name}.", SUPPORTED)
@@ -61,12 +65,12 @@ def read(path: Path, format_name: str | None = None, own: Collection[Path] = ())
 
 
 def detect_format(path: Path) -> str:
-    """Return the name of a file's format, by its content. Raises UnsupportedFile, which names the file."""
+    """Return the name of a file's format, by its content. Raises UnsupportedFile."""
     try:
         found = _by_content(path)
     except OSError as error:
         raise _unreadable(path, error) from error
-    if isinstance(found, Foreign):
+    if isinstance(found, _UnsupportedFormat):
         raise UnsupportedFile(f"{path} is {found.name}; dreamd cannot read those yet.", found.instead, found.names)
     if found is None:
         raise UnsupportedFile(f"{path} is of no format that can be imported.", SUPPORTED)
@@ -74,7 +78,7 @@ def detect_format(path: Path) -> str:
 
 
 def _readable(path: Path) -> Path:
-    """Return where a named path leads. Raises UnsupportedFile where nothing can be read."""
+    """Return the real path of a named path. Raises UnsupportedFile if it cannot be read."""
     try:
         real = path.resolve(strict=True)
         if real.is_dir():
@@ -95,45 +99,40 @@ def _unreadable(path: Path, error: Exception) -> UnreadableFile:
     return UnreadableFile(f"{path} cannot be read: {why}.", "Check its permissions.")
 
 
-def _by_content(path: Path) -> str | Foreign | None:
+def _by_content(path: Path) -> str | _UnsupportedFormat | None:
     suffix = path.suffix.lower()
     if suffix in markdown.SUFFIXES:
         return "markdown"
     if suffix in _SUFFIXES and path.stat().st_size == 0:
-        return "chat-jsonl"  # of which there is nothing to take, which is no error
+        return "chat-jsonl"  # an empty file is no error
     lines = islice(json_lines(path), _LINES_TRIED)
     values = [line[1] for line in lines if not isinstance(line, Skipped)]
     for name, recognises in _BY_LINE.items():
         if any(recognises(value) for value in values):
             return name
-    if foreign := next((found for value in values if (found := by_line(value))), None):
-        return foreign
+    if unsupported := next((found for value in values if (found := _unsupported_line(value))), None):
+        return unsupported
+    # The last of the line formats: its messages are so general that others match too.
     if any(chat_jsonl.recognises(value) for value in values):
         return "chat-jsonl"
-    if not values and opencode_db.recognises(path):
+    if not values and opencode.is_database(path):
         return "opencode"
-    return exports.kind_of(path) or _by_document(path) or by_beginning(path)
+    return exports.kind_of(path) or _by_document(path) or _unsupported_bytes(path)
 
 
-def _by_document(path: Path) -> str | Foreign | None:
+def _by_document(path: Path) -> str | _UnsupportedFormat | None:
     try:
         document = json_document(path)
     except ValueError:
         return None
-    if gemini.recognises(document):
-        return "gemini"
-    if opencode.recognises(document) or opencode.is_piece(document):
-        return "opencode"
-    if chatgpt.recognises(document):
-        return "chatgpt"
-    if claude_ai.recognises(document):
-        return "claude-ai"
-    return by_document(document)
+    found = (name for name, recognises in _BY_DOCUMENT.items() if recognises(document))
+    return next(found, None) or _unsupported_document(document)
 
 
 def _folder(folder: Path, format_name: str | None, own: Collection[Path]) -> Iterator[Item]:
-    """Read what is in a folder. What is left out is counted by reason, so that a thousand pictures are one line."""
+    """Read the files of a folder. Files left out are counted by reason, so that a thousand pictures are one line."""
     left_out: Counter[str] = Counter()
+    # Known before the first file is read: notes may come after a conversation, by name.
     with_notes = {
         path.parent
         for path in _walk(folder, Counter())
@@ -146,6 +145,7 @@ def _folder(folder: Path, format_name: str | None, own: Collection[Path]) -> Ite
         is_named = format_name is not None or any(path.is_relative_to(one) for one in own)
         try:
             name = format_name or detect_format(path)
+            # A repository with notes may hold a conversation that its author wrote for this purpose.
             if name != "markdown" and not is_named and not with_notes.isdisjoint(path.parents):
                 left_out[BESIDE_NOTES] += 1
                 continue
@@ -163,14 +163,14 @@ def _folder(folder: Path, format_name: str | None, own: Collection[Path]) -> Ite
             left_out[kinds or f"no conversation or note that is known ({path.suffix})"] += 1
         except OSError as error:
             yield Skipped(path, None, f"cannot be read: {error.strerror}")
-        except Exception as error:  # a reader's on one file is that file's: the others are read
+        except Exception as error:  # a reader's error concerns one file: the others are read
             yield Skipped(path, None, f"{UNREADABLE}: {type(error).__name__}")
     for reason, count in sorted(left_out.items(), key=lambda entry: (-entry[1], entry[0])):
         yield Skipped(folder, None, f"{count} × {reason}")
 
 
 def _walk(root: Path, left_out: Counter[str]) -> Iterator[Path | Skipped]:
-    """Yield every file once, by its real path, and every link that leads out as Skipped."""
+    """Yield every file once, by its real path, and every link that leads out of the folder as Skipped."""
     seen: set[Path] = set()
     for folder, folders, files in os.walk(root, onerror=lambda _: left_out.update(["folders that cannot be read"])):
         links = [name for name in folders if Path(folder, name).is_symlink()]
@@ -185,10 +185,10 @@ def _walk(root: Path, left_out: Counter[str]) -> Iterator[Path | Skipped]:
 
 
 def _file(root: Path, folder: str, name: str, seen: set[Path], left_out: Counter[str]) -> Iterator[Path | Skipped]:
-    """Yield a file where it is to be read, by its real path."""
+    """Yield a file to be read, by its real path."""
     path = Path(folder, name)
-    if name.startswith(".") or (path.suffix.lower() not in _SUFFIXES and not opencode_db.NAME.fullmatch(name)):
-        kind = foreign.by_name(path)
+    if name.startswith(".") or (path.suffix.lower() not in _SUFFIXES and not opencode.DATABASE_NAME.fullmatch(name)):
+        kind = _unsupported_name(path)
         left_out[f"{kind.names}, which dreamd cannot read yet" if kind else "files of another kind"] += 1
     elif (real := _inside(root, folder, name)) is None:
         yield Skipped(path, None, LEADS_OUT)
@@ -200,7 +200,7 @@ def _file(root: Path, folder: str, name: str, seen: set[Path], left_out: Counter
 
 
 def _inside(root: Path, folder: str, name: str) -> Path | None:
-    """Return where an entry really lies; None where that is not under the root. The folder itself is no link."""
+    """Return the real path of an entry, None if it is outside the root. The folder itself is no link."""
     path = Path(folder, name)
     if not path.is_symlink():
         return path
@@ -209,3 +209,58 @@ def _inside(root: Path, folder: str, name: str) -> Path | None:
     except (OSError, RuntimeError):  # a loop
         return None
     return real if real.is_relative_to(root) else None
+
+
+# ---- formats that are recognised and cannot be read yet, so that the person is told what was left out
+
+_SNIFFED_BYTES = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class _UnsupportedFormat:
+    """A known format that cannot be read yet: its name, its plural, and another way to import it, if there is one."""
+
+    name: str
+    names: str
+    instead: str = ""
+
+
+CODEX = _UnsupportedFormat("a Codex rollout of 2025", "Codex rollouts of 2025")
+GEMINI = _UnsupportedFormat("a Gemini CLI log", "Gemini CLI logs")
+CURSOR_DB = _UnsupportedFormat("a Cursor database", "Cursor databases")
+DATABASE = _UnsupportedFormat("an SQLite database", "SQLite databases")
+ARCHIVE = _UnsupportedFormat("an archive", "archives", "Unpack it, and import the folder.")
+
+
+def _unsupported_name(path: Path) -> _UnsupportedFormat | None:
+    """Recognise a file by its name alone."""
+    return CURSOR_DB if path.name.lower() == "state.vscdb" else None
+
+
+def _unsupported_line(value: object) -> _UnsupportedFormat | None:
+    """Recognise a file by one of its lines: the first rollouts began with a line of instructions."""
+    if not isinstance(value, dict):
+        return None
+    is_codex = value.get("record_type") == "state" or {"id", "timestamp", "instructions"} <= value.keys()
+    return CODEX if is_codex else None
+
+
+def _unsupported_document(document: object) -> _UnsupportedFormat | None:
+    """Recognise a file by its whole value."""
+    first = document[0] if isinstance(document, list) and document else document
+    if not isinstance(first, dict):
+        return None
+    is_message = "role" in first and isinstance(first.get("parts"), list)
+    if isinstance(document, list) and (is_message or {"sessionId", "messageId", "message"} <= first.keys()):
+        return GEMINI
+    return _unsupported_line(first)
+
+
+def _unsupported_bytes(path: Path) -> _UnsupportedFormat | None:
+    """Recognise a file by its first bytes: one that is no JSON, or too long to be read whole."""
+    head = beginning(path, _SNIFFED_BYTES)
+    if head.startswith(opencode.DATABASE_HEADER):
+        return _unsupported_name(path) or DATABASE
+    if head.startswith((exports.ARCHIVE, b"\x1f\x8b")):
+        return ARCHIVE
+    return None

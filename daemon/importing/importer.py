@@ -1,4 +1,4 @@
-"""An import: what the readers yield, put into the store in bounded batches, and an account of it."""
+"""An import: the readers' items, put into the store in bounded batches, and an account of the outcome."""
 
 from __future__ import annotations
 
@@ -9,35 +9,52 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...ipc.answers import ImportAnswer, SkippedAnswer
 from ...ipc.call import Call
 from ...store.channel import channel_of_folder
 from ...store.model import GLOBAL_CHANNEL, InvalidInput, Kind, NewTurn, NodeId, SessionHead, StoreBusy, StoreReadOnly
 from ...store.results import Kept
+from . import FOLLOWED
 from .detect import read
-from .following.places import folder_of
-from .names import FOLLOWED
-from .reading.items import UNREADABLE, Item, NoteRead, Remark, SessionRead, Skipped, UnreadableFile, UnsupportedFile
-from .renewed import is_by_place, known_by_place, renewed
+from .following.followed_places import folder_of
+from .items import UNREADABLE, Item, NoteRead, Remark, SessionRead, Skipped, UnreadableFile, UnsupportedFile
+from .turns import is_by_place, known_by_place, renewed
 
 if TYPE_CHECKING:
     from ...store import MemoryStore
 
 MAX_SKIPPED = 1000
+# Files that a remark names; further ones are counted.
 MAX_NAMED = 5
-"""Files that a remark names; the others are counted."""
 UNTRUSTED = "the frontmatter asks for a channel or a kind, which is not followed (--trust-frontmatter does)"
 NOT_NAMED = "was found by its content alone (--format or --channel says that it is meant)"
-# Batches that the store works on while the next is read: enough to share its fsyncs, little enough to stay small.
+# Batches in the store's queue while the next is read: enough to share its fsyncs, and few enough to stay small.
 MAX_IN_FLIGHT = 16
 BUSY_WAIT_S = 60
-_OF_CONTENT = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""The errors that a text may bring about unforeseen: it is left out and named, and the rest is taken."""
+# Errors that an unforeseen content may cause: its item is left out and named, and the rest is imported.
+_CONTENT_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportAnswer:
+    """The outcome of an import on the wire: the amounts that it took, and what it left."""
+
+    sessions: int
+    turns_added: int
+    turns_known: int
+    turns_purged: int
+    notes: int
+    notes_known: int
+    redacted: int
+    contents_left_out: int
+    skipped: Sequence[Skipped]
+    skipped_total: int
+    remarks: Sequence[str]
+    channels: Sequence[str]
 
 
 @dataclass(slots=True)
 class Account:
-    """The outcome of an import: what it took and left."""
+    """The outcome of an import: counts of imported and skipped items, and remarks."""
 
     sessions: set[NodeId] = field(default_factory=set)
     channels: set[str] = field(default_factory=set)
@@ -53,43 +70,33 @@ class Account:
     skipped_total: int = 0
     remarks: dict[str, list[str]] = field(default_factory=dict)
 
-    def skip(self, what: Skipped) -> None:
-        """Count what was left out, and list the first ones; paths that were named themselves before others."""
+    def skip(self, part: Skipped) -> None:
+        """Count a skipped part, and list the first ones, paths that the person named before others."""
         self.skipped_total += 1
-        listed = self.refused if what.refused else self.skipped
+        listed = self.refused if part.refused else self.skipped
         if len(listed) < MAX_SKIPPED:
-            listed.append(what)
+            listed.append(part)
 
-    def remark(self, what: Remark) -> None:
-        """Keep a remark on something that was taken."""
-        self.remarks.setdefault(what.text, []).append(what.path.name)
+    def remark(self, remark: Remark) -> None:
+        """Add a remark on an imported item."""
+        self.remarks.setdefault(remark.text, []).append(remark.path.name)
 
     def answer(self) -> ImportAnswer:
         """Return the account in the wire's form."""
-        return {
-            "sessions": len(self.sessions),
-            "turns_added": self.turns_added,
-            "turns_known": self.turns_known,
-            "turns_purged": self.turns_purged,
-            "notes": self.notes,
-            "notes_known": self.notes_known,
-            "redacted": self.redacted,
-            "contents_left_out": self.contents_left_out,
-            "skipped": [_skipped(one) for one in (*self.refused, *self.skipped)[:MAX_SKIPPED]],
-            "skipped_total": self.skipped_total,
-            "remarks": [_remark(text, names) for text, names in self.remarks.items()],
-            "channels": sorted(self.channels),
-        }
-
-
-def _skipped(what: Skipped) -> SkippedAnswer:
-    return {
-        "path": str(what.path),
-        "line": what.line,
-        "reason": what.reason,
-        "refused": what.refused,
-        "hint": what.hint,
-    }
+        return ImportAnswer(
+            sessions=len(self.sessions),
+            turns_added=self.turns_added,
+            turns_known=self.turns_known,
+            turns_purged=self.turns_purged,
+            notes=self.notes,
+            notes_known=self.notes_known,
+            redacted=self.redacted,
+            contents_left_out=self.contents_left_out,
+            skipped=(*self.refused, *self.skipped)[:MAX_SKIPPED],
+            skipped_total=self.skipped_total,
+            remarks=[_remark(text, names) for text, names in self.remarks.items()],
+            channels=sorted(self.channels),
+        )
 
 
 def _remark(text: str, names: list[str]) -> str:
@@ -98,12 +105,12 @@ def _remark(text: str, names: list[str]) -> str:
 
 
 class Importer:
-    """One import. Idempotent: a turn that is known is counted and not added, so one that broke off is run again."""
+    """One import. Idempotent: known turns are counted and not added, so an import that broke off can be run again."""
 
     def __init__(
         self, store: MemoryStore, call: Call, channel: str | None = None, *, trust_frontmatter: bool = False
     ) -> None:
-        """Make an import. Notes go into `channel`, else their folder's; trusted, they choose it and their kind."""
+        """Make an import. Notes go into `channel`, else their folder's; trusted ones choose channel and kind."""
         self._store = store
         self._call = call
         self._channel = channel
@@ -115,8 +122,9 @@ class Importer:
         self.account = Account()
 
     def take(self, paths: Iterable[Path], format_name: str | None) -> Account:
-        """Import everything. Raises Cancelled between two batches; what was taken by then stays."""
+        """Import every path. Raises Cancelled between two batches; the batches before it stay."""
         for path in paths:
+            # Notes, and sessions that may not choose, go into the channel of the folder that was named.
             self._folders_channel = channel_of_folder(path if path.is_dir() else path.parent)
             for item in self._items(path, format_name):
                 self._call.raise_if_cancelled()
@@ -135,7 +143,7 @@ class Importer:
             yield Skipped(path, None, str(error), "unsupported", error.hint)
         except OSError as error:
             yield Skipped(path, None, f"{path} cannot be read: {error.strerror}.", "unreadable")
-        except Exception as error:  # a reader's on one path is that path's: the others are read
+        except Exception as error:  # a reader's error concerns one path: the others are read
             yield Skipped(path, None, f"{path} cannot be read: {type(error).__name__}.", "unreadable")
 
     def _take(self, path: Path, item: Item) -> None:
@@ -149,24 +157,27 @@ class Importer:
             self._finish_oldest()
         try:
             self._waiting.append((path, self._submit(item)))
-        except StoreBusy:  # others write as well: wait for what is ours, then try once more
+        except StoreBusy:  # other clients write too: wait for our own batches, then try once more
             while self._waiting:
                 self._finish_oldest()
             self._waiting.append((path, self._submit(item)))
         except InvalidInput as error:
             self.account.skip(Skipped(path, None, str(error)))
-        except StoreReadOnly as error:  # of a channel that was asked for; another one's sessions are left out
+        except (
+            StoreReadOnly
+        ) as error:  # learning is off in the channel: an error if it was asked for, else its sessions are left out
             if self._channel is not None:
                 raise
             self.account.skip(Skipped(path, None, str(error)))
-        except _OF_CONTENT as error:
+        except _CONTENT_ERRORS as error:
             self.account.skip(Skipped(path, None, f"a part that {UNREADABLE}: {type(error).__name__}"))
 
     def _submit(self, item: SessionRead | NoteRead) -> Future[Any]:
         if isinstance(item, NoteRead):
             return self._remember(item)
-        item = item if self._channel else self._let_in(item)
+        item = item if self._channel else self._admitted(item)
         asked = self._channel or item.head.channel
+        # A session stays in the channel in which it was first kept.
         channel = self._store.channel_of_session(item.head.session_id) or asked
         self._store.refuse_if_off(channel)
         self.account.contents_left_out += item.contents_left_out
@@ -178,30 +189,33 @@ class Importer:
         """Return the folders in which agents keep their sessions, and those that a person has followed."""
         return [*(folder_of(agent) for agent in FOLLOWED), *map(Path, self._store.followed.watches())]
 
-    def _let_in(self, item: SessionRead) -> SessionRead:
-        """Return a session as it may be kept: into another project it is let only by its person's word.
+    def _admitted(self, item: SessionRead) -> SessionRead:
+        """Return a session with the channel and turns that may be kept without the person's consent.
 
-        Of one that is known in another channel what is known stays known, and nothing is added.
+        A file that was only found by its content may not put a session into another project's channel: it goes into
+        the folder's channel. Of a session that is already known in another channel, no new turn is added.
         """
-        wanted, here = item.head.channel, self._folders_channel
-        if item.found_in is None or wanted in (here, channel_of_folder(item.found_in.parent)):
+        wanted, own = item.head.channel, self._folders_channel
+        if item.found_in is None or wanted in (own, channel_of_folder(item.found_in.parent)):
             return item
-        if not self._is_anothers(item.head):
+        if not self._is_known_elsewhere(item.head):
             return item
         known = {node.external_id: node.channel for node in self._store.turns_of(item.head.session_id)}
-        if known and (channel := next(iter(known.values()))) != here:
-            return self._without_new(item, known, channel, item.found_in)
+        if known and (channel := next(iter(known.values()))) != own:
+            return self._without_new_turns(item, known, channel, item.found_in)
         self.account.remark(Remark(item.found_in, f"the file asks for another project's channel, and it {NOT_NAMED}"))
-        return replace(item, head=replace(item.head, channel=here))
+        return replace(item, head=replace(item.head, channel=own))
 
-    def _without_new(self, item: SessionRead, known: Collection[str | None], channel: str, path: Path) -> SessionRead:
+    def _without_new_turns(
+        self, item: SessionRead, known: Collection[str | None], channel: str, path: Path
+    ) -> SessionRead:
         turns = tuple(turn for turn in item.turns if turn.external_id in known)
         if left := len(item.turns) - len(turns):
             self.account.skip(Skipped(path, None, f"{left} turns of a session of another project; it {NOT_NAMED}"))
         return replace(item, head=replace(item.head, channel=channel), turns=turns)
 
-    def _is_anothers(self, head: SessionHead) -> bool:
-        """Say whether a channel is of every project, of a folder of this machine, or of what is known already."""
+    def _is_known_elsewhere(self, head: SessionHead) -> bool:
+        """Return True if a channel is the global one, that of a folder of this machine, or one that has memories."""
         if head.channel == GLOBAL_CHANNEL:
             return True
         if not head.cwd:
@@ -210,18 +224,18 @@ class Importer:
         return any(channel_of_folder(one) == head.channel for one in (folder, *folder.parents) if _exists(one))
 
     def _renewed(self, item: SessionRead) -> Sequence[NewTurn]:
-        """Return turns by the ids under which they are to be kept: lines without ids may have been written anew."""
+        """Return the turns with the ids to keep them by: a file of lines without ids may have been rewritten."""
         if not is_by_place(item.turns):
             return item.turns
         if not self._by_place:
             self._store.settle()
         session = item.head.session_id
-        if session not in self._by_place:  # as it was before this import
+        if session not in self._by_place:  # the state before this import
             self._by_place[session] = known_by_place(self._store, session)
         return renewed(self._store, item.turns, self._by_place[session])
 
     def _remember(self, note: NoteRead) -> Future[Kept]:
-        """Keep a note where the import keeps notes: its author does not choose its channel, unless trusted."""
+        """Keep a note in the import's channel; its author chooses the channel only if trusted."""
         channel, kind = self._channel or self._folders_channel, Kind.NOTE
         asked = (self._channel or note.channel or channel, note.kind or kind)
         if self._trust_frontmatter:
@@ -235,14 +249,14 @@ class Importer:
         return kept
 
     def _finish_oldest(self) -> None:
-        """Wait for the oldest batch and count what came of it."""
+        """Wait for the oldest batch and count its result."""
         path, future = self._waiting.popleft()
         try:
             result = future.result(BUSY_WAIT_S)
         except InvalidInput as error:
             self.account.skip(Skipped(path, None, str(error)))
             return
-        except _OF_CONTENT as error:
+        except _CONTENT_ERRORS as error:
             self.account.skip(Skipped(path, None, f"a part that {UNREADABLE}: {type(error).__name__}"))
             return
         if isinstance(result, Kept):

@@ -1,79 +1,50 @@
-"""The wire's methods that need more than the store: imports, repair, agents' hooks, and the daemon's own life."""
+"""The methods of the daemon itself: status, imports, repair, switches, agents' hooks, and its end."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from loguru import logger
 from pydantic import Field
 
-from ...ipc.answers import (
-    ChannelAnswer,
-    CheckAnswer,
-    HookAnswer,
-    ImportAnswer,
-    LlmAnswer,
-    PauseAnswer,
-    RebuildAnswer,
-    StatusAnswer,
-    StopAnswer,
-)
-from ...ipc.call import Call
+from ...ipc.answers import HelloAnswer, hello_answer, widened
+from ...ipc.call import Call, Method
 from ...ipc.channels import full_name, nearest_names
-from ...ipc.document_methods import DocumentMethods
-from ...ipc.params import Folder
+from ...ipc.params import Folder, NoParams, Params
 from ...ipc.protocol import Refused
-from ...ipc.store_methods import Handler, NoParams, Params, hello_answer, instant, plain, store_handlers
-from ...ipc.working_methods import WorkingMethods
 from ...store.model import GLOBAL_CHANNEL, NotFound
 from ...store.names import Channel
+from ...store.results import Problem, Rebuilt, StoreStatus
 from ..agents.hooks import Hooks
 from ..dreaming.bounds import DREAMS
 from ..host import settings_check
-from ..importing.importer import Importer
-from ..importing.names import FormatName
-from .dreams import DreamMethods, refuse_if_paused
-from .purge import PurgeMethods
-from .review import ReviewMethods
-from .transcripts import TranscriptMethods
+from ..importing import FormatName
+from ..importing.importer import ImportAnswer, Importer
+from .dream_methods import DreamMethods, RunningDreamAnswer, refuse_if_paused
+from .transcript_methods import TranscriptMethods, TranscriptsAnswer
 
 if TYPE_CHECKING:
     from ...store import MemoryStore
-    from ..dreaming.dreamer import Dreamer
     from ..dreaming.schedule import Schedule
-    from ..importing.following.follower import Follower
+    from ..host.folder_watch import VaultWatch
     from ..settings import Settings
-    from ..vault_watch import Watcher
 
 Word = Annotated[str, Field(max_length=64)]
 
 
 class HookParams(Params):
-    """An agent's event, and what the agent says of it; unknown ones are answered with nothing."""
+    """An agent's event with the data that the agent gives; the answer to an unknown event is empty."""
 
     agent: Word
     event: Word
     given: Annotated[Mapping[str, Any], Field(max_length=256)]
     cwd: Folder | None = None
-
-
-class AgentMethods:
-    """The methods as they are called, in the server's threads."""
-
-    def __init__(self, hooks: Hooks) -> None:
-        self._hooks = hooks
-
-    def handlers(self) -> dict[str, Handler]:
-        """Return the methods by name."""
-        return {"hook": Handler(HookParams, self.hook, blocking=True, activity=True, first=True)}
-
-    def hook(self, params: HookParams, call: Call) -> HookAnswer:
-        """Answer an agent's hook."""
-        return {"output": self._hooks.answer(params.agent, params.event, params.given, params.cwd)}
 
 
 LLM_ASKED_AGAIN_S = 60.0
@@ -92,7 +63,7 @@ class ImportParams(Params):
 
 
 class CheckParams(Params):
-    """`accept`: what vanished from the vault is meant to be gone."""
+    """`accept`: the files that vanished from the vault were deleted on purpose."""
 
     accept: bool = False
 
@@ -104,108 +75,151 @@ class ChannelParams(Params):
     learning: bool
 
 
-class ControlMethods:
-    """The methods as they are called. Those that block run in the server's threads, dreams in its loop.
+@dataclass(frozen=True, slots=True)
+class HookAnswer:
+    """The text that an agent is to print, or "" for nothing."""
 
-    `started_s` is the monotonic clock's time at which the daemon began, `socket_problem` the server's.
-    """
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class LlmAnswer:
+    """The language model of the settings, and why it does not answer."""
+
+    provider: str
+    model: str
+    problem: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusAnswer(StoreStatus, HelloAnswer):
+    """The state of the daemon and of its store."""
+
+    uptime_s: float
+    vault: Path
+    dream: RunningDreamAnswer | None
+    last_dream: datetime | None
+    next_dream: datetime | None
+    waiting_for: str
+    watching: str
+    transcripts: TranscriptsAnswer
+    llm: LlmAnswer | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckAnswer:
+    """The problems that were found."""
+
+    problems: Sequence[Problem]
+    settings_problems: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PauseAnswer:
+    """The switch of all learning."""
+
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelAnswer:
+    """The switch of learning in one channel."""
+
+    channel: str
+    learning: bool
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StopAnswer:
+    """The daemon ends."""
+
+    stopping: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """The daemon's process: its start by the monotonic clock, its stop, and the problem of its socket, "" for none."""
+
+    started_s: float
+    stop: Callable[[], None]
+    socket_problem: Callable[[], str]
+
+
+class ControlMethods:
+    """The methods. Those that block run in the server's threads, `stop` in its loop."""
 
     def __init__(
         self,
         store: MemoryStore,
-        dreamer: Dreamer,
+        dreams: DreamMethods,
+        transcripts: TranscriptMethods,
         schedule: Schedule,
-        watcher: Watcher,
-        hooks: Hooks,
-        follower: Follower,
+        watcher: VaultWatch,
         settings: Settings,
-        *,
-        started_s: float,
-        stop: Callable[[], None],
-        socket_problem: Callable[[], str],
+        process: Process,
     ) -> None:
         self._store = store
+        self._dreams = dreams
+        self._transcripts = transcripts
         self._schedule = schedule
         self._watcher = watcher
         self._settings = settings
-        self._started_s = started_s
-        self._stop = stop
-        self._socket_problem = socket_problem
-        self._dreams = DreamMethods(store, dreamer)
-        self._purge = PurgeMethods(store, dreamer)
-        self._agents = AgentMethods(hooks)
-        self._transcripts = TranscriptMethods(follower)
+        self._process = process
         self._llm_problem = ""
         self._llm_asked_s = -LLM_ASKED_AGAIN_S
 
-    def handlers(self) -> dict[str, Handler]:
-        """Return every method of the wire: the store's, and these."""
-        store = store_handlers(self._store)
-        return store | {
-            "status": Handler(NoParams, lambda _, call: self.status(), blocking=True),
-            "import": Handler(ImportParams, self.import_, long=True, activity=True),
-            "rebuild": Handler(NoParams, self.rebuild, long=True),
-            "check": Handler(CheckParams, self.check, long=True),
-            "pause": Handler(NoParams, lambda _, call: self.pause(True), blocking=True),
-            "resume": Handler(NoParams, lambda _, call: self.pause(False), blocking=True),
-            "channel": Handler(ChannelParams, self.channel, blocking=True),
-            "stop": Handler(NoParams, self.stop),
-            **self._dreams.handlers(),
-            **self._purge.handlers(),
-            **WorkingMethods(self._store).handlers(),
-            **DocumentMethods(self._store).handlers(),
-            **self._agents.handlers(),
-            **self._transcripts.handlers(),
-            **ReviewMethods(self._store, self._settings).handlers(),
-        }
-
     # ---- status
 
-    def status(self) -> StatusAnswer:
+    def status(self, params: NoParams, call: Call) -> StatusAnswer:
         """Return the store's state and the daemon's."""
         due = self._schedule.next_due()
         dreams = self._store.runs(1, kinds=DREAMS)
         store = self._store.status()
-        problems = list(store["problems"])
+        problems = list(store.problems)
+        # Its other states, `on` and `off`, are no problems.
         if self._watcher.state.startswith(("cannot", "the vault")):
             problems.append(f"Edits by hand are not seen: {self._watcher.state}.")
-        if socket_problem := self._socket_problem():
+        if socket_problem := self._process.socket_problem():
             problems.append(socket_problem)
-        if (llm := self._llm_state()) is not None and llm["problem"]:
-            problems.append(f"Dreams go without a language model: {llm['problem']}")
+        if (llm := self._llm_state()) is not None and llm.problem:
+            problems.append(f"Dreams go without a language model: {llm.problem}")
         problems += [f"{one.path}: {one.problem}." for one in self._transcripts.problems()]
-        return {
-            **hello_answer(),
-            **store,
-            "uptime_s": round(time.monotonic() - self._started_s, 1),
-            "vault": str(self._settings.vault),
-            "dream": self._dreams.running(),
-            "last_dream": instant(dreams[0].started_at) if dreams else None,
-            "next_dream": instant(due.not_before) if self._settings.pipelines.schedule.enabled else None,
-            "waiting_for": self._schedule.waiting_for,
-            "watching": self._watcher.state,
-            "transcripts": self._transcripts.state(),
-            "llm": llm,
-            "problems": problems,
-        }
+        return widened(
+            StatusAnswer,
+            store,
+            **vars(hello_answer()),
+            problems=problems,
+            uptime_s=round(time.monotonic() - self._process.started_s, 1),
+            vault=self._settings.vault,
+            dream=self._dreams.running(),
+            last_dream=dreams[0].started_at if dreams else None,
+            next_dream=due.not_before if self._settings.pipelines.schedule.enabled else None,
+            waiting_for=self._schedule.waiting_for,
+            watching=self._watcher.state,
+            transcripts=self._transcripts.state(),
+            llm=llm,
+        )
 
     def _llm_state(self) -> LlmAnswer | None:
         """Return the configured model, and whether it answers; asked again at most once a minute."""
         settings = self._settings.llm
         if settings.provider == "none":
             return None
+        # Asking a model server takes up to its timeout, and `status` is polled.
         if time.monotonic() - self._llm_asked_s >= LLM_ASKED_AGAIN_S:
             from ...llm.budget import problem
 
             self._llm_problem = problem(settings)
             self._llm_asked_s = time.monotonic()
-        return {"provider": settings.provider, "model": settings.model, "problem": self._llm_problem}
+        return LlmAnswer(settings.provider, settings.model, self._llm_problem)
 
     # ---- imports
 
     def import_(self, params: ImportParams, call: Call) -> ImportAnswer:
         """Read files into the store."""
         refuse_if_paused(self._store)
+        # The client resolves paths: its working folder is not the daemon's.
         relative = [path for path in params.paths if not Path(path).is_absolute()]
         if relative:
             raise Refused(
@@ -226,31 +240,33 @@ class ControlMethods:
 
     # ---- repair
 
-    def rebuild(self, params: NoParams, call: Call) -> RebuildAnswer:
-        """Make the index anew."""
-        answer: RebuildAnswer = plain(self._store.rebuild(lambda done, total: call.progress("rebuild", done, total)))
-        return answer
+    def rebuild(self, params: NoParams, call: Call) -> Rebuilt:
+        """Rebuild the index."""
+        return self._store.rebuild(lambda done, total: call.progress("rebuild", done, total))
 
     def check(self, params: CheckParams, call: Call) -> CheckAnswer:
         """Return the problems of the vault, the databases and the settings."""
         complaints = settings_check.complaints()
-        if (llm := self._llm_state()) is not None and llm["problem"]:
-            complaints.append(f"The language model cannot be used: {llm['problem']}")
+        if (llm := self._llm_state()) is not None and llm.problem:
+            complaints.append(f"The language model cannot be used: {llm.problem}")
         problems = [*self._store.check(accept=params.accept), *self._transcripts.problems()]
-        return {"problems": plain(problems), "settings_problems": complaints}
+        return CheckAnswer(problems, complaints)
 
     # ---- the daemon's own life
 
-    def pause(self, paused: bool) -> PauseAnswer:
-        """Switch all learning off or on."""
-        if paused:
-            self._store.pause()
-        else:
-            self._store.resume()
-        return {"paused": paused}
+    def pause(self, params: NoParams, call: Call) -> PauseAnswer:
+        """Switch all learning off."""
+        self._store.pause()
+        return PauseAnswer(True)
+
+    def resume(self, params: NoParams, call: Call) -> PauseAnswer:
+        """Switch all learning on."""
+        self._store.resume()
+        return PauseAnswer(False)
 
     def channel(self, params: ChannelParams, call: Call) -> ChannelAnswer:
-        """Switch learning in one channel off or on. Raises NotFound for what is none."""
+        """Switch learning in one channel off or on. Raises NotFound for an unknown channel."""
+        # Channels that are switched off are known too, even if they are empty.
         there = {*self._store.channel_names_with(params.name), *self._store.channels_off, GLOBAL_CHANNEL}
         channel = full_name(params.name, there)
         if channel not in there:
@@ -260,9 +276,30 @@ class ControlMethods:
                 hint=f"The nearest: {', '.join(close)}." if close else "`dreamctl status` lists the channels.",
             )
         self._store.set_channel(channel, params.learning)
-        return {"channel": channel, "learning": params.learning, "notes": []}
+        return ChannelAnswer(channel, params.learning)
 
     def stop(self, params: NoParams, call: Call) -> StopAnswer:
-        """End, after this answer is out."""
-        asyncio.get_running_loop().call_soon(self._stop)
-        return {"stopping": True}
+        """End the daemon, after this answer is sent."""
+        # The loop sends this answer first: `call_soon` runs after the current turn.
+        asyncio.get_running_loop().call_soon(self._process.stop)
+        return StopAnswer(True)
+
+
+def hook(hooks: Hooks, params: HookParams, call: Call) -> HookAnswer:
+    """Answer an agent's hook."""
+    return HookAnswer(hooks.answer(params.agent, params.event, params.given, params.cwd))
+
+
+CONTROL_METHODS: tuple[Method[Any, Any], ...] = (
+    Method("status", NoParams, StatusAnswer, ControlMethods.status, blocking=True),
+    Method("import", ImportParams, ImportAnswer, ControlMethods.import_, long=True, activity=True),
+    Method("rebuild", NoParams, Rebuilt, ControlMethods.rebuild, long=True),
+    Method("check", CheckParams, CheckAnswer, ControlMethods.check, long=True),
+    Method("pause", NoParams, PauseAnswer, ControlMethods.pause, blocking=True),
+    Method("resume", NoParams, PauseAnswer, ControlMethods.resume, blocking=True),
+    Method("channel", ChannelParams, ChannelAnswer, ControlMethods.channel, blocking=True),
+    Method("stop", NoParams, StopAnswer, ControlMethods.stop),
+)
+HOOK_METHODS: tuple[Method[Any, Any], ...] = (
+    Method("hook", HookParams, HookAnswer, hook, blocking=True, activity=True, first=True),
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from anthropic.lib.tools import (
     BetaAbstractMemoryTool,
@@ -23,11 +23,8 @@ from anthropic.types.beta import (
 )
 
 from ..client import Client, DaemonError
-from ..protocol import INVALID_PARAMS, NOT_FOUND
+from ..protocol import INVALID_PARAMS, NOT_FOUND, Json
 from .space import NOTHING, TRIES, Space, changing
-
-if TYPE_CHECKING:
-    from ..answers import DocumentAnswer
 
 SPACE: Final = ("anthropic", "memory")
 ROOT: Final = "/memories"
@@ -37,7 +34,7 @@ NUMBER_WIDTH: Final = 6
 """The bounds that the tool documents: lines of a file, and the width of their numbers."""
 
 LONGEST_PATH: Final = 1000
-"""The characters of a path; a document's key, and what is looked for below it, may have a few more."""
+"""The characters of a path; a document's key, and a prefix of keys, may have a few more."""
 
 LEVELS: Final = 2
 """The levels of a folder that a view shows."""
@@ -60,7 +57,7 @@ class DreamdMemoryTool(BetaAbstractMemoryTool):
         self._files = Space(client or Client(name="anthropic-memory"), space, channel)
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Show a file with numbered lines, or what is in a folder."""
+        """Show a file with numbered lines, or list a folder."""
         path = _checked(command.path)
         if (file := self._get(path)) is not None:
             return _numbered(command.path, _text(file), command.view_range)
@@ -71,6 +68,7 @@ class DreamdMemoryTool(BetaAbstractMemoryTool):
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
         """Create a file; one that is there stays as it is."""
         path = _checked(command.path)
+        # Documents have no folders, only keys with slashes: the rules of a file system are kept by these checks.
         self._refuse_below_a_file(command.path, path)
         if self._is_folder(path) or not self._put(path, command.file_text, NOTHING):
             raise ToolError(f"File {command.path} already exists")
@@ -128,7 +126,7 @@ class DreamdMemoryTool(BetaAbstractMemoryTool):
                 return said
         raise changing(named)
 
-    def _get(self, path: str) -> DocumentAnswer | None:
+    def _get(self, path: str) -> Json | None:
         return None if path == ROOT else self._files.get(path)
 
     def _put(self, path: str, text: str, version: str) -> bool:
@@ -161,7 +159,7 @@ class AsyncDreamdMemoryTool(BetaAsyncAbstractMemoryTool):
         self._tool = DreamdMemoryTool(client, space=space, channel=channel)
 
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> BetaFunctionToolResultType:
-        """Show a file with numbered lines, or what is in a folder."""
+        """Show a file with numbered lines, or list a folder."""
         return await asyncio.to_thread(self._tool.view, command)
 
     async def create(self, command: BetaMemoryTool20250818CreateCommand) -> BetaFunctionToolResultType:
@@ -193,6 +191,7 @@ def _checked(named: str) -> str:
     """Return a path in its shortest form. Raises ToolError for one outside of /memories, and for one too long."""
     if not named.startswith(ROOT):
         raise ToolError(f"Path must start with /memories, got: {named}")
+    # Normalised before the check, so that `/memories/../etc` cannot pass it.
     path = posixpath.normpath(posixpath.join(ROOT, named[len(ROOT) :].lstrip("/")))
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         raise ToolError(f"Path {named} would escape /memories directory")
@@ -201,12 +200,12 @@ def _checked(named: str) -> str:
     return path
 
 
-def _text(file: DocumentAnswer) -> str:
+def _text(file: Json) -> str:
     return str(file["value"])
 
 
 def _refused(error: DaemonError) -> Exception:
-    """Return what the model is told of an input that cannot be kept; any other error as it is."""
+    """Return the model's error for an input that cannot be kept; any other error unchanged."""
     return ToolError(f"{error}. {error.hint}".strip()) if error.code == INVALID_PARAMS else error
 
 
@@ -266,8 +265,8 @@ def _inserted(command: BetaMemoryTool20250818InsertCommand, text: str) -> tuple[
     return joined if joined.endswith("\n") else f"{joined}\n", f"The file {command.path} has been edited."
 
 
-def _listing(named: str, path: str, files: Sequence[DocumentAnswer]) -> str | None:
-    """Return what a view of a folder shows: two levels of it, nothing hidden; None where there is no such folder."""
+def _listing(named: str, path: str, files: Sequence[Json]) -> str | None:
+    """Return the listing of a folder: two levels, without hidden files; None for an unknown folder."""
     if not files and path != ROOT:
         return None
     sizes: dict[tuple[str, ...], int] = {}

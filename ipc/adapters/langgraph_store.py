@@ -27,12 +27,12 @@ from ..client import Client
 from .space import turn_of
 
 if TYPE_CHECKING:
-    from ..answers import DocumentAnswer
+    from ..protocol import Json
 
 SPACE: Final = ("langgraph",)
 
 MOST_RANKED: Final = 1000
-"""Items that a question ranks; what is not among them comes after them, unranked."""
+"""Items that a question ranks; all others follow, unranked."""
 
 Request = tuple[str, dict[str, Any]]
 Steps = Generator[Request, Any, Any]
@@ -64,7 +64,7 @@ class DreamdStore(BaseStore):
         self._asynchronous: tuple[asyncio.AbstractEventLoop, AsyncClient] | None = None
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Answer every question by what was there before, then put and delete."""
+        """Answer every question from the state before, then put and delete."""
         reads, writes = self._planned(ops)
         results: list[Result] = [steps if steps is None else self._run(steps) for steps in reads]
         for steps in writes:
@@ -88,11 +88,12 @@ class DreamdStore(BaseStore):
             self._asynchronous = None
 
     def _planned(self, ops: Iterable[Op]) -> tuple[list[Steps | None], list[Steps]]:
-        """Return the steps of each question, None for what writes, and those of the last put of each key."""
+        """Return the steps of each question, None for a put, and the steps of the last put of each key."""
         reads: list[Steps | None] = []
         puts: dict[tuple[tuple[str, ...], str], PutOp] = {}
         for op in ops:
             if isinstance(op, PutOp):
+                # Of several puts of one key in a batch the last one counts, as in the reference implementation.
                 puts[op.namespace, op.key] = op
                 reads.append(None)
             elif isinstance(op, GetOp):
@@ -155,7 +156,7 @@ class DreamdStore(BaseStore):
         rest = [pair for pair in ranked if pair[1] is None]
         return (yield from self._shown([*shown, *rest[: op.limit - len(shown)]], op))
 
-    def _shown(self, found: Sequence[tuple[DocumentAnswer, float | None]], op: SearchOp) -> Steps:
+    def _shown(self, found: Sequence[tuple[Json, float | None]], op: SearchOp) -> Steps:
         """Return items as a search does; each that is shown lives on."""
         for each, _ in found:
             if op.refresh_ttl and each["expires_at"] is not None:
@@ -180,7 +181,7 @@ class DreamdStore(BaseStore):
         values: bool = True,
     ) -> Steps:
         """Return the documents below a namespace that match, page by page, until there are enough."""
-        found: list[DocumentAnswer] = []
+        found: list[Json] = []
         after = None
         while enough is None or len(found) < enough:
             asked = {"space": self._named(namespace), "deep": True, "values": values, "after": after, "limit": 1000}
@@ -193,10 +194,10 @@ class DreamdStore(BaseStore):
     def _named(self, namespace: tuple[str, ...]) -> list[str]:
         return [*self._space, *namespace]
 
-    def _namespace(self, document: DocumentAnswer) -> tuple[str, ...]:
+    def _namespace(self, document: Json) -> tuple[str, ...]:
         return tuple(document["space"][len(self._space) :])
 
-    def _fields(self, document: DocumentAnswer) -> dict[str, Any]:
+    def _fields(self, document: Json) -> dict[str, Any]:
         return {
             "namespace": self._namespace(document),
             "key": document["key"],
@@ -238,7 +239,7 @@ COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 
 
 def matches(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Return True for a value whose fields are what a filter wants.
+    """Return True for a value whose fields pass a filter.
 
     Raises ValueError for an unknown operator, and TypeError or ValueError where a comparison has no number.
     """

@@ -17,7 +17,7 @@ from .space import NOTHING, TRIES, Space, changing
 if TYPE_CHECKING:
     from agents.items import TResponseInputItem
 
-    from ..answers import DocumentAnswer
+    from ..protocol import Json
 
 SPACE: Final = ("openai", "sessions")
 SPEAKERS: Final = frozenset({Role.USER.value, Role.ASSISTANT.value})
@@ -67,7 +67,7 @@ class DreamdSession(SessionABC):
         return cast("TResponseInputItem | None", await asyncio.to_thread(self._pop))
 
     async def clear_session(self) -> None:
-        """Remove every item. What was learned of them stays: `dreamctl purge` erases it."""
+        """Remove every item. The turns that were learned stay: `dreamctl purge` erases them."""
         await asyncio.to_thread(self._items.delete)
 
     def _last(self, limit: int | None) -> list[Any]:
@@ -81,7 +81,7 @@ class DreamdSession(SessionABC):
                 break
         return found[len(found) - limit :] if len(found) > limit else found
 
-    def _documents(self, *, values: bool = False) -> list[DocumentAnswer]:
+    def _documents(self, *, values: bool = False) -> list[Json]:
         return sorted(self._items.all(values=values), key=lambda document: document["key"])
 
     def _add(self, items: Sequence[Mapping[str, Any]]) -> None:
@@ -96,6 +96,8 @@ class DreamdSession(SessionABC):
         for _ in range(TRIES):
             if self._next is None:
                 self._next = max((int(document["key"]) for document in self._documents()), default=0) + 1
+            # The next number is remembered, so that adding costs one call; another writer's number makes the put fail,
+            # and the numbers are read again.
             number = self._next
             if self._items.put(f"{number:0{DIGITS}}", list(batch), if_version=NOTHING, searched=False):
                 self._next = number + 1
@@ -135,7 +137,7 @@ def _batches(items: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, A
 
 
 def _said(item: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield what a person or the assistant said in an item; calls of tools and their outputs are none of it."""
+    """Yield the text of a person or the assistant in an item; calls of tools and their outputs have none."""
     role, content = item.get("role"), item.get("content")
     if role not in SPEAKERS:
         return

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..client import Client, DaemonError
-from ..protocol import CONFLICT
-
-if TYPE_CHECKING:
-    from ..answers import DocumentAnswer
+from ..protocol import CONFLICT, Json
 
 TRIES = 8
 """Changes of one document that are begun again since another one came first."""
@@ -39,16 +36,17 @@ class Space:
         self._channel = channel
         self._turn = turn_of(client)
 
-    def get(self, key: str) -> DocumentAnswer | None:
+    def get(self, key: str) -> Json | None:
         """Return a document, None where there is none."""
-        return cast("DocumentAnswer | None", self._call("document_get", key=key)["document"])
+        document: Json | None = self._call("document_get", key=key)["document"]
+        return document
 
     def put(self, key: str, value: Any, *, if_version: str | None = None, searched: bool = True) -> bool:
         """Keep a value; False where the document is not of this version."""
         given = {"key": key, "value": value, "if_version": if_version, "searched": searched, "channel": self._channel}
         return self._succeeds("document_put", **given)
 
-    def all(self, prefix: str = "", *, values: bool = False) -> Iterator[DocumentAnswer]:
+    def all(self, prefix: str = "", *, values: bool = False) -> Iterator[Json]:
         """Yield the documents whose keys begin with a prefix, the oldest first."""
         after = None
         while True:
@@ -81,7 +79,7 @@ class Space:
             return False
 
     def observe(self, session: dict[str, Any], turns: Sequence[dict[str, str]]) -> None:
-        """Have what was said in a session learned."""
+        """Send the turns of a session to be learned."""
         with self._turn:
             given = {"channel": self._channel, **session} if self._channel else session
             self._client.call("observe", {"session": given, "turns": list(turns)})
@@ -96,6 +94,7 @@ class Space:
         return True
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
+        # The client is one connection with one call at a time, and frameworks call from many threads.
         with self._turn:
             return self._client.call(method, {"space": self._space, **params})
 

@@ -1,1 +1,1 @@
-"""The Model Context Protocol: the memory as tools of an agent, served in the daemon and relayed beside the agent."""
+"""The Model Context Protocol: the memory as tools of an agent, served by the daemon through a relay."""

@@ -1,4 +1,4 @@
-"""Answers of the wire in words for a model: what was said is fenced, and no answer is longer than LONGEST_ANSWER."""
+"""Answers of the wire in words for a model: texts of the memory are fenced, no answer is longer than LONGEST_ANSWER."""
 
 from __future__ import annotations
 
@@ -8,28 +8,14 @@ from typing import TYPE_CHECKING, Any
 from ...store import fenced, unmarked, unmarked_lines
 
 if TYPE_CHECKING:
-    from ..answers import (
-        ContextAnswer,
-        EvidenceAnswer,
-        FeedbackAnswer,
-        ForgetAnswer,
-        FoundAnchorAnswer,
-        HitAnswer,
-        LinkAnswer,
-        RecallAnswer,
-        ReflectAnswer,
-        RememberAnswer,
-        ShowAnswer,
-        TagAnswer,
-    )
-    from ..protocol import ProtocolError
+    from ..protocol import Json, ProtocolError
 
 LONGEST_ANSWER = 20_000
-"""Characters. Claude Code writes what is much longer to a file, of which its model sees the beginning."""
+"""Characters. Claude Code writes a much longer answer to a file, of which its model sees the beginning."""
 LONGEST_HIT = 3000
 PAGE = 16_000
 ROOM_BESIDE = 2000
-"""Characters for what stands beside the texts: notes, ids, the fence."""
+"""Characters for notes, ids and the fence."""
 LEAST_CONFIDENCE = 0.02
 """A hit less sure than that is behind the end of relevance (`store.search.relevance.LEAST_SHARE`)."""
 MOST_NAMED = 8
@@ -41,8 +27,9 @@ WAITS = (
 Arguments = Mapping[str, Any]
 
 
-def recalled(answer: RecallAnswer, given: Arguments) -> str:
-    """Put what was found into words, each hit under its id; what did not fit is named."""
+def recalled(answer: Json, given: Arguments) -> str:
+    """Render the hits, each under its id; those that do not fit are named."""
+    # The first hit is shown however unsure it is: `recall` has abstained already where nothing was near.
     hits = [hit for hit in answer["hits"] if hit["confidence"] >= LEAST_CONFIDENCE] or answer["hits"][:1]
     found = _found(hits)
     elsewhere = [hit for place in answer["elsewhere"] for hit in place["hits"]]
@@ -51,13 +38,13 @@ def recalled(answer: RecallAnswer, given: Arguments) -> str:
     return _with_notes(found or "Nothing that is remembered answers this.", answer["notes"])
 
 
-def envelope(answer: ContextAnswer, given: Arguments) -> str:
-    """Return the envelope as it stands: it is fenced."""
+def envelope(answer: Json, given: Arguments) -> str:
+    """Return the text of the envelope, which is fenced already."""
     return _with_notes(answer["text"] or "Nothing that is remembered belongs to this.", answer["notes"])
 
 
-def remembered(answer: RememberAnswer, given: Arguments) -> str:
-    """Name what was kept, and say where, and whether it was known."""
+def remembered(answer: Json, given: Arguments) -> str:
+    """Name the memory that was kept, with its channel and its novelty."""
     known = (
         "" if answer["novelty"] == "new" else " It was known." if answer["novelty"] == "known" else " It holds again."
     )
@@ -66,35 +53,35 @@ def remembered(answer: RememberAnswer, given: Arguments) -> str:
     return unmarked(f"Kept as {answer['node_id']} in {answer['channel']}.") + known + secrets + waits
 
 
-def forgotten(answer: ForgetAnswer, given: Arguments) -> str:
-    """Say what was taken back, and how it is brought back."""
+def forgotten(answer: Json, given: Arguments) -> str:
+    """Name the memories that were taken back, and the command that undoes it."""
     also = f" With it went {_names(answer['also'])}." if answer["also"] else ""
     return f"Forgot {unmarked(answer['node_id'])}.{also} The person can undo it: dreamctl undo {answer['run_id']}"
 
 
-def noted(answer: FeedbackAnswer, given: Arguments) -> str:
-    """Say that a verdict was taken."""
+def noted(answer: Json, given: Arguments) -> str:
+    """Confirm a verdict."""
     return f"Noted: {unmarked(answer['node_id'])} was {answer['verdict']}."
 
 
-def linked(answer: LinkAnswer, given: Arguments) -> str:
-    """Say how two memories are related now."""
+def linked(answer: Json, given: Arguments) -> str:
+    """Name the relation of two memories."""
     already = "" if answer["run_id"] else " It was so already."
     return unmarked(f"{answer['source']} {answer['relation']} {answer['target']}.") + already
 
 
-def tagged(answer: TagAnswer, given: Arguments) -> str:
+def tagged(answer: Json, given: Arguments) -> str:
     """Name the tags that a memory has now."""
     return unmarked(f"{answer['node_id']} has the tags: {', '.join(answer['tags']) or 'none'}.")
 
 
-def anchored(answer: FoundAnchorAnswer, given: Arguments) -> str:
-    """Return the anchor as it stands: it is fenced."""
+def anchored(answer: Json, given: Arguments) -> str:
+    """Return the text of the anchor, which is fenced already."""
     return _with_notes(answer["text"] or "There is no anchor here.", answer["notes"])
 
 
-def reflected(answer: ReflectAnswer, given: Arguments) -> str:
-    """Say what was kept, and which goals are still open."""
+def reflected(answer: Json, given: Arguments) -> str:
+    """Name the memories that were kept, and the goals that are still open."""
     kept = [f"Kept as {_names([lesson['node_id'] for lesson in answer['kept']])}."] if answer["kept"] else []
     known = [f"Known already: {_names([lesson['node_id'] for lesson in answer['known']])}."] if answer["known"] else []
     goals = unmarked_lines("\n".join(goal["text"] for goal in answer["goals"]))
@@ -103,8 +90,8 @@ def reflected(answer: ReflectAnswer, given: Arguments) -> str:
     return "\n".join([*kept, *waits, *known, *still])
 
 
-def shown(answer: ShowAnswer, given: Arguments) -> str:
-    """Put a page of one memory into words, with what it rests on and what became of it."""
+def shown(answer: Json, given: Arguments) -> str:
+    """Render a page of one memory, with its sources and its successors."""
     page, text = _page(answer["text"])
     end = answer["offset"] + len(page)
     more = len(page) < len(answer["text"]) or answer["next"] is not None
@@ -140,7 +127,7 @@ def sentence(error: ProtocolError) -> str:
 
 
 def listed(titles: Iterable[tuple[str, str]]) -> str:
-    """Put pages under their titles into one fenced text, as many as fit."""
+    """Render pages under their titles as one fenced text, as many as fit."""
     blocks: list[str] = []
     left = LONGEST_ANSWER - ROOM_BESIDE
     for title, text in titles:
@@ -152,7 +139,7 @@ def listed(titles: Iterable[tuple[str, str]]) -> str:
     return fenced("\n\n".join(blocks))
 
 
-def _found(hits: Sequence[HitAnswer]) -> str:
+def _found(hits: Sequence[Json]) -> str:
     """Return the hits that fit, fenced, and the ids of the others."""
     blocks: list[str] = []
     left = LONGEST_ANSWER - ROOM_BESIDE
@@ -167,7 +154,7 @@ def _found(hits: Sequence[HitAnswer]) -> str:
     return fenced("\n".join(blocks)) + more
 
 
-def _hit(hit: HitAnswer) -> str:
+def _hit(hit: Json) -> str:
     text = hit["text"] or hit["title"]
     cut = f"\n(goes on: show {hit['node_id']})" if len(text) > LONGEST_HIT else ""
     later = [one for one in hit["newer"] if one not in hit["superseded_by"]]
@@ -185,14 +172,15 @@ def _hit(hit: HitAnswer) -> str:
 
 
 def _page(text: str) -> tuple[str, str]:
-    """Return as much of a text as a page holds, as it is kept and unmarked, which may be longer."""
+    """Return the part of a text that fits into a page, as it is kept and unmarked, which may be longer."""
     page = text[:PAGE]
+    # Unmarking may make a text longer, by how much is known only afterwards; a fifth less each time ends soon.
     while len(safe := unmarked_lines(page)) > LONGEST_ANSWER - ROOM_BESIDE:
         page = page[: len(page) * 4 // 5]
     return page, safe
 
 
-def _turns(evidence: Iterable[EvidenceAnswer], node_id: str) -> list[str]:
+def _turns(evidence: Iterable[Json], node_id: str) -> list[str]:
     return [turn["node_id"] for turn in evidence if turn["node_id"] != node_id]
 
 

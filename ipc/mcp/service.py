@@ -1,4 +1,4 @@
-"""MCP as the SDK serves it. Importing this costs a second of a processor and 40 MiB: only a session does."""
+"""MCP as the SDK serves it. Importing this costs a second of a processor and 40 MiB, so only a session imports it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ from pydantic import ValidationError
 from ... import __version__
 from ..protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, ProtocolError
 from . import render
-from .opening import FRESH_MS
-from .resources import RESOURCES, TEMPLATES, read
-from .session import McpSession
-from .tools import INSTRUCTIONS, TOOLS, arguments_of
+from .exchange import FRESH_MS
+from .mcp_session import McpSession
+from .tools import INSTRUCTIONS, RESOURCES, TEMPLATES, TOOLS, arguments_of, read
 
 NAME = "dreamd"
 UNNAMED = "agent"
-"""An agent that names itself not at all is one nevertheless: what it writes down is not a person's word."""
+"""The name of an agent without one: its statements must not count as a person's."""
 LONGEST_NAME = 64
 _NO_NAME = re.compile(r"[^\w.-]")
 
@@ -43,11 +42,26 @@ async def serve(session: McpSession) -> None:
     )
 
 
-class Incoming:
-    """A session's messages as the stream that the SDK reads."""
+class _Stream:
+    """One direction of a session, as the SDK opens and closes it."""
 
     def __init__(self, session: McpSession) -> None:
         self._session = session
+
+    async def aclose(self) -> None:
+        """Leave the session as it is: it ends with its connection."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class Incoming(_Stream):
+    """A session's messages as the stream that the SDK reads."""
 
     def __aiter__(self) -> Self:
         return self
@@ -58,6 +72,7 @@ class Incoming:
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_python(message, by_name=False))
         except ValidationError as error:
+            # The SDK only logs an invalid message; without an answer the agent would wait for its deadline.
             if (request_id := message.get("id")) is not None:
                 complaint = types.ErrorData(code=INVALID_REQUEST, message="this is no message of MCP")
                 failed = types.JSONRPCError(jsonrpc="2.0", id=request_id, error=complaint)
@@ -68,23 +83,9 @@ class Incoming:
         """Wait for the next message."""
         return await self.__anext__()
 
-    async def aclose(self) -> None:
-        """Leave the session as it is: it ends with its connection."""
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class Outgoing:
+class Outgoing(_Stream):
     """The stream that the SDK writes: each message goes to the connection at once."""
-
-    def __init__(self, session: McpSession) -> None:
-        self._session = session
 
     async def send(self, item: SessionMessage, /) -> None:
         """Send a message."""
@@ -93,20 +94,9 @@ class Outgoing:
         answers = message.id if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) else None
         self._session.answer(line, answers)
 
-    async def aclose(self) -> None:
-        """Leave the session as it is: it ends with its connection."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
 
 class Log(logging.Handler):
-    """The SDK's warnings in our log: where and what kind, never their values, which may be somebody's words."""
+    """The SDK's warnings in our log: place and kind, never their values, which may be a person's words."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log the sentence without its values."""
@@ -171,14 +161,14 @@ def _said(text: str, is_error: bool = False) -> types.CallToolResult:
 
 
 def _agent(context: Context) -> str | None:
-    """Return the name that the agent's program gives itself, as far as a name may go."""
+    """Return the name that the agent's program gives itself, in the characters of a name."""
     parameters = context.session.client_params
     name = parameters.client_info.name if parameters and parameters.client_info else ""
     return _NO_NAME.sub("", name)[:LONGEST_NAME].lstrip(".") or None
 
 
 def _session(context: Context) -> str | None:
-    """Return the agent's session: that of this call (Codex says it with each), else of the connection, or its relay."""
+    """Return the agent's session: that of this call (Codex sends one), else that of the connection or its relay."""
     turn = (context.meta or {}).get("x-codex-turn-metadata")
     named = turn.get("session_id") if isinstance(turn, dict) else None
     known = context.lifespan_context.known

@@ -1,1 +1,1 @@
-"""The server: connections in, handlers called, answers out."""
+"""The server: connections in, methods run, answers out."""

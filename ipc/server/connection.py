@@ -13,7 +13,7 @@ from ..protocol import (
     BUSY,
     REFUSED,
     Inbox,
-    Malformed,
+    MalformedLine,
     Message,
     Notification,
     ProtocolError,
@@ -34,7 +34,7 @@ READ_AHEAD_BYTES = 2**16
 
 
 class Session(Protocol):
-    """Another protocol, spoken on a connection from the line on that asked for it."""
+    """Another protocol on a connection, from the line on that asked for it."""
 
     @property
     def open_count(self) -> int:
@@ -43,7 +43,7 @@ class Session(Protocol):
 
     @property
     def has_room(self) -> bool:
-        """Say whether another line is taken."""
+        """Return True while another line is taken."""
         ...
 
     def receive(self, line: bytes) -> None:
@@ -56,7 +56,7 @@ class Session(Protocol):
 
 
 class Dispatcher(Protocol):
-    """The server, as far as a connection knows it: begins and cancels requests, and keeps the list of connections."""
+    """The server as a connection needs it: begins and cancels requests, and keeps the list of connections."""
 
     settings: IpcSettings
     loop: asyncio.AbstractEventLoop
@@ -78,7 +78,7 @@ class Dispatcher(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """Reads no faster than it answers, and drops a client that does not read what it asked for."""
+    """Reads no faster than it answers, and drops a client that does not read its answers."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.requests: dict[object, OpenRequest] = {}
@@ -96,12 +96,14 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Let the user's own programs in, as many as there is room for."""
+        """Accept the user's own programs, up to the limit of connections."""
         self._transport = cast("asyncio.Transport", transport)
         settings = self._dispatcher.settings
+        # Above the high mark asyncio calls `pause_writing`, below the low one `resume_writing`.
         self._transport.set_write_buffer_limits(settings.stalled_output_bytes, settings.stalled_output_bytes // 4)
         self._dispatcher.connections.add(self)
         uid = peer_uid(self._transport.get_extra_info("socket"))
+        # The mode of the socket and its folder keep others out too; this holds where a folder was opened by hand.
         if uid not in (os.geteuid(), 0):
             self._turn_away(ProtocolError("this memory belongs to another user", "", REFUSED))
         elif len(self._dispatcher.connections) > settings.max_connections:
@@ -109,21 +111,22 @@ class Connection(asyncio.Protocol):
             self._turn_away(ProtocolError(f"{settings.max_connections} clients are connected already", hint, BUSY))
 
     def data_received(self, data: bytes) -> None:
-        """Answer what these bytes complete."""
+        """Begin to answer the messages that these bytes complete."""
         if not self._closing:
             self._inbox.receive(data)
             self.pump()
 
     def eof_received(self) -> bool:
-        """Finish answering a client that has asked everything, unless it is gone."""
+        """Finish the answers of a client that has sent everything, unless it is gone."""
         self._closing = True
         self.pump()
+        # A client may shut down its sending side and still read: only a hang-up of both sides ends the requests.
         if not self._watching:
             self._watch_for_hangup()
         return not self._transport.is_closing()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Cancel what was asked: the client is gone."""
+        """Cancel the open requests: the client is gone."""
         self._closing = True
         self._inbox.clear()
         self._dispatcher.connections.discard(self)
@@ -136,12 +139,12 @@ class Connection(asyncio.Protocol):
             self._session.end()
 
     def pause_writing(self) -> None:
-        """Give a client that does not read some time to begin."""
+        """Give a client that does not read some time."""
         self._writing = False
         self._stalled = self._dispatcher.loop.call_later(self._dispatcher.settings.stalled_s, self._drop)
 
     def resume_writing(self) -> None:
-        """Read and answer again, as the client does read."""
+        """Read and answer again, since the client reads."""
         self._writing = True
         if self._stalled is not None:
             self._stalled.cancel()
@@ -149,13 +152,13 @@ class Connection(asyncio.Protocol):
         self.pump()
 
     def pump(self) -> None:
-        """Begin what waits when it is this connection's turn, and write what is answered."""
+        """Begin the waiting messages at this connection's turn, and write the answers."""
         if self._may_begin():
             self._dispatcher.turns.want(self)
         self._flush()
 
     def begin_some(self, most: int, until_s: float) -> bool:
-        """Begin at most so many of the messages that wait, until a moment of the loop's clock; say if more could be."""
+        """Begin at most `most` waiting messages, until a time of the loop's clock; return True if more could begin."""
         clock = self._dispatcher.loop.time
         while most and self._may_begin() and clock() < until_s:
             most -= 1
@@ -163,6 +166,7 @@ class Connection(asyncio.Protocol):
                 self._begin(self._inbox.take())
             else:
                 self._pass_on(self._session, self._inbox.take_line())
+            # A write that fills the socket pauses the connection before the next message is begun.
             if self._out_bytes >= WRITE_BYTES:
                 self._write()
         self._flush()
@@ -175,7 +179,7 @@ class Connection(asyncio.Protocol):
         if self._gone and not isinstance(message, Notification):
             return
         is_first, self._is_first = self._is_first, False
-        if isinstance(message, Malformed):
+        if isinstance(message, MalformedLine):
             self._refuse(message)
         elif not is_first or not self._attach(message):
             self._dispatcher.begin(self, message)
@@ -184,17 +188,17 @@ class Connection(asyncio.Protocol):
         try:
             self._session = self._dispatcher.attach(self, message)
         except ProtocolError as error:
-            self._refuse(Malformed(error, message.id if isinstance(message, Request) else None, fatal=True))
+            self._refuse(MalformedLine(error, message.id if isinstance(message, Request) else None, fatal=True))
             return True
         return self._session is not None
 
-    def _pass_on(self, session: Session, line: bytes | Malformed) -> None:
-        if isinstance(line, Malformed):
+    def _pass_on(self, session: Session, line: bytes | MalformedLine) -> None:
+        if isinstance(line, MalformedLine):
             self._refuse(line)
         elif not self._gone:
             session.receive(line)
 
-    def _refuse(self, malformed: Malformed) -> None:
+    def _refuse(self, malformed: MalformedLine) -> None:
         self.fail(malformed.id, malformed.error, always=True)
         if malformed.fatal:
             self._inbox.clear()
@@ -206,8 +210,9 @@ class Connection(asyncio.Protocol):
         return len(self.requests) >= self._dispatcher.settings.max_in_flight
 
     def _flush(self) -> None:
-        """Write what is answered, then read on, or close, or wait, as the bounds say."""
+        """Write the answers, then read on, or close, or wait, by the bounds."""
         self._write()
+        # After an end-of-file everything that was asked is still answered; then the connection is closed.
         if self._closing:
             if not self._inbox and not self.owes_answers:
                 self._transport.close()
@@ -219,28 +224,28 @@ class Connection(asyncio.Protocol):
                 self._watch_for_hangup()
 
     def send(self, line: bytes) -> None:
-        """Have a line written by the next `pump`: what is answered together is written together."""
+        """Queue a line for the next `pump`, which joins the answers of one turn into one write."""
         self._out.append(line)
         self._out_bytes += len(line)
 
     def fail(self, request_id: RequestId | None, error: ProtocolError, always: bool = False) -> None:
-        """Answer with an error; a notification has no answer, unless it was too broken to be known as one."""
+        """Answer with an error; a notification gets none, unless it could not be parsed."""
         if request_id is not None or always:
             self.send(encode_error(request_id, error))
 
     def end(self, request: OpenRequest) -> None:
-        """Forget a request that is answered; behind an ordered one, the next messages may begin."""
+        """Drop a request that is answered; after an ordered one, the next messages may begin."""
         self.requests.pop(request.key, None)
         if request.ordered:
             self.held = False
 
     @property
     def owes_answers(self) -> bool:
-        """Say whether a request is open."""
+        """Return True while a request is open."""
         return bool(self.requests) or (self._session is not None and self._session.open_count > 0)
 
     def close(self) -> None:
-        """Write what is answered, then close."""
+        """Write the answers, then close."""
         self._closing = True
         self._write()
         self._transport.close()
@@ -252,13 +257,14 @@ class Connection(asyncio.Protocol):
     def _write(self) -> None:
         if self._out and not self._gone and not self._transport.is_closing():
             self._transport.write(self._out[0] if len(self._out) == 1 else b"".join(self._out))
+            # The mark of `pause_writing` gives a slow reader time; this bound protects the daemon's memory at once.
             if self._transport.get_write_buffer_size() > self._dispatcher.settings.max_output_bytes:
                 self._drop()
         self._out.clear()
         self._out_bytes = 0
 
     def _watch_for_hangup(self) -> None:
-        """Poll for a peer that is gone, while nothing is read or its end-of-file, which a living one may send, came."""
+        """Poll for a peer that is gone, while nothing is read, or after end-of-file, which a living one may send."""
         self._watching = False
         if self._transport.is_closing() or (self._reading and not self._closing):
             return
@@ -270,12 +276,14 @@ class Connection(asyncio.Protocol):
 
     def _has_hung_up(self) -> bool:
         poll = select.poll()
+        # No events are asked for: POLLHUP is always reported, and unread data does not wake the poll.
         poll.register(self._transport.get_extra_info("socket").fileno(), 0)
         return bool(poll.poll(0))
 
     def _hang_up(self) -> None:
         """Cancel the requests of a client that is gone; the notifications that it sent before are still done."""
         self._gone = True
+        # A notification wants no answer, so its sender may leave without taking it back.
         for request in list(self.requests.values()):
             if request.call.id is not None:
                 self._dispatcher.cancel(request)
@@ -287,7 +295,7 @@ class Connection(asyncio.Protocol):
             self.pump()
 
     def _turn_away(self, error: ProtocolError) -> None:
-        """Say why, and read on for a moment: a connection that is closed over unread bytes is reset."""
+        """Send the reason, and read on for a moment: a connection that is closed over unread bytes is reset."""
         dispatcher = self._dispatcher
         self._closing = self._gone = True
         dispatcher.connections.discard(self)

@@ -26,21 +26,21 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from ..call import Call, Handler
+from ..call import Call, Method
 from ..protocol import Notification, ProtocolError, Request, RequestId
 
 
 class Requester(Protocol):
     """The connection that a request came from, as far as answering it needs one.
 
-    `requests` are the open ones, by their key; `held`: its next messages wait until an ordered one is answered.
+    `requests` are the open ones, by their key; `held`: further messages wait until an ordered one is answered.
     """
 
     requests: dict[object, OpenRequest]
     held: bool
 
     def send(self, line: bytes) -> None:
-        """Have a line written by the next `pump`."""
+        """Queue a line for the next `pump`."""
         ...
 
     def fail(self, request_id: RequestId | None, error: ProtocolError) -> None:
@@ -48,16 +48,16 @@ class Requester(Protocol):
         ...
 
     def pump(self) -> None:
-        """Write what is answered, and read on."""
+        """Write the answers, and read on."""
         ...
 
     def end(self, request: OpenRequest) -> None:
-        """Forget a request that is answered."""
+        """Drop a request that is answered."""
         ...
 
 
 class OpenRequest:
-    """A request that is not answered yet: its client, its handler, its progress, and how its work is stopped.
+    """A request that is not answered yet: its client, its method, its progress, and how its work is stopped.
 
     `key` names it among the open ones of its client: its id, or itself where a notification has none. `ordered`: its
     client's next messages wait until it is answered. `in_lane`: it waits for a thread, or has one, with `params`.
@@ -65,7 +65,7 @@ class OpenRequest:
     """
 
     __slots__ = (
-        *("_post", "call", "client", "handler", "in_lane", "key", "ordered", "params", "progress", "progress_at"),
+        *("_post", "call", "client", "in_lane", "key", "method", "ordered", "params", "progress", "progress_at"),
         *("stop_work", "timer"),
     )
 
@@ -73,12 +73,12 @@ class OpenRequest:
         self,
         client: Requester,
         message: Request | Notification,
-        handler: Handler,
+        method: Method[Any, Any],
         post: Callable[[OpenRequest, Future[Any] | None], None],
     ) -> None:
         request_id = message.id if isinstance(message, Request) else None
         self.client = client
-        self.handler = handler
+        self.method = method
         self.key: object = self if request_id is None else request_id
         self.call = Call(request_id, message.method, self.report)
         self.ordered = self.in_lane = False
@@ -90,7 +90,7 @@ class OpenRequest:
         self._post = post
 
     def report(self, stage: str, done: int, total: int, note: str) -> None:
-        """Have the latest progress sent, from any thread. While one waits to be sent, it is replaced."""
+        """Send the latest progress, from any thread. One that is not sent yet is replaced."""
         waits = self.progress is not None
         self.progress = (stage, done, total, note)
         if not waits:
@@ -98,7 +98,7 @@ class OpenRequest:
 
 
 REST_EVERY_S = 0.05
-"""While requests of agents are answered without a pause, one of the rest is begun so often, so that none starves."""
+"""While agents' requests leave no pause, one of the rest is begun at this interval, so that none starves."""
 
 
 class Lane:
@@ -108,11 +108,12 @@ class Lane:
         self._waiting: dict[Requester, deque[OpenRequest]] = {}
 
     def put(self, request: OpenRequest) -> None:
-        """Add behind what its client has here already."""
+        """Append to the queue of its client."""
         self._waiting.setdefault(request.client, deque()).append(request)
 
     def take(self, has_room: Callable[[Requester], bool]) -> OpenRequest | None:
         """Remove the first request of the next client that has room; that client goes to the end of the round."""
+        # A dict keeps insertion order, so it is the round: the first client that has room, which then goes last.
         client = next(filter(has_room, self._waiting), None)
         if client is None:
             return None
@@ -123,7 +124,7 @@ class Lane:
         return request
 
     def drop(self, request: OpenRequest) -> bool:
-        """Remove a request whose answer is not wanted any more; say whether it was here."""
+        """Remove a request that was cancelled; return True if it was here."""
         waiting = self._waiting.get(request.client, ())
         if not waiting or request not in waiting:
             return False
@@ -136,7 +137,7 @@ class Lane:
 class Lanes:
     """Requests that wait for one of `threads`, of which `start` begins one. For the server's loop alone.
 
-    `each`: so many of one client are worked on at a time. `kept_free`: threads that only agents' requests get.
+    `each`: the most threads of one client. `kept_free`: threads that only agents' requests get.
     Python runs one thread at a time, so while an agent's request is worked on, at most one of the rest is, and a new
     one only every REST_EVERY_S.
     """
@@ -162,12 +163,12 @@ class Lanes:
 
     def put(self, request: OpenRequest) -> None:
         """Begin a request now or when its turn comes."""
-        (self._agents if request.handler.first else self._rest).put(request)
+        (self._agents if request.method.first else self._rest).put(request)
         self._begin()
 
     def drop(self, request: OpenRequest) -> bool:
-        """Forget a request that waits; False for one that is worked on."""
-        return (self._agents if request.handler.first else self._rest).drop(request)
+        """Drop a request that waits; return False for one that has a thread."""
+        return (self._agents if request.method.first else self._rest).drop(request)
 
     def done(self, request: OpenRequest) -> None:
         """Give the thread of a request that has ended to the next one."""
@@ -187,6 +188,7 @@ class Lanes:
     def _has_room(self, client: Requester) -> bool:
         """Give a client its first thread, and one more only if another client still finds one."""
         held = self._at_work[client]
+        # `+ 1 < threads`: the last free thread is left to a client that has none.
         return not held or (held < self._each and self._at_work.total() + 1 < self._threads)
 
     def _rest_may_begin(self) -> bool:
@@ -196,9 +198,10 @@ class Lanes:
 
     def _count(self, request: OpenRequest, change: int) -> None:
         self._at_work[request.client] += change
+        # A client is a key here; without this, each one that ever connected would stay in memory.
         if not self._at_work[request.client]:
             del self._at_work[request.client]
-        if request.handler.first:
+        if request.method.first:
             self.agents_at_work += change
             return
         self._rest_at_work += change
@@ -210,31 +213,31 @@ MESSAGES_A_TURN = 16
 WINDOW_S, SHARE_S = 0.004, 0.001
 """While an agent's request is worked on, messages take at most this share of each window.
 
-Python runs one thread at a time and hands over every half millisecond: beside a flood of pings, handled as fast as they
-come, a recall took five times as long.
+Python runs one thread at a time and hands over every half millisecond: with a flood of pings, handled at once, a
+recall took five times as long.
 """
 
 
-class Waiting(Protocol):
+class TurnTaker(Protocol):
     """A connection, as far as taking turns goes: it begins some of the messages that wait."""
 
     def begin_some(self, most: int, until_s: float) -> bool:
-        """Begin at most so many messages, until a moment of the loop's clock; say if more could be."""
+        """Begin at most `most` messages, until a moment of the loop's clock; return True if more could begin."""
         ...
 
 
 class Turns:
-    """The connections whose messages wait to be begun. `is_answering` says that an agent's request is worked on."""
+    """The connections with waiting messages. `is_answering` returns True while an agent's request has a thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, is_answering: Callable[[], bool]) -> None:
         self._loop = loop
         self._is_answering = is_answering
-        self._waiting: dict[Waiting, None] = {}
+        self._waiting: dict[TurnTaker, None] = {}
         self._taking = self._resting = False
         self._window_s = self._spent_s = 0.0
 
-    def want(self, connection: Waiting) -> None:
-        """Handle a connection's messages: now, unless others have used up what there is for now."""
+    def want(self, connection: TurnTaker) -> None:
+        """Handle a connection's messages: now, unless the others have used up this window."""
         self._waiting.setdefault(connection)
         if not self._taking and not self._resting:
             self._take()
@@ -248,6 +251,7 @@ class Turns:
             while self._waiting and self._spent_s < SHARE_S:
                 connection = next(iter(self._waiting))
                 del self._waiting[connection]
+                # Put back at the end of the round, behind those that came meanwhile.
                 if connection.begin_some(MESSAGES_A_TURN, now + SHARE_S - self._spent_s):
                     self._waiting[connection] = None
                 began, now = now, self._loop.time()
@@ -260,6 +264,7 @@ class Turns:
     def _rest(self) -> None:
         """Let the loop read and write, and, where an answer is worked on, its thread run."""
         self._resting = True
+        # `call_soon` alone would take the interpreter's lock again before the answering thread could.
         if self._is_answering():
             self._loop.call_at(self._window_s + WINDOW_S, self._go_on)
         else:

@@ -1,7 +1,12 @@
-"""The listening socket: made for its owner alone, never beside a living one, or adopted from systemd or launchd."""
+"""The listening socket, and the accepting of its connections.
+
+The socket is its owner's alone, never a second one at one path, or adopted from systemd or launchd.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -10,17 +15,20 @@ import socket
 import stat
 import struct
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from ..paths import too_long
-from ..protocol import ProtocolError
+from loguru import logger
+
+from ..protocol import BUSY, ProtocolError, encode_error
+from ..socket_path import too_long
 
 BACKLOG = 128
 PROBE_TIMEOUT_S = 1.0
 
 
 class ListenerError(ProtocolError):
-    """A path at which there can be no socket; the message says why."""
+    """A path at which there can be no socket; the message is the reason."""
 
 
 class AddressInUse(ListenerError):
@@ -38,17 +46,17 @@ class Listener:
         self._made = _identity(self.place) if self.place else None
 
     def is_lost(self) -> bool:
-        """Say whether the socket file is gone, or is another: then no client can connect any more."""
+        """Return True if the socket file is gone, or is another one: then no client can connect."""
         return self.place is not None and (self._made is None or _identity(self.place) != self._made)
 
     def unlock(self) -> None:
-        """Let go of the lock beside the socket."""
+        """Release the lock of the socket."""
         if self._lock_fd is not None:
             os.close(self._lock_fd)
             self._lock_fd = None
 
     def close(self) -> None:
-        """Stop listening; the socket file goes if it is still ours. What systemd made stays. Safe to call twice."""
+        """Stop listening; remove the socket file if it is still ours. One of systemd's stays. Safe to call twice."""
         if self.socket.fileno() < 0:
             return
         self.socket.close()
@@ -60,6 +68,7 @@ class Listener:
 def listen_again(lost: Listener) -> Listener:
     """Listen at the place of a listener whose socket file is gone. Raises ListenerError, and AddressInUse."""
     assert lost.place is not None
+    # A lock file that was removed with the socket is another file now, so the old lock would protect nothing.
     lost.unlock()
     return open_listener(lost.place)
 
@@ -74,6 +83,7 @@ def open_listener(path: str | Path) -> Listener:
     if complaint := too_long(str(path)):
         raise ListenerError(complaint, "set DREAMD_SOCKET to a shorter path, for the daemon and for its clients")
     _own_folder(path.parent)
+    # The lock comes first: without it two starts could each find the other's socket stale and remove it.
     lock_fd = _lock(path)
     try:
         _remove_stale(path)
@@ -116,6 +126,7 @@ def _own_folder(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
+        # A folder of our own name is ours to restrict; another one is only checked.
         if found.st_uid == os.geteuid() and folder.name == "dreamd":
             folder.chmod(0o700)
             return
@@ -128,7 +139,7 @@ def _own_folder(folder: Path) -> None:
 
 
 def _lock(path: Path) -> int:
-    """Hold the lock beside the socket: it distinguishes a stale socket from one whose daemon is still starting."""
+    """Take the lock file of the socket: it distinguishes a stale socket from that of a daemon that is starting."""
     try:
         fd = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
@@ -153,11 +164,13 @@ def _remove_stale(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(PROBE_TIMEOUT_S)
         try:
+            # A connection proves a living daemon; a refused one proves that no process listens.
             probe.connect(str(path))
         except (ConnectionRefusedError, FileNotFoundError):
             path.unlink(missing_ok=True)
             return
         except OSError as error:
+            # A full queue, or a daemon that is busy: it lives.
             if error.errno not in (errno.EAGAIN, errno.ETIMEDOUT) and not isinstance(error, TimeoutError):
                 raise ListenerError(
                     f"cannot tell who owns {path}: {error}", "set DREAMD_SOCKET to another path"
@@ -166,10 +179,10 @@ def _remove_stale(path: Path) -> None:
 
 
 def _bind(path: Path) -> socket.socket:
-    """Bind beside the place, narrow, listen, and only then take the place: who sees the socket there can connect.
+    """Bind under another name, restrict, listen, and only then rename: a client that sees the socket can connect.
 
-    Until `listen` no client can connect, so the wide mode is never in use. The name beside the place is as long as the
-    place's own, which has been found short enough; the lock is held, so what lies there is of a start that died.
+    Until `listen` no client can connect, so the wide mode is never in use. The other name is as long as the first,
+    whose length was checked; this process has the lock, so a file of that name is of a start that died.
     """
     beside = path.with_name(path.name[:-1] + ("~" if path.name[-1] != "~" else "-"))
     sock = socket.socket(socket.AF_UNIX)
@@ -204,3 +217,119 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+# ---- accepting
+
+AT_ONCE = 16
+"""Connections accepted before the loop does something else."""
+
+PAUSE_S = 0.5
+"""Pause of accepting when not even a client can be turned away."""
+
+OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+GONE = (errno.ECONNABORTED, errno.EINTR)
+
+NO_ROOM = encode_error(
+    None,
+    ProtocolError(
+        "the daemon has no file descriptor left for another client",
+        "close some clients, or raise the limit of open files (ulimit -n, LimitNOFILE=)",
+        BUSY,
+    ),
+)
+
+
+class Acceptor:
+    """Makes a protocol of each connection. asyncio's own logs 128 lines each time that descriptors run out.
+
+    One descriptor is kept in reserve: with it a client is turned away.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, listener: Listener, protocol: Callable[[], asyncio.Protocol]
+    ) -> None:
+        self.listener = listener
+        self._loop = loop
+        self._protocol = protocol
+        self._reserve: int | None = None
+        self._pause: asyncio.TimerHandle | None = None
+        self._connecting: set[asyncio.Task[object]] = set()
+        self._has_said_so = self._stopped = False
+
+    def start(self) -> None:
+        """Begin to accept."""
+        self._keep_reserve()
+        self._pause = None
+        self._loop.add_reader(self.listener.socket.fileno(), self._accept_some)
+
+    def stop(self) -> None:
+        """Stop accepting, and close the listener."""
+        if self._stopped:
+            return
+        self._stopped = True
+        if self._pause is not None:
+            self._pause.cancel()
+        self._loop.remove_reader(self.listener.socket.fileno())
+        self._let_reserve_go()
+        self.listener.close()
+
+    def _accept_some(self) -> None:
+        for _ in range(AT_ONCE):
+            try:
+                client, _address = self.listener.socket.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                # The client left between its connecting and this call.
+                if error.errno in GONE:
+                    continue
+                if error.errno not in OUT_OF_DESCRIPTORS:
+                    raise
+                if not self._turn_away():
+                    self._rest()
+                    return
+            else:
+                self._has_said_so = False
+                self._begin(client)
+
+    def _begin(self, client: socket.socket) -> None:
+        client.setblocking(False)
+        connecting = self._loop.create_task(self._loop.connect_accepted_socket(self._protocol, client))
+        self._connecting.add(connecting)
+        connecting.add_done_callback(self._connecting.discard)
+
+    def _turn_away(self) -> bool:
+        """Give up the reserve for as long as it takes to refuse one client; False when there is none."""
+        if not self._has_said_so:
+            self._has_said_so = True
+            logger.warning("no file descriptor is left; clients are turned away until there are some")
+        if self._reserve is None:
+            return False
+        self._let_reserve_go()
+        try:
+            client, _address = self.listener.socket.accept()
+        except OSError:  # another thread took the descriptor, or the client has left
+            return self._keep_reserve()
+        with client, contextlib.suppress(OSError):
+            client.setblocking(False)
+            client.send(NO_ROOM)
+            client.shutdown(socket.SHUT_WR)
+            client.recv(2**16)  # one that is closed over unread bytes is reset, and its client reads nothing
+        return self._keep_reserve()
+
+    def _rest(self) -> None:
+        # Level-triggered readiness would wake the loop without end while the waiting client cannot be accepted.
+        self._loop.remove_reader(self.listener.socket.fileno())
+        self._pause = self._loop.call_later(PAUSE_S, self.start)
+
+    def _keep_reserve(self) -> bool:
+        if self._reserve is None:
+            with contextlib.suppress(OSError):
+                self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        return self._reserve is not None
+
+    def _let_reserve_go(self) -> None:
+        if self._reserve is not None:
+            os.close(self._reserve)
+            self._reserve = None

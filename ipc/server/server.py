@@ -1,4 +1,4 @@
-"""The server: connections in, handlers called, answers out; nothing here knows what a memory is."""
+"""The server: connections in, methods run, answers out; nothing here depends on the store."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import asyncio
 import contextlib
 import inspect
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from loguru import logger
 from pydantic import ValidationError
 
-from ..call import Cancelled, Handler
+from ..call import Cancelled, Method
 from ..errors import invalid_params, unknown_method, wire_error
 from ..protocol import (
     BUSY,
@@ -29,10 +30,9 @@ from ..protocol import (
     encode_notification,
 )
 from ..settings import IpcSettings
-from .acceptor import Acceptor
 from .connection import Connection, Session
 from .lanes import Lanes, OpenRequest, Requester, Turns
-from .listener import Listener, ListenerError, listen_again
+from .listener import Acceptor, Listener, ListenerError, listen_again
 
 # A progress bar needs no more; a stage that reports every item must not fill the wire.
 PROGRESS_INTERVAL_S = 0.05
@@ -46,12 +46,19 @@ SYSTEMS_SOCKET_LOST = (
 Attach = Callable[["Server", Connection, Request | Notification], Session]
 """Begins another protocol on a connection; raises ProtocolError."""
 
-# A message this long costs its handler milliseconds (redaction, hashing): not in the loop.
+# A message this long costs its method milliseconds (redaction, hashing): not in the loop.
 BULKY_BYTES = 32 * 1024
 
 
+@dataclass(frozen=True, slots=True)
+class CancelAnswer:
+    """`cancelled`: the request was open."""
+
+    cancelled: bool
+
+
 class Server:
-    """Answers the handlers' methods on a listener's connections, in the running event loop.
+    """Answers methods on a listener's connections, in the running event loop.
 
     `on_activity` is called with the method's name, in the loop, for every request that an agent at work sends.
     `protocols` are those that a connection may change to with its first message, by that message's method.
@@ -60,7 +67,7 @@ class Server:
 
     def __init__(
         self,
-        handlers: Mapping[str, Handler],
+        methods: Iterable[Method[Any, Any]],
         settings: IpcSettings | None = None,
         on_activity: Callable[[str], None] | None = None,
         protocols: Mapping[str, Attach] | None = None,
@@ -68,14 +75,16 @@ class Server:
         self.settings = settings or IpcSettings()
         self.connections: set[Connection] = set()
         self.stopping = False
-        self._handlers = dict(handlers)
-        self._in_loop = {name for name, handler in handlers.items() if inspect.iscoroutinefunction(handler.call)}
+        self._methods = {method.name: method for method in methods}
+        # A coroutine function gives the loop back by itself, so it is called there and needs no thread.
+        self._in_loop = {name for name, one in self._methods.items() if inspect.iscoroutinefunction(one.run)}
         self._on_activity = on_activity
         self._protocols = dict(protocols or {})
         self.turned_away: set[Connection] = set()
         self.socket_problem = ""
         self._acceptors: list[Acceptor] = []
         self._socket_timer: asyncio.TimerHandle | None = None
+        # Results of threads wait here for the loop; a deque's append and popleft are atomic, so it needs no lock.
         self._finished: deque[tuple[OpenRequest, Future[Any] | None]] = deque()
         self._woken = False
         self._idle = asyncio.Event()
@@ -90,6 +99,8 @@ class Server:
         self.loop = asyncio.get_running_loop()
         settings, clock = self.settings, self.loop.time
         submit, submit_long = partial(self._submit, self._pool), partial(self._submit, self._long_pool)
+        # Half of the threads are kept free for agents; long methods have threads of their own, so that four imports
+        # never keep a recall waiting.
         self._lanes = Lanes(submit, clock, settings.threads, settings.max_at_work, settings.threads // 2)
         self._long_lanes = Lanes(submit_long, clock, settings.long_threads, settings.max_at_work)
         self.turns = Turns(self.loop, lambda: self._lanes.agents_at_work > 0)
@@ -102,7 +113,7 @@ class Server:
         self._acceptors[-1].start()
 
     def _check_socket(self) -> None:
-        """Make a removed socket file again: a cleaner of temporary folders may take it, or a person."""
+        """Make a removed socket file again: a cleaner of temporary folders, or a person, may remove it."""
         lost = self._acceptors[-1].listener
         if lost.is_lost():
             self._listen_again(lost)
@@ -123,13 +134,14 @@ class Server:
         self._accept_from(listener)
 
     async def stop(self, grace_s: float | None = None) -> None:
-        """Accept nothing more, finish for at most `grace_s` what is being answered, close every connection."""
+        """Stop accepting, finish open answers for at most `grace_s`, close every connection."""
         self.stopping = True
         if self._socket_timer is not None:
             self._socket_timer.cancel()
         for acceptor in self._acceptors:
             acceptor.stop()
-        for request in [request for request in self._open if request.handler.long]:
+        # Long work is cancelled at once, since it would outlast any grace; short work is finished, then cancelled.
+        for request in [request for request in self._open if request.method.long]:
             self.cancel(request)
         await self._until_idle(self.settings.stop_grace_s if grace_s is None else grace_s)
         for request in list(self._open):
@@ -139,6 +151,7 @@ class Server:
         for connection in (*self.connections, *self.turned_away):
             connection.close()
         await self._until_closed(LAST_ANSWERS_S)
+        # Not waited for: a thread that hangs must not keep the process, and the locks of its folders, alive.
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._long_pool.shutdown(wait=False, cancel_futures=True)
 
@@ -148,21 +161,21 @@ class Server:
         return attach(self, connection, message) if attach is not None else None
 
     def begin(self, client: Requester, message: Request | Notification) -> None:
-        """Call the message's handler; its answer goes out as soon as it is there."""
+        """Run the message's method; its answer is sent as soon as there is one."""
         request_id = message.id if isinstance(message, Request) else None
-        method = message.method
-        if method == "cancel":
+        if message.method == "cancel":
             self._cancel_request(client, request_id, message.params)
             return
-        handler = self._handlers.get(method)
-        if handler is None:
-            client.fail(request_id, self._unknown(method))
+        method = self._methods.get(message.method)
+        if method is None:
+            client.fail(request_id, self._unknown(message.method))
             return
         try:
-            params = handler.params.model_validate(message.params)
+            params = method.params.model_validate(message.params)
         except ValidationError as error:
-            client.fail(request_id, invalid_params(error, handler.params))
+            client.fail(request_id, invalid_params(error, method.params))
             return
+        # Checked after the parameters, so that a faulty request with a used id still learns its own fault.
         if request_id is not None and request_id in client.requests:
             client.fail(
                 request_id,
@@ -172,19 +185,21 @@ class Server:
         if self.stopping:
             client.fail(request_id, ProtocolError("dreamd is stopping", "try again when it is back", STOPPING))
             return
-        if handler.activity and self._on_activity is not None:
-            self._on_activity(method)
-        request = OpenRequest(client, message, handler, self._wake_loop)
+        if method.activity and self._on_activity is not None:
+            self._on_activity(method.name)
+        request = OpenRequest(client, message, method, self._wake_loop)
         client.requests[request.key] = request
         self._open.add(request)
         self._idle.clear()
-        if method in self._in_loop:
+        if method.name in self._in_loop:
             self._call(request, params)
-        elif handler.long:
+        elif method.long:
             self._queue_for_thread(request, params)
-        elif handler.blocking:
+        elif method.blocking:
             request.timer = self.loop.call_later(self.settings.deadline_s, self._out_of_time, request)
             self._queue_for_thread(request, params)
+        # A long message of a method that is quick otherwise goes to a thread; `ordered` keeps the client's later
+        # messages behind it, as if it had been answered in the loop.
         elif isinstance(message, Request) and message.size_bytes > BULKY_BYTES:
             request.ordered = client.held = True
             self._queue_for_thread(request, params)
@@ -194,12 +209,12 @@ class Server:
     def _unknown(self, method: str) -> ProtocolError:
         if method in self._protocols:
             return ProtocolError(f"{method} is the first message of a connection", "connect anew", INVALID_REQUEST)
-        return unknown_method(method, self._handlers)
+        return unknown_method(method, self._methods)
 
     def cancel(self, request: OpenRequest) -> None:
-        """Take a request back, once. One whose work cannot be stopped any more is answered as if nothing had been said.
+        """Cancel a request, once. One whose work can no longer be stopped is answered all the same.
 
-        A second time would break off what a task does to end in order.
+        A second cancellation would interrupt the orderly end of a task.
         """
         if request.call.cancelled:
             return
@@ -208,6 +223,7 @@ class Server:
             request.stop_work()
 
     def _cancel_request(self, client: Requester, request_id: Any, params: Mapping[str, Any]) -> None:
+        # `cancel` is no row of the table: it acts on the connection's own requests, which no method sees.
         open_id = params.get("id")
         if not isinstance(open_id, int | str) or len(params) != 1:
             client.fail(request_id, ProtocolError("cancel takes the id of a request", "parameters: id", INVALID_PARAMS))
@@ -216,11 +232,11 @@ class Server:
         if request is not None:
             self.cancel(request)
         if request_id is not None:
-            client.send(encode_answer(request_id, {"cancelled": request is not None}))
+            client.send(encode_answer(request_id, CancelAnswer(request is not None)))
 
     def _call(self, request: OpenRequest, params: Any) -> None:
         try:
-            outcome = request.handler.call(params, request.call)
+            outcome = request.method.answer(params, request.call)
         except Exception as error:
             self._fail(request, error)
         else:
@@ -232,11 +248,11 @@ class Server:
         self._lanes_of(request).put(request)
 
     def _lanes_of(self, request: OpenRequest) -> Lanes:
-        return self._long_lanes if request.handler.long else self._lanes
+        return self._long_lanes if request.method.long else self._lanes
 
     def _submit(self, pool: ThreadPoolExecutor, request: OpenRequest) -> None:
         request.stop_work = None
-        future = pool.submit(request.handler.call, request.params, request.call)
+        future = pool.submit(request.method.answer, request.params, request.call)
         future.add_done_callback(lambda done: self._wake_loop(request, done))
 
     def _cancel_queued(self, request: OpenRequest, error: ProtocolError) -> None:
@@ -247,19 +263,20 @@ class Server:
             self._wake_loop(request, given_up)
 
     def _take_from_queue(self, request: OpenRequest) -> bool:
-        """Remove a request that waits for a thread; False for one that has a thread, or needs none."""
+        """Remove a request that waits for a thread; return False for one that has a thread, or needs none."""
         if not request.in_lane or not self._lanes_of(request).drop(request):
             return False
         request.in_lane = False
         return True
 
     def _out_of_time(self, request: OpenRequest) -> None:
-        """Tell a client that its answer would come too late; work that has begun is asked to end."""
+        """Answer with BUSY at the deadline; work that has begun is asked to end."""
         busy = ProtocolError(
             f"{request.call.method} was not done within {self.settings.deadline_s:g} s",
             "try again later; what it changes may still come",
             BUSY,
         )
+        # Its thread, if it has one, goes on until it looks at the call; it keeps its place in the lane meanwhile.
         request.call.cancel()
         self._take_from_queue(request)
         self._fail(request, busy)
@@ -289,7 +306,7 @@ class Server:
         request.client.pump()
 
     def _wake_loop(self, request: OpenRequest, future: Future[Any] | None) -> None:
-        """Have the loop handle this request, from any thread. One wake-up serves all that come before it runs."""
+        """Let the loop handle this request, from any thread. One wake-up serves all that come before it runs."""
         self._finished.append((request, future))
         if not self._woken:
             self._woken = True
@@ -307,6 +324,7 @@ class Server:
                 self._release_thread(request)
                 self._take_outcome(request, future)
             touched.add(request.client)
+        # Each client is written to once, however many of its answers came together.
         for client in touched:
             client.pump()
 
@@ -327,8 +345,7 @@ class Server:
 
     def _answer(self, request: OpenRequest, result: Any) -> None:
         try:
-            answer = request.handler.shape(result)
-            line = b"" if request.call.id is None else encode_answer(request.call.id, answer)
+            line = b"" if request.call.id is None else encode_answer(request.call.id, result)
         except Exception as error:
             self._fail(request, error)
         else:
@@ -339,6 +356,7 @@ class Server:
 
     def _finish(self, request: OpenRequest, line: bytes) -> None:
         if request.call.id is not None:
+            # The last progress first: a client must not get one after the answer.
             self._emit_progress(request)
             request.client.send(line)
         request.call.end()
@@ -352,6 +370,7 @@ class Server:
     def _send_progress(self, request: OpenRequest) -> None:
         if request not in self._open:
             return
+        # At most one every PROGRESS_INTERVAL_S; one in between is kept, and replaced by later ones until it is sent.
         wait_s = request.progress_at + PROGRESS_INTERVAL_S - self.loop.time()
         if wait_s > 0:
             self.loop.call_later(wait_s, self._wake_loop, request, None)

@@ -1,6 +1,7 @@
-"""Passages: a turn as what can be quoted of it: the whole of a short one, of a long one its sentences with reasons.
+"""Passages: the quotable units of a turn, which are the whole of a short turn, and groups of sentences of a long one.
 
-A sentence that leans on the one before stays with it, and so do steps or points with the line that leads to them.
+A sentence that depends on the one before stays with it, and so do the items of a list with the line that introduces
+them.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from itertools import pairwise, zip_longest
 from ...store.redaction import REDACTED, redact
 from ...store.text.languages import phrases
 from ...store.text.sentences import FEWEST_WORDS, Sentence, on_one_line, split, start_of_item, without_words
-from .places import Place
+from .contexts import TurnContext
 
+# Largest number of words of a turn that is quoted whole or not at all.
 SHORT_WORDS = 60
-"""Words of a turn that is quoted whole or not at all."""
 
+# Largest number of words of a passage of several sentences.
 LONGEST_WORDS = 90
-"""Words that a passage may grow to."""
 
 
 @dataclass(frozen=True)
-class Passage:
-    """Some whole sentences of one turn in their order, as one text, cut from `source` where their `spans` are.
+class TurnPassage:
+    """Whole sentences of one turn in their order, at `spans` of `source`.
 
-    Its lines are those of the turn, and what stands between two sentences there does so here; GAP for words.
+    Line breaks and marks between two sentences are kept; GAP replaces words left out between them.
     """
 
     source: str
@@ -39,7 +40,7 @@ class Passage:
 
     @cached_property
     def text(self) -> str:
-        """The words, as they were said."""
+        """The sentences as one text, verbatim."""
         pieces = [self.source[slice(*self.spans[0])]]
         for (_, end), (begin, stop) in pairwise(self.spans):
             pieces += [without_words(self.source[end:begin]), self.source[begin:stop]]
@@ -51,22 +52,23 @@ class Passage:
         return len(self.text.split())
 
 
-def passages_of(place: Place) -> list[Passage]:
+def passages_of(context: TurnContext) -> list[TurnPassage]:
     """Return the passages of a turn, in order."""
-    said = [sentence for sentence in split(place.text) if REDACTED not in redact(sentence.text).text]
-    said = [sentence for sentence in _without_lost_leads(said) if sentence.shape in {"prose", "item", "code"}]
+    # A sentence with a secret is left out whole: a quote with a gap could not be understood.
+    said = [sentence for sentence in split(context.text) if REDACTED not in redact(sentence.text).text]
+    said = [sentence for sentence in _without_lost_introductions(said) if sentence.shape in {"prose", "item", "code"}]
     if sum(len(sentence.text.split()) for sentence in said) <= SHORT_WORDS:
-        return [_passage(said, place.text)] if said else []
-    return [_passage(group, place.text) for group in _groups(said)]
+        return [_passage(said, context.text)] if said else []
+    return [_passage(group, context.text) for group in _groups(said)]
 
 
-def joined(passages: Sequence[Passage]) -> Passage:
-    """Return passages that follow each other as one."""
-    return Passage(passages[0].source, tuple(span for passage in passages for span in passage.spans))
+def joined(passages: Sequence[TurnPassage]) -> TurnPassage:
+    """Join adjacent passages."""
+    return TurnPassage(passages[0].source, tuple(span for passage in passages for span in passage.spans))
 
 
-def _without_lost_leads(said: Sequence[Sentence]) -> Iterator[Sentence]:
-    """Yield the sentences but for those that lead to what was left out, as "Here it is:" leads to a program."""
+def _without_lost_introductions(said: Sequence[Sentence]) -> Iterator[Sentence]:
+    """Drop sentences that introduce a part that was left out, as "Here it is:" introduces a program."""
     for sentence, following in zip_longest(said, said[1:]):
         is_lost = following is None or following.block > sentence.block + 1
         if not (sentence.text.endswith(":") and is_lost):
@@ -85,13 +87,13 @@ def _groups(said: Sequence[Sentence]) -> Iterator[list[Sentence]]:
 
 
 def _belongs(sentence: Sentence, group: Sequence[Sentence]) -> bool:
-    """Check that a sentence says nothing without those before it."""
+    """Check that a sentence cannot be understood without those before it."""
     last = group[-1]
     if (
         sentence.shape == "code"
         or last.shape == "code"
         or last.text.endswith(":")
-        or (sentence.shape == "item" and _leads(group))
+        or (sentence.shape == "item" and _introduces_list(group))
     ):
         return True
     if sum(len(one.text.split()) for one in (*group, sentence)) > LONGEST_WORDS or sentence.shape == "item":
@@ -102,13 +104,13 @@ def _belongs(sentence: Sentence, group: Sequence[Sentence]) -> bool:
     return short or bool(phrases("speech.leaning").match(sentence.text))
 
 
-def _leads(group: Sequence[Sentence]) -> bool:
-    """Check for a line that leads to a list, with nothing but the list after it."""
+def _introduces_list(group: Sequence[Sentence]) -> bool:
+    """Check for a line that introduces a list, followed by nothing but items."""
     lead = next((at for at, one in enumerate(group) if one.shape == "prose" and one.text.endswith(":")), None)
     return lead is not None and all(one.shape == "item" for one in group[lead + 1 :])
 
 
-def _passage(said: Sequence[Sentence], text: str) -> Passage:
-    """Return sentences of a text as a passage; the first with its marker where it opens an item of a list: "1. "."""
+def _passage(said: Sequence[Sentence], text: str) -> TurnPassage:
+    """Build a passage of sentences; the first keeps its marker where it opens an item of a list: "1. "."""
     spans = [(sentence.start, sentence.end) for sentence in said]
-    return Passage(text, ((start_of_item(text, said[0].start), said[0].end), *spans[1:]))
+    return TurnPassage(text, ((start_of_item(text, said[0].start), said[0].end), *spans[1:]))

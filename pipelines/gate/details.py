@@ -1,4 +1,4 @@
-"""Details: what of a text must not vanish from what is told: its names, its numbers and dates, its reasons."""
+"""Details: the names, numbers, dates and reasons of a text, none of which an envelope may lose by a dream."""
 
 from __future__ import annotations
 
@@ -9,69 +9,70 @@ from functools import cache, lru_cache
 
 from ...store.text.languages import entries, languages, phrases
 from ...store.text.sentences import sentences_of
-from ...store.text.words import stem, without_possessive
-from ..language.content import empty_stems
+from ...store.text.words import WORD, grammar_stems, stem, stems_of
 
 Detail = frozenset[str]
-"""The stems that belong together: one of a name, a number or a date's part, several of a reason."""
+"""The stems of one detail: one for a name, a number or a part of a date, several for a reason."""
 
+# The share of a reason's words that a text must contain; a name or a number has one word.
 REASON_SHARE = 0.7
-"""A reason is told where this share of its words stands; a name or a number has one word."""
 
+# After a reason of fewer words ("that is why") the whole sentence is taken as the reason.
 FEWEST_OF_REASON = 2
-"""A reason of fewer words ("that is why") lies in the rest of its sentence."""
 
+# New words from which a newer text is more than a shorter form of the older: "gone" may be one, "none any more" is.
 BROUGHT_AT_LEAST = 2
-"""Words that make a newer text more than a shorter form of the older: "gone" alone may not, "none any more" does."""
 
-_WORD = re.compile(r"[^\W_][\w]*(?:[.'_+#/@:-]+\w+)*")
 _ISO_DATE = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})(?=T|\b)")
 _DOTTED_DATE = re.compile(r"\b(\d{1,2})\.(\d{1,2})\.(\d{4})\b")
+
+# The characters before the first word of a sentence, a line or a quote, whose capital is no sign of a name.
 _OPENS = frozenset(".!?:…\"'“„»*-") | {""}
-"""The characters before a word that opens a sentence, a line or a quote: its capital says nothing."""
 _IDENTIFIER = re.compile(r"\d|\w[._/@+#:]\w|[a-z][A-Z]|^[A-Z]{2,}$")
 
 
 @lru_cache(maxsize=8192)
 def details_of(text: str, names: frozenset[str] = frozenset()) -> frozenset[Detail]:
-    """Return the details of a text. A capital that opens a sentence makes a name only of the words in `names`."""
+    """Return the details of a text. The first word of a sentence is a name only if it is in `names`."""
     found = set[Detail]()
     for sentence in sentences_of(text) or [text]:
         line = _with_plain_dates(sentence)
         for word, opens in _words(line):
             is_name = len(word) > 1 and word[0].isupper() and (not opens or word.lower() in names)
             if is_name or _IDENTIFIER.search(word):
-                found.add(frozenset([_stem(word)]))
+                found.add(frozenset([stem(word.lower())]))
         found |= set(_reasons(line))
-    return frozenset(detail for detail in found if detail - empty_stems())
+    # "I" and other function words are capitalised too.
+    return frozenset(detail for detail in found if detail - grammar_stems())
 
 
-def told(details: Collection[Detail], text: str) -> frozenset[Detail]:
-    """Return the details that a text tells."""
-    said = said_in(text)
+def contained(details: Collection[Detail], text: str) -> frozenset[Detail]:
+    """Return the details that a text contains."""
+    said = stems_in(text)
     return frozenset(one for one in details if len(one & said) >= (REASON_SHARE if len(one) > 1 else 1.0) * len(one))
 
 
 @lru_cache(maxsize=8192)
-def said_in(text: str) -> frozenset[str]:
-    """Return the stems of all words of a text, of a date those of its parts."""
-    return frozenset(map(_stem, _WORD.findall(_with_plain_dates(text))))
+def stems_in(text: str) -> frozenset[str]:
+    """Return the stems of all words of a text; a date yields its parts."""
+    return stems_of(word.lower() for word in WORD.findall(_with_plain_dates(text)))
 
 
 def content_of(text: str) -> frozenset[str]:
-    """Return the stems of a text's words that do not carry grammar alone."""
-    return said_in(text) - empty_stems()
+    """Return the stems of the content words of a text."""
+    return stems_in(text) - grammar_stems()
 
 
-def says_less(newer: str, older: str) -> bool:
-    """Return True if a text leaves out a detail of an older one and brings no other, nor two words."""
-    lost = details_of(older) - told(details_of(older), newer)
+def only_shortens(newer: str, older: str) -> bool:
+    """Return True if a text lacks a detail of an older one and adds neither another detail nor two words."""
+    # "The limit is 20 a day for guests" -> "The limit is gone" loses 20 and guests, and brings one word.
+    lost = details_of(older) - contained(details_of(older), newer)
     brought = content_of(newer) - content_of(older)
-    return bool(lost) and len(brought) < BROUGHT_AT_LEAST and not told(details_of(newer), " ".join(brought))
+    return bool(lost) and len(brought) < BROUGHT_AT_LEAST and not contained(details_of(newer), " ".join(brought))
 
 
-def names_in(texts: Iterable[str]) -> frozenset[str]:
-    """Return the words that these texts write with a capital within a sentence, and no less often than without one."""
+def written_as_names(texts: Iterable[str]) -> frozenset[str]:
+    """Return the words that are capitalised within sentences at least as often as not."""
     capital, small = Counter[str](), Counter[str]()
     for text in texts:
         for word, opens in _words(text):
@@ -83,8 +84,8 @@ def names_in(texts: Iterable[str]) -> frozenset[str]:
 
 
 def _words(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the words of a text without what is contracted behind them, and whether they open a sentence."""
-    for match in _WORD.finditer(text.replace("’", "'")):
+    """Yield the words of a text without contracted endings, and True for the first of a sentence."""
+    for match in WORD.finditer(text.replace("’", "'")):
         yield match.group().partition("'")[0], text[: match.start()].rstrip()[-1:] in _OPENS
 
 
@@ -95,7 +96,7 @@ def _reasons(line: str) -> Iterator[Detail]:
 
 
 def _with_plain_dates(text: str) -> str:
-    """Write each date as its day, a word for its month, and its year, however it was written."""
+    """Normalise each date to its day, `month5` for May, and its year."""
     text = _ISO_DATE.sub(lambda match: f"{int(match[3])} month{int(match[2])} {match[1]}", text)
     text = _DOTTED_DATE.sub(lambda match: f"{int(match[1])} month{int(match[2])} {match[3]}", text)
     pattern, months = _dates()
@@ -114,7 +115,3 @@ def _dates() -> tuple[re.Pattern[str], dict[str, int]]:
     month = "|".join(sorted(named, key=len, reverse=True))
     day = r"(\d{1,2})(?:st|nd|rd|th|\.)?"
     return re.compile(rf"\b{day}\s+(?:of |de )?({month})\b\.?|\b({month})\.?\s+{day}\b", re.IGNORECASE), named
-
-
-def _stem(word: str) -> str:
-    return stem(without_possessive(word.lower()))

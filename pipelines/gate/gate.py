@@ -1,14 +1,14 @@
-"""The gate: it tries what each stage proposes on a copy, and refuses what would make recall worse.
+"""The gate: it tries the proposals of each stage on a copy, and refuses those that would make recall worse.
 
-The actions of a stage are checked first, then tried: probes are asked of the copy before any stage, and again with the
-overlay of this one and all that passed before. If a few actions stand behind every answer that got worse, those alone
-are refused; otherwise the whole stage is. Later stages do not see what is refused.
+The actions of a stage are checked by rules first, then tried: probes are asked of the copy before any stage, and again
+with the overlay of all that passed and this stage. If a few actions explain every worse answer, those alone are
+refused; otherwise the whole stage is. Later stages do not see refused actions.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -18,33 +18,34 @@ from ...store.ledger.questions import Probe
 from ...store.model import Action, NodeId
 from ..protocol import Check, Foreseen
 from ..settings import GateSettings
-from ..workspace.diff import Difference
-from ..workspace.proposals import ProposedRanking
+from ..workspace.proposals import Difference
 from ..workspace.view import View
 from .action_checks import ActionChecker
 from .probes import ProbeCase, ProbeGenerator, Score, Touched, ask, spread
 from .shadow_index import ShadowIndex
-from .trial import Trial
 
+# Questions that may find less, beyond those that find more, and the drop of mean recall that is tolerated.
 LOST_SHARE, LOST_AT_LEAST = 0.01, 1
 RECALL_DROP = 0.005
 ROUNDING = 1e-9
 FEWEST_ASKED = 20
+
+# Largest number of memories touched by a stage that probes are generated for.
 TOUCHED = 80
-"""The most memories of those that a stage touches for which questions are made."""
 
 CHECKS = 40
-PASSES = 6
-"""About how often a run's probes are asked: the time for probes is divided by it."""
 
-SIFTINGS = 3
-SIFTED_SHARE = 0.1
-"""The times that a stage is tried again without the actions behind worse answers, and the largest share of them."""
+# Approximate number of times that all probes are asked in a run; each gets this part of the time for probes.
+PASSES = 6
+
+# Largest number of further trials of a stage without the actions that explain worse answers, and the largest share of
+# its actions that may be left out so.
+SIFTINGS, SIFTED_SHARE = 3, 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """`actions` refused actions of the `of` that a stage proposed; the reason holds no words of a person."""
+    """A refusal: `actions` of the `of` proposed actions of a stage; the reason quotes no text of a person."""
 
     stage: str
     reason: str
@@ -54,7 +55,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """The probes' results before the run and after it; `lost` and `gained` count probes, `synthetic` made-up ones."""
+    """The probes' results before and after the run; `lost`, `gained` and `synthetic` count probes."""
 
     probes: int = 0
     recall_before: float = 1.0
@@ -75,7 +76,7 @@ class Gate:
         settings: GateSettings,
         now: datetime,
     ) -> None:
-        """`open_shadow` makes the copy, once there is something to try in it."""
+        """`open_shadow` makes the copy; it is called at the first trial."""
         self._open_shadow = open_shadow
         self._view = view
         self._settings = settings
@@ -88,9 +89,9 @@ class Gate:
         self._dropped: list[Dropped] = []
 
     def sift(self, stage: str, actions: Sequence[Action]) -> list[Action]:
-        """Try what a stage proposes, keep in the overlay what passes, and return it: all of it, most of it or [].
+        """Try the actions of a stage; return those that pass, which stay in the overlay: all, most or none.
 
-        The reason for what does not pass is recorded.
+        Refusals are recorded with their reasons.
         """
         if not actions:
             return []
@@ -101,7 +102,7 @@ class Gate:
             trial = Trial(shadow, actions)
             reasons, scores = self._try(shadow, trial)
             kept = trial.kept
-            if reasons and kept:  # the rest must keep the rules by itself
+            if reasons and kept:  # an action may depend on one that is refused now
                 still, losses = self._checker.check(kept)
                 if still:
                     trial.take_back(kept)
@@ -112,24 +113,6 @@ class Gate:
             self._after, self._checker.losses = scores, losses
         return kept
 
-    def passes_ranking(self, stage: str, proposed: ProposedRanking) -> bool:
-        """Try weights of the ranking on the questions that they were not learned from, and on all others.
-
-        They hold in the copy from here on if nothing is worse by them; otherwise the reason is recorded.
-        """
-        shadow = self._opened()
-        held_out = [] if self._generator is None else self._generator.real(proposed.held_out)
-        then = [ask(shadow, case) for case in held_out]
-        before = shadow.weigh(proposed.ranking.weights)
-        now = [ask(shadow, case) for case in self._view.steps.counted(held_out, "asking what was left out")]
-        scores = [ask(shadow, case) for case in self._view.steps.counted(self._asked, "asking again")]
-        if reasons := worse(then, now) or worse(self._before, scores) or worse(self._after, scores):
-            shadow.weigh(before)
-            self._dropped.append(Dropped(stage, "; ".join(reasons), 1, 1))
-            return False
-        self._after = scores
-        return True
-
     def _opened(self) -> ShadowIndex:
         if self._shadow is None:
             self._shadow = self._open_shadow()
@@ -137,19 +120,20 @@ class Gate:
         return self._shadow
 
     def _try(self, shadow: ShadowIndex, trial: Trial) -> tuple[list[str], list[Score]]:
-        """Overlay a stage and ask again; return the reasons against all of it, and the scores of what is kept.
+        """Overlay a stage and ask again; return the reasons against the stage, and the scores with its kept actions.
 
-        Scenarios and profiles alone do not answer where no level is named: then nothing is asked again.
+        Nothing is asked again where the files hold only scenarios and profiles: a question without a level is answered
+        by turns and facts alone.
 
         An archived memory need not be found, nor a superseded one by its rare words: synthetic probes of them are
-        dropped. What the stage touches otherwise is asked for by harder probes of its own, before and after: a
-        superseded memory by what its successor says too, which is then to be told.
+        dropped. Other memories touched by the stage get harder probes, asked before and after; a superseded one is
+        asked for by the words that its successor shares, and only those are expected in the answer.
 
-        While a few actions stand behind everything that got worse, they are taken back and the rest is tried again.
+        While a few actions explain every worse answer, they are taken back and the rest is tried again.
         """
         difference = Difference.of(self._view, trial.kept)
         self._drop_probes_of(difference.archived | difference.superseded)
-        self._expect_no_more(shadow, difference)
+        self._lower_expectations(shadow, difference)
         touched = self._touched(shadow, difference)
         if not trial.begin(lambda done, total: self._view.steps.detail("trying", done, total)):
             return [], self._after
@@ -158,12 +142,14 @@ class Gate:
             scores = [ask(shadow, case) for case in self._view.steps.counted(self._asked, "asking again")]
             then, now = [one.before for one in touched], [ask(shadow, one.case) for one in touched]
             reasons = worse(self._before, scores) or worse(self._after, scores)
-            reasons = reasons or find_less(then, now) + tell_less(then, now)
+            reasons = reasons or less_found(then, now) + less_contained(then, now)
             against = against or reasons
             if not reasons:
                 break
+            # Compared with the last accepted state, not with the start: an earlier stage's losses are not this one's.
             pairs = zip([*self._after, *then], [*scores, *now], strict=True)
-            behind = trial.behind((before, after) for before, after in pairs if after.is_worse_than(before))
+            behind = trial.explaining((before, after) for before, after in pairs if after.is_worse_than(before))
+            # Without a culprit, or with too many, nothing says which actions are harmless: the whole stage is refused.
             if not (left and behind) or trial.share_left_out(behind) > SIFTED_SHARE:
                 trial.take_back(trial.kept)
                 break
@@ -171,7 +157,7 @@ class Gate:
         return against, scores
 
     def _touched(self, shadow: ShadowIndex, difference: Difference) -> list[Touched]:
-        """Ask what the memory tells now of the turns and notes that a stage touches, as many as there is time for."""
+        """Generate probes for the turns and notes that a stage touches and ask them before it, as time allows."""
         began, enough_s = time.monotonic(), self._settings.time_s / PASSES
         chosen = spread(list(difference.touched), TOUCHED)
         found: list[Touched] = []
@@ -183,12 +169,13 @@ class Gate:
             found += islice((one for one in asked if one.before.is_firm), 1)
         return found
 
-    def _expect_no_more(self, shadow: ShadowIndex, difference: Difference) -> None:
-        """Expect of a person's questions, too, no more of what is superseded than its successor says."""
+    def _lower_expectations(self, shadow: ShadowIndex, difference: Difference) -> None:
+        """Drop the words and details that only superseded facts contain from a person's probes, too."""
         for n, case in enumerate(self._asked):
             for replaced in filter(None, (difference.touched.get(node_id) for node_id in case.probe.gold)):
                 self._asked[n] = self._asked[n].after(replaced)
             if self._asked[n] != case:
+                # What is expected has changed, so the results before are taken again; recall is compared as it was.
                 told = ask(shadow, self._asked[n])
                 self._before[n] = replace(told, recall=self._before[n].recall)
                 self._after[n] = replace(told, recall=self._after[n].recall)
@@ -210,7 +197,7 @@ class Gate:
         return GateResult(len(self._before), round(before, 4), round(after, 4), lost, gained, dropped, synthetic)
 
     def checks(self) -> tuple[Check, ...]:
-        """Return up to CHECKS of the run's probes, a person's own first, with their results in the copy by now."""
+        """Return up to CHECKS of the run's probes, a person's own first, with their latest results in the copy."""
         asked = zip(self._asked, self._after, strict=True)
         some = sorted(asked, key=lambda one: one[0].synthetic)[:CHECKS]
         return tuple(
@@ -221,13 +208,13 @@ class Gate:
                 words=case.words,
                 details=case.details,
                 synthetic=case.synthetic,
-                foreseen=Foreseen(recall=score.recall, coverage=score.coverage, told=score.told),
+                foreseen=Foreseen(recall=score.recall, coverage=score.coverage, details=score.details),
             )
             for case, score in some
         )
 
     def _begin(self, shadow: ShadowIndex) -> None:
-        """Ask the probes of the copy as it is: a person's own, then synthetic ones, as many as there is time for."""
+        """Ask the probes of the unchanged copy: a person's own, then synthetic ones, within the time limit."""
         self._generator = ProbeGenerator(shadow)
         self._asked = probes_of(self._generator, self._view.history.probes, self._settings.probes)
         began, enough_s = time.monotonic(), self._settings.time_s / PASSES
@@ -236,10 +223,70 @@ class Gate:
                 break
             self._before.append(ask(shadow, case))
             self._view.steps.detail("asking", number + 1, len(self._asked))
+        # A synthetic probe that finds its gold at the edge of the hits would fail by chance; a person's own stays.
         kept = [n for n, score in enumerate(self._before) if score.is_firm or not self._asked[n].synthetic]
         self._asked = [self._asked[n] for n in kept]
         self._before = [self._before[n] for n in kept]
         self._after = list(self._before)
+
+
+class Trial:
+    """A stage's actions in the overlay of the shadow index; `kept` are those not taken back."""
+
+    def __init__(self, shadow: ShadowIndex, actions: Sequence[Action]) -> None:
+        self.kept = list(actions)
+        self._shadow = shadow
+        self._proposed = len(actions)
+        self._before = {action.path: shadow.read(action.path) for action in actions}
+
+    def begin(self, on_progress: Callable[[int, int], None]) -> bool:
+        """Overlay the actions; return False if nothing in their files, before or after, may answer a question."""
+        files = {action.path: action.content for action in self.kept}
+        answered = self._shadow.answers(files)
+        self._shadow.overlay(files, on_progress)
+        return answered or self._shadow.answers(files)
+
+    def explaining(self, worse: Iterable[tuple[Score, Score]]) -> list[Action]:
+        """Return the kept actions that may explain the worse answers, [] if some answer is explained by none.
+
+        An action explains an answer if its node, or a node that it cites, is shown only before or only after. An action
+        whose file names such a node, as a superseding fact names the superseded, belongs to it.
+        """
+        cited = {action.node_id: {action.node_id, *self._shadow.cites(action.node_id)} for action in self.kept}
+        found = set[NodeId]()
+        for before, after in worse:
+            changed = before.shown ^ after.shown  # in one of the two answers only
+            here = {node_id for node_id, cites in cited.items() if cites & changed}
+            if not here:
+                return []
+            found |= here
+        return self._with_dependents(found)
+
+    def _with_dependents(self, found: set[NodeId]) -> list[Action]:
+        """Return the actions on these nodes and, transitively, those whose files name one of them."""
+        behind: dict[str, Action] = {}
+        news = found
+        while news:
+            named = [node_id.encode() for node_id in news]
+            more = [
+                action
+                for action in self.kept
+                if action.path not in behind
+                and (action.node_id in news or any(name in (action.content or b"") for name in named))
+            ]
+            behind |= {action.path: action for action in more}
+            news = {action.node_id for action in more} - news
+        return list(behind.values())
+
+    def share_left_out(self, with_these: Sequence[Action]) -> float:
+        """Return the share of the proposed actions that is missing once these are taken back too, 0 to 1."""
+        return (self._proposed - len(self.kept) + len(with_these)) / self._proposed
+
+    def take_back(self, actions: Collection[Action]) -> None:
+        """Take some of the kept actions out of the overlay."""
+        paths = {action.path for action in actions}
+        self._shadow.overlay({path: self._before[path] for path in paths})
+        self.kept = [action for action in self.kept if action.path not in paths]
 
 
 def probes_of(generator: ProbeGenerator, past: Sequence[Probe], count: int) -> list[ProbeCase]:
@@ -249,28 +296,28 @@ def probes_of(generator: ProbeGenerator, past: Sequence[Probe], count: int) -> l
 
 
 def worse(before: Sequence[Score], after: Sequence[Score]) -> list[str]:
-    """Return in which ways the second is worse than the first, [] if in none that counts."""
+    """Return the reasons why the second scores are worse than the first, [] for losses within the limits."""
     if not before:
         return []
-    found = find_less(before, after)
+    found = less_found(before, after)
     drop = fmean(score.recall for score in before) - fmean(score.recall for score in after)
     if drop > RECALL_DROP + ROUNDING:
         found.append(f"recall would drop by {drop:.3f}")
-    return found + tell_less(before, after)
+    return found + less_contained(before, after)
 
 
-def find_less(before: Sequence[Score], after: Sequence[Score]) -> list[str]:
-    """Return the reason against questions that find less than they did, [] if they do not."""
+def less_found(before: Sequence[Score], after: Sequence[Score]) -> list[str]:
+    """Return the reason if questions find less than before, [] if they do not."""
     lost, gained = _lost_and_gained(before, after)
     if lost - gained <= _most_lost(before):
         return []
     return [f"{lost} of {len(before)} questions would find less, and {gained} more"]
 
 
-def tell_less(before: Sequence[Score], after: Sequence[Score]) -> list[str]:
-    """Return the reason against answers that tell less than they did, [] if they do not."""
+def less_contained(before: Sequence[Score], after: Sequence[Score]) -> list[str]:
+    """Return the reason if envelopes contain less than before, [] if they do not."""
     pairs = list(zip(before, after, strict=True))
-    less, more = sum(b.tells_less_than(a) for a, b in pairs), sum(a.tells_less_than(b) for a, b in pairs)
+    less, more = sum(b.contains_less_than(a) for a, b in pairs), sum(a.contains_less_than(b) for a, b in pairs)
     if less - more <= _most_lost(before):
         return []
     of = f"{less} of {len(before)} answers"

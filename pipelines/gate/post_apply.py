@@ -1,7 +1,7 @@
-"""The check after applying: the gate's probes, asked of the living store before a changeset is applied and after.
+"""The check after applying: the gate's probes, asked of the real store before and after a changeset is applied.
 
-It undoes what the gate did not see: recall that is worse than it was, and worse than it became in the copy. The few of
-all probes that are asked here would else undo what the gate weighed and let pass, one lost for one gained.
+A run is undone if recall is worse than before and also worse than in the copy. The second condition is needed since
+only a few of the probes are asked here: those alone could show a loss that the gate saw balanced by a gain.
 
 The only module of the gate that runs in the daemon's process; it sees the store through `Searchable` alone.
 """
@@ -22,7 +22,7 @@ GLANCE_S = 0.05
 
 
 class Recheck:
-    """Asks the same probes twice, within LONGEST_S each time; while `is_busy` (requests are in flight) it waits."""
+    """Asks the same probes twice, within LONGEST_S each time; it waits while `is_busy` (requests are in flight)."""
 
     def __init__(self, store: Searchable, checks: Sequence[Check], is_busy: Callable[[], bool]) -> None:
         self._store = store
@@ -33,14 +33,14 @@ class Recheck:
         ]
         self._before = self._ask_all()
         self._foreseen = [
-            Score(one.foreseen.recall, one.foreseen.coverage, one.foreseen.told) if one.foreseen else before
+            Score(one.foreseen.recall, one.foreseen.coverage, one.foreseen.details) if one.foreseen else before
             for one, before in zip(known, self._before, strict=False)
         ]
 
     def reasons(self) -> list[str]:
-        """Return in which ways recall is worse than the gate foresaw, [] if in none or if it is as when constructed."""
+        """Return the reasons why recall is worse than at construction and than the gate foresaw, [] if it is not."""
         now = self._ask_all()
-        both = min(len(self._before), len(now))  # there may have been time for more of them before, or after
+        both = min(len(self._before), len(now))  # the time limit may have cut either off
         return worse(self._before[:both], now[:both]) and worse(self._foreseen[:both], now[:both])
 
     def _ask_all(self) -> list[Score]:

@@ -1,8 +1,8 @@
-"""Probes: questions with known answers, asked of an index to measure what is found and what envelopes tell.
+"""Probes: questions with known answers, asked of an index to measure hits and envelopes.
 
-A probe's gold is turns, and memories that rest on none, and what they say: their details and their rare words. Where a
-person asked too little, synthetic probes are generated from turns of before this run: some of a turn's rare words ask
-for the turn. What a stage touches is asked for by few and common words, which tell more: rare words always find.
+A probe's gold is turns, and memories without a turn, together with their details and rare words. Where a person asked
+too few questions, synthetic probes are generated from turns before this run: some rare words of a turn ask for it.
+Memories touched by a stage are asked for by few and common words: rare words find in any case and measure nothing.
 """
 
 from __future__ import annotations
@@ -19,78 +19,79 @@ from ...store.ledger.questions import Probe
 from ...store.model import Hit, NodeId, Slot
 from ...store.roles import MACHINES
 from ...store.search import hits, packing
+from ...store.search.gathering import Ranking
 from ...store.search.question import Question
-from ...store.search.search import Ranking
-from ...store.text.terms import query_terms, term_stems
-from ...store.text.words import stems_of
-from ..workspace.diff import Replaced
-from .details import Detail, details_of, names_in, said_in, told
+from ...store.text.words import query_terms, stems_of, term_stems
+from ..workspace.proposals import ReplacedTexts
+from .details import Detail, contained, details_of, stems_in, written_as_names
 from .shadow_index import ShadowIndex
 
 HITS = 10
+
+# The first hits, which must contain the gold of a synthetic probe: at the edge of HITS any new one may push it out.
 FIRM_HITS = 5
-"""The first hits, in which a made-up question must find: at the edge of HITS any new memory may push it out."""
 
 ENVELOPE_TOKENS = 500
-ASKED_WORDS = 4
-EXPECTED_WORDS = 12
-"""Of a memory's words, rarest first: so many ask for it, and so many should be in the envelope that answers."""
 
+# The numbers of a memory's rarest words that ask for it, and that are expected in the answering envelope.
+ASKED_WORDS, EXPECTED_WORDS = 4, 12
+
+# The share of the rare words of the envelope before that the one after must contain.
 WORDS_KEPT = 0.5
-"""The share of the rare words told before that must still be told."""
 
 FEWEST_WORDS = 5
 MOST_WORDS = 5000
-HARD_WORDS = (2, 4)
-"""The numbers of common words that ask for what a stage touches: the first that finds it is kept."""
 
+# The numbers of common words of the probes for a touched memory; the first probe that finds it is kept.
+HARD_WORDS = (2, 4)
+
+# Turns, and memories without a turn, read to generate probes and to count the frequency of words.
 READ_AT_MOST, NOTES_AT_MOST = 4000, 1000
-"""Turns, and memories that rest on none, read to generate probes and to count how rare words are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
     """The result of a probe.
 
-    `recall` is the share of its gold in the first HITS hits; `coverage` the share of its words, and `told` its details,
-    in an envelope of ENVELOPE_TOKENS tokens; the details in one that is about what was asked. `shown` holds the nodes
-    of the hits and of the envelope's lines, with the turns that they cite. `is_firm`: gold is in the first FIRM_HITS.
+    `recall` is the share of its gold in the first HITS hits. Of an envelope of ENVELOPE_TOKENS tokens, `coverage` is
+    the share of the probe's words in it, `details` those in its lines about the question. `shown` are the nodes of the
+    hits and of the envelope's lines, with the turns that they cite. `is_firm`: gold is in the first FIRM_HITS.
     """
 
     recall: float
     coverage: float
-    told: frozenset[Detail] = frozenset()
+    details: frozenset[Detail] = frozenset()
     shown: frozenset[NodeId] = frozenset()
     is_firm: bool = True
 
     def is_worse_than(self, before: Score) -> bool:
-        """Return True if it finds less or tells less."""
-        return self.recall < before.recall or self.tells_less_than(before)
+        """Return True if it found less, or its envelope contains less."""
+        return self.recall < before.recall or self.contains_less_than(before)
 
-    def tells_less_than(self, before: Score) -> bool:
-        """Return True if a detail that was told before is not, or most of the words that were."""
-        return bool(before.told - self.told) or self.coverage < WORDS_KEPT * before.coverage
+    def contains_less_than(self, before: Score) -> bool:
+        """Return True if a detail, or most words, of the envelope before are missing."""
+        return bool(before.details - self.details) or self.coverage < WORDS_KEPT * before.coverage
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeCase:
-    """A probe with the rare words and the details that its answer should tell; `synthetic` unless a person asked it."""
+    """A probe with the rare words and details expected in its answer; `synthetic` unless a person asked it."""
 
     probe: Probe
     words: frozenset[str]
     synthetic: bool = True
     details: frozenset[Detail] = frozenset()
 
-    def after(self, replaced: Replaced) -> ProbeCase:
-        """Return the case without what only a superseded fact says."""
-        gone = told(self.details, replaced.older) - told(self.details, replaced.newer)
-        words = self.words - (said_in(replaced.older) - said_in(replaced.newer))
+    def after(self, replaced: ReplacedTexts) -> ProbeCase:
+        """Return the case without the words and details that only the superseded fact contains."""
+        gone = contained(self.details, replaced.older) - contained(self.details, replaced.newer)
+        words = self.words - (stems_in(replaced.older) - stems_in(replaced.newer))
         return replace(self, words=words, details=self.details - gone)
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """A probe of what a stage touches, with its result before the stage."""
+    """A probe of a memory touched by a stage, with its result before the stage."""
 
     case: ProbeCase
     before: Score
@@ -115,13 +116,14 @@ def ask(index: Searchable, case: ProbeCase) -> Score:
     ranking = index.rank(Question(text=probe.text, channel=probe.channel, limit=HITS))
     answer = hits.answer(ranking, index.catalog, HITS).hits
     first, shown = _named_by(answer[:FIRM_HITS]), _named_by(answer)
+    # A superseded memory that was gold is answered by its successor.
     found = shown | {old for hit in answer for old in replaced_by(index, hit.node_id)}
     envelope = packing.envelope(ranking, index.catalog, ENVELOPE_TOKENS)
     words = stems_of(query_terms(envelope.text, MOST_WORDS))
     return Score(
         len(found & set(probe.gold)) / len(probe.gold),
         len(words & case.words) / len(case.words) if case.words else 1.0,
-        _told(case, [slot.text for slot in envelope.slots]),
+        _contained(case, [slot.text for slot in envelope.slots]),
         frozenset(shown | _named_by(envelope.slots)),
         bool(first & set(probe.gold)),
     )
@@ -132,11 +134,11 @@ def _named_by(answers: Iterable[Hit | Slot]) -> set[NodeId]:
     return {node_id for one in answers for node_id in (one.node_id, *(turn.node_id for turn in one.evidence))}
 
 
-def _told(case: ProbeCase, lines: Sequence[str]) -> frozenset[Detail]:
-    """Return the details that stand in a line with at least half of the words that were asked for."""
+def _contained(case: ProbeCase, lines: Sequence[str]) -> frozenset[Detail]:
+    """Return the details in lines that contain at least half of the question's words."""
     asked = stems_of(query_terms(case.probe.text))
-    about = [line for line in lines if 2 * len(asked & said_in(line)) >= len(asked)]
-    return frozenset(detail for line in about for detail in told(case.details, line))
+    about = [line for line in lines if 2 * len(asked & stems_in(line)) >= len(asked)]
+    return frozenset(detail for line in about for detail in contained(case.details, line))
 
 
 def replaced_by(index: Searchable, node_id: NodeId) -> set[NodeId]:
@@ -158,17 +160,17 @@ def _is_newer(one: Node, other: Node) -> bool:
 
 
 class ProbeGenerator:
-    """Generates probes from an index: from the same index always the same."""
+    """Generates probes from an index, the same each time."""
 
     def __init__(self, shadow: ShadowIndex) -> None:
         self._catalog = shadow.catalog
         chosen = spread(self._catalog.turn_ids(), READ_AT_MOST) + spread(self._catalog.facts_alone(), NOTES_AT_MOST)
         self._nodes = self._catalog.nodes(chosen)
         self._counts = Counter(stem for node in self._nodes.values() for stem in term_stems(node.text))
-        self._names = names_in(node.text for node in self._nodes.values())
+        self._names = written_as_names(node.text for node in self._nodes.values())
 
     def real(self, probes: Sequence[Probe]) -> list[ProbeCase]:
-        """Return cases for the probes that a person asked, with as much of their gold as is still living."""
+        """Return cases for the probes that a person asked, with the live part of their gold."""
         asked = []
         for probe in probes:
             known = self._catalog.nodes(probe.gold)
@@ -179,7 +181,7 @@ class ProbeGenerator:
         return asked
 
     def synthetic(self, count: int) -> list[ProbeCase]:
-        """Generate up to `count` probes, spread over all turns and memories that rest on none."""
+        """Generate up to `count` probes, spread over all turns and memories without a turn."""
         return self.of(self._nodes[node_id] for node_id in spread(list(self._nodes), 2 * count))[:count]
 
     def of(self, nodes: Iterable[Node]) -> list[ProbeCase]:
@@ -192,19 +194,22 @@ class ProbeGenerator:
             return None
         return self._case(node, words[:ASKED_WORDS], self._details(node))
 
-    def harder(self, node: Node, replaced: Replaced | None = None) -> list[ProbeCase]:
-        """Generate probes that ask for a node's details by common words beside them, the hardest first.
+    def harder(self, node: Node, replaced: ReplacedTexts | None = None) -> list[ProbeCase]:
+        """Generate probes that ask for a node's details by its other, common words, the hardest first.
 
-        Where a stage supersedes a fact of the node, what both facts say asks, and is all that is expected of it.
+        Where a stage supersedes a fact of the node, only words that both facts contain ask, and are expected.
         """
         details = self._details(node)
+        # Reversed, the most common of the expected words ask; details do not, as they are the answer.
         words = [stem for stem in self._rare(node)[:EXPECTED_WORDS] if frozenset([stem]) not in details][::-1]
         if replaced is None:
             return [self._case(node, words[:count], details) for count in HARD_WORDS if len(words) >= count]
-        words = [stem for stem in words if stem in said_in(replaced.newer)]
+        # The words that only the older fact has should not find any more, those of the newer find it in any case.
+        words = [stem for stem in words if stem in stems_in(replaced.newer)]
         return [self._case(node, words[:count], details).after(replaced) for count in HARD_WORDS if words]
 
     def _case(self, node: Node, stems: Sequence[str], details: frozenset[Detail]) -> ProbeCase:
+        # Asked in the spelling of the text, since stems are no words: the store stems the question by itself.
         spelt = {next(iter(stems_of([word]))): word for word in query_terms(node.text)}
         text = " ".join(spelt[stem] for stem in stems if stem in spelt)
         return ProbeCase(Probe(text, node.channel, (node.node_id,)), frozenset(self._expected(node)), details=details)
@@ -213,7 +218,7 @@ class ProbeGenerator:
         return frozenset() if node.role in MACHINES else details_of(node.text, self._names)
 
     def _expected(self, node: Node) -> list[str]:
-        """Return the words that its envelope should contain; none of an assistant's, as their long answers are cut."""
+        """Return the words expected in the envelope; none for an assistant's turn, since long answers are cut."""
         return [] if node.role in MACHINES else self._rare(node)[:EXPECTED_WORDS]
 
     def _rare(self, node: Node) -> list[str]:

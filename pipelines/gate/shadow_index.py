@@ -8,21 +8,18 @@ from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 
-import numpy as np
-
 from ...store.embedding.embedding import Embedder
 from ...store.engine.interface import Vector
 from ...store.index.opening import OpenIndex
 from ...store.index.projection import is_turn
-from ...store.ledger.questions import Probe
 from ...store.model import Level, NodeId, NotFound
-from ...store.search.learned import trusted
+from ...store.search.gathering import Ranking
 from ...store.search.question import BY_DEFAULT, Question
-from ...store.search.search import Ranking, Search
+from ...store.search.search import Search, trusted
 from ...store.settings import StoreSettings
 from ...store.vault.disk import Disk
 from ...store.vault.vault import FileStamp, Vault
-from ..workspace.view import Candidates, Embed
+from ..workspace.view import Embed
 
 APPLIED_AT_ONCE = 256
 
@@ -91,6 +88,7 @@ class ShadowIndex:
         """Overlay these files (None = deleted) and re-index them."""
         self._overlay.overlaid |= files
         paths = sorted(files)
+        # In portions, between which progress is reported: a silent child would be ended.
         for start in range(0, len(paths), APPLIED_AT_ONCE):
             self._index.apply_all(paths[start : start + APPLIED_AT_ONCE])
             on_progress(min(start + APPLIED_AT_ONCE, len(paths)), len(paths))
@@ -101,7 +99,7 @@ class ShadowIndex:
         return self._overlay.read_if_any(path)
 
     def answers(self, paths: Iterable[str]) -> bool:
-        """Return True if anything in these files may answer a question that names no level."""
+        """Return True if a memory in these files may answer a question that names no level."""
         return any(node.level in BY_DEFAULT for path in paths for node in self.catalog.nodes_of_file(path))
 
     def cites(self, node_id: NodeId) -> list[NodeId]:
@@ -112,26 +110,12 @@ class ShadowIndex:
         """Rank the nodes that answer a question."""
         return self._search.rank(question)
 
-    def weigh(self, weights: Mapping[str, float]) -> Mapping[str, float]:
-        """Rank by these weights from here on; return those of before."""
-        before, self._search.weights = self._search.weights, weights
-        return before
-
     def trust(self, feedback: Mapping[NodeId, Mapping[str, int]]) -> None:
         """Rank by this feedback from here on."""
         self._search.trusted = trusted(feedback)
 
-    def candidates(self, probe: Probe) -> Candidates | None:
-        """Return the features of a past question's candidates; None without one, or where there are no vectors."""
-        ranking = self.rank(Question(text=probe.text, channel=probe.channel))
-        if not ranking.candidates or ranking.vector is None:
-            return None
-        features = self._search.features(ranking)
-        gold = set(self.catalog.units(set(probe.gold), ranking.scope).values())
-        return Candidates(features, np.array([one.unit in gold for one in ranking.candidates]))
-
     def _embed_ranking(self, paths: Sequence[str]) -> None:
-        """Embed the facts that are ranked themselves; one that is found by its turn needs no vector."""
+        """Embed the facts that are ranked by themselves; one that is found by its turn needs no vector."""
         found = [node for path in paths for node in self.catalog.nodes_of_file(path) if node.level is Level.FACT]
         ranking = [node.node_id for node in found if not self._is_found_by_its_turn(node.node_id)]
         while pending := self._index.pending(APPLIED_AT_ONCE, ranking):
@@ -144,7 +128,7 @@ class ShadowIndex:
 
 
 class CachedQueries:
-    """Embeds each question once, since the probes are asked again after every stage."""
+    """Embeds each question once: the probes are asked again after every stage."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder

@@ -1,1 +1,1 @@
-"""A model's claims, checked against the words that were said."""
+"""A language model's claims, checked against their sources."""

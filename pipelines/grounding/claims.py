@@ -1,8 +1,8 @@
-"""Claims: a language model is asked what of a session is worth remembering, a window of turns at a time.
+"""Claims: a language model chooses from a session the facts worth remembering, a window of turns at a time.
 
-It chooses, and what is kept is the quote: the whole sentences in which its claim stands. Of what the rules leave out it
-may add only what is nearly worth keeping by them, so that a model that babbles cannot fill a memory; and no draft is
-ever lost to it. A claim may name the wrong turn of its window: it is put down to the one that bears it.
+The quote is kept, never the model's words: the whole sentences that support its claim. It may only add turns that the
+rules find nearly worth keeping, so that a verbose model cannot fill a memory, and it removes no draft. A claim that
+names the wrong turn of its window is assigned to the turn that supports it.
 """
 
 from __future__ import annotations
@@ -14,32 +14,37 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...llm.budget import CHARS_A_TOKEN, Asker
-from ...llm.model import LlmRefused, LlmUnavailable
+from ...llm.language_model import LlmRefused, LlmUnavailable
 from ...store.judges.judge import Judgement
 from ...store.model import Turn
-from ..extract.facts import NEARLY, Draft, draft_of
-from ..extract.keys import Names
-from ..extract.passages import Passage, passages_of
-from ..extract.places import Place, judged, places_of
-from ..extract.proposals import replied_to
+from ..extract.contexts import TurnContext, contexts_of, judged
+from ..extract.facts import Draft, Names, draft_of
+from ..extract.passages import TurnPassage, passages_of
+from ..extract.replies import replied_to
 from ..extract.worth import worth_of
+from ..limits import NEARLY_WORTH
 from . import prompts
-from .verify import GroundingResult, Refusal, Source, ground, is_quoted
+from .verify import ClaimRefusal, ClaimSource, GroundingResult, ground, is_quoted
 
-_NUMBER = re.compile(r"^\s*\[\d+\]\s*")
+_CITATION = re.compile(r"^\s*\[\d+\]\s*")
 MOST_TURNS = 12
+
+# A model with a short context is a small one and fails on more than one or two turns.
 TOKENS_A_TURN = 700
-"""A model with little context is a small one, and loses itself where it sees more than a turn or two."""
 MOST_TURN_CHARS = 1200
 MOST_CLAIMS = 24
+
+# A small model that begins to repeat itself would fill its whole answer with one claim.
 MOST_CLAIM_CHARS = 240
-"""A small model that has begun to repeat itself would fill its whole answer with one claim."""
+
+# Characters that the speaker's name may add to a claim.
 MORE_CHARS = 60
-"""Characters that a speaker's name may add to a source sentence."""
+
+# Smallest worth, by signs, of a passage among people that a model may keep.
 NEARLY_AMONG_PEOPLE = -1.0
-"""Least worth, by signs, of what a model may keep of people's talk."""
+
+# Length of the prompt without its record.
 PROMPT_TOKENS = 400
-"""Tokens of the prompt without its record."""
 OnProgress = Callable[[int, int], None]
 
 
@@ -53,18 +58,18 @@ class Extraction:
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class _CandidateTurn:
     """A turn that may yield a fact, with its passages."""
 
-    place: Place
+    context: TurnContext
     judgement: Judgement | None
-    passages: tuple[Passage, ...]
+    passages: tuple[TurnPassage, ...]
 
-    def sources(self) -> list[Source]:
-        """Return the passages as what a claim may rest on."""
-        said_on = self.place.turn.at.date() if self.place.turn.at else None
-        other = self.place.before.turn.role if self.place.before else ""
-        return [Source(passage.text, self.place.turn.role, other, said_on) for passage in self.passages]
+    def sources(self) -> list[ClaimSource]:
+        """Return the passages as sources of a claim."""
+        said_on = self.context.turn.at.date() if self.context.turn.at else None
+        other = self.context.before.turn.role if self.context.before else ""
+        return [ClaimSource(passage.text, self.context.turn.role, other, said_on) for passage in self.passages]
 
 
 def extract(
@@ -75,11 +80,11 @@ def extract(
     remembered: prompts.Remembered,
     on_progress: OnProgress,
 ) -> Extraction:
-    """Add to the drafts of the turns from ordinal `new_from` on what the model chooses beside them."""
+    """Return the drafts of the turns from ordinal `new_from` on, with the model's choices added."""
     found = Extraction(list(drafts))
-    places = places_of(turns)
-    names = Names(places)
-    windows = list(_windows(list(_candidates(places, new_from)), model))
+    contexts = contexts_of(turns)
+    names = Names(contexts)
+    windows = list(_windows(list(_candidates(contexts, new_from)), model))
     for done, window in enumerate(windows):
         on_progress(done, len(windows))
         try:
@@ -97,26 +102,26 @@ def extract(
     return found
 
 
-def _candidates(places: Sequence[Place], new_from: int) -> Iterator[_Candidate]:
-    """Yield the turns of which something is nearly worth keeping; a greeting is not."""
-    judgements = judged(places, new_from)
-    for at, place in enumerate(places):
-        passages = passages_of(place) if place.turn.ordinal >= new_from else []
+def _candidates(contexts: Sequence[TurnContext], new_from: int) -> Iterator[_CandidateTurn]:
+    """Yield the turns that are nearly worth keeping; a greeting is not."""
+    judgements = judged(contexts, new_from)
+    for at, context in enumerate(contexts):
+        passages = passages_of(context) if context.turn.ordinal >= new_from else []
         judgement = judgements.get(at)
-        is_near = judgement.worth >= NEARLY if judgement else any(_is_near(one.text, place) for one in passages)
+        is_near = judgement.worth >= NEARLY_WORTH if judgement else any(_is_near(one.text, context) for one in passages)
         if passages and is_near:
-            yield _Candidate(place, judgement, tuple(passages))
+            yield _CandidateTurn(context, judgement, tuple(passages))
 
 
-def _is_near(passage: str, place: Place) -> bool:
-    return worth_of(passage, place) >= NEARLY_AMONG_PEOPLE
+def _is_near(passage: str, context: TurnContext) -> bool:
+    return worth_of(passage, context) >= NEARLY_AMONG_PEOPLE
 
 
-def _windows(candidates: Sequence[_Candidate], model: Asker) -> Iterator[list[_Candidate]]:
+def _windows(candidates: Sequence[_CandidateTurn], model: Asker) -> Iterator[list[_CandidateTurn]]:
     """Yield runs of turns that fit into the model's context with their answer."""
     room = max(400, (model.context_tokens - model.answer_tokens - PROMPT_TOKENS) * CHARS_A_TOKEN)
     most = max(1, min(MOST_TURNS, model.context_tokens // TOKENS_A_TURN))
-    window: list[_Candidate] = []
+    window: list[_CandidateTurn] = []
     size = 0
     for one in candidates:
         length = len(_line(one))
@@ -129,12 +134,12 @@ def _windows(candidates: Sequence[_Candidate], model: Asker) -> Iterator[list[_C
         yield window
 
 
-def _line(one: _Candidate) -> str:
-    return f"{one.place.turn.role} – {' '.join(one.place.text.split())[:MOST_TURN_CHARS]}"
+def _line(one: _CandidateTurn) -> str:
+    return f"{one.context.turn.role} – {' '.join(one.context.text.split())[:MOST_TURN_CHARS]}"
 
 
-def _schema(window: Sequence[_Candidate]) -> Mapping[str, Any]:
-    """Return the schema of an answer: no more facts, and none longer, than the turns can yield."""
+def _schema(window: Sequence[_CandidateTurn]) -> Mapping[str, Any]:
+    """Return the schema of an answer; number and length of facts are bounded by the turns."""
     longest = min(MOST_CLAIM_CHARS, max(len(_line(one)) for one in window) + MORE_CHARS)
     claim = {
         "type": "object",
@@ -144,19 +149,20 @@ def _schema(window: Sequence[_Candidate]) -> Mapping[str, Any]:
         },
         "required": ["turn", "fact"],
     }
+    # A constrained answer cannot run away: a model that would go on is cut by the schema.
     most = min(MOST_CLAIMS, sum(len(one.passages) for one in window) + 1)
     facts = {"type": "array", "items": claim, "minItems": 1, "maxItems": most}
     return {"type": "object", "properties": {"facts": facts}, "required": ["facts"]}
 
 
 def _claims(answer: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """Yield each claim as the turn that it names and its text."""
+    """Yield each claim as the index of its turn and its text."""
     for claim in answer["facts"]:
-        yield int(claim["turn"]) - 1, _NUMBER.sub("", str(claim["fact"]))
+        yield int(claim["turn"]) - 1, _CITATION.sub("", str(claim["fact"]))
 
 
-def _take_claim(found: Extraction, text: str, window: Sequence[_Candidate], named: int, names: Names) -> None:
-    """Keep the quote on which a claim rests, if it is nearly worth keeping and not there yet."""
+def _take_claim(found: Extraction, text: str, window: Sequence[_CandidateTurn], named: int, names: Names) -> None:
+    """Keep the quote that supports a claim, if it is nearly worth keeping and new."""
     found.counts["claims"] += 1
     one, verdict = _grounded(text, window, named)
     if verdict.evidence is None:
@@ -165,18 +171,19 @@ def _take_claim(found: Extraction, text: str, window: Sequence[_Candidate], name
         return
     found.counts["claims accepted"] += 1
     passage = next(passage for passage in one.passages if passage.text == verdict.evidence.text)
-    if one.judgement is None and not _is_near(passage.text, one.place):
+    if one.judgement is None and not _is_near(passage.text, one.context):
         found.counts["accepted, not worth keeping"] += 1
     else:
         found.counts[_merge(found.drafts, one, passage, names)] += 1
 
 
-def _grounded(text: str, window: Sequence[_Candidate], named: int) -> tuple[_Candidate, GroundingResult]:
+def _grounded(text: str, window: Sequence[_CandidateTurn], named: int) -> tuple[_CandidateTurn, GroundingResult]:
     """Return the turn that supports a claim: the one that it names, else another of the window."""
     first = window[named]
-    refused = GroundingResult(Refusal.NO_EVIDENCE)
+    refused = GroundingResult(ClaimRefusal.NO_EVIDENCE)
     for one in (first, *(other for other in window if other is not first)):
-        stated = re.sub(rf"^(?:{re.escape(one.place.turn.role)}\s*[:–—-]\s+)+", "", text, flags=re.IGNORECASE)
+        # Models put the speaker's name in front, as the record does: "Ines: I prefer tea".
+        stated = re.sub(rf"^(?:{re.escape(one.context.turn.role)}\s*[:–—-]\s+)+", "", text, flags=re.IGNORECASE)
         quoted = next((source for source in one.sources() if is_quoted(stated, source.text)), None)
         verdict = GroundingResult(None, quoted) if quoted else ground(stated, one.sources())
         if verdict.is_grounded:
@@ -185,16 +192,16 @@ def _grounded(text: str, window: Sequence[_Candidate], named: int) -> tuple[_Can
     return first, refused
 
 
-def _merge(drafts: list[Draft], one: _Candidate, passage: Passage, names: Names) -> str:
-    """Mark the draft that has this passage as chosen by the model too, or add it; return how."""
+def _merge(drafts: list[Draft], one: _CandidateTurn, passage: TurnPassage, names: Names) -> str:
+    """Mark the draft of this passage as chosen by the model, or add one; return the outcome's name."""
     last = -1
     for at, old in enumerate(drafts):
-        if old.sources[0] == one.place.turn.node_id:
+        if old.sources[0] == one.context.turn.node_id:
             last = at
             if passage.text in old.text:
                 drafts[at] = replace(old, by_model=True)
                 return "confirmed"
-    proposal = replied_to(one.place, one.judgement.reply if one.judgement else "")
-    new = replace(draft_of(passage.text, one.place, names, one.judgement, proposal), by_model=True)
+    proposal = replied_to(one.context, one.judgement.reply if one.judgement else "")
+    new = replace(draft_of(passage.text, one.context, names, one.judgement, proposal), by_model=True)
     drafts.insert(last + 1 if last >= 0 else len(drafts), new)
     return "added"

@@ -1,9 +1,8 @@
-"""Prompting: the prompts of the templates folder, filled with a conversation that cannot speak to the model.
+"""Prompts: the templates of the folder, filled with a conversation that cannot instruct the model.
 
-What was said is data. It stands between two fences which hold the hash of what is between them, so that nothing in it
-can be the fence; each turn is one line of JSON, as the answer shall be, which even a very small model then
-copies from rather than invents; what models take for the marks of a role or a template is broken. Whatever a
-transcript still talks a model into saying is a claim, and ends in grounding.
+The conversation is data. It is enclosed in two fences with the hash of the enclosed text, so no text can imitate its
+fence. Each turn is one line of JSON, like the answer: even a very small model then copies rather than invents. Marks of
+a role or a template are broken up. A transcript may still mislead a model, so its answers are claims and are grounded.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 from ...llm.budget import Asker
 
 Remembered = Callable[[Sequence[str], Callable[[], bytes]], bytes]
-"""Gives the bytes that were made of these parts before, or makes them."""
+"""Returns the bytes made from these parts by an earlier call, or makes them (`workspace.memo.once`)."""
 
 _FOLDER = Path(__file__).parent / "templates"
 _INVISIBLE = re.compile(
@@ -50,14 +49,14 @@ def with_record(name: str, lines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def answer_to(prompt: str, schema: Mapping[str, Any], model: Asker, remembered: Remembered) -> dict[str, Any]:
-    """Return a model's answer, from before if it was asked this. Raises LlmUnavailable, LlmRefused."""
+    """Return a model's answer, remembered if it was asked the same before. Raises LlmUnavailable, LlmRefused."""
     ask = lambda: json.dumps(model.ask(prompt, schema), ensure_ascii=False).encode()  # noqa: E731
     answer: dict[str, Any] = json.loads(remembered([model.name, prompt, json.dumps(schema)], ask))
     return answer
 
 
 def harmless(text: str) -> str:
-    """Return a text on one line in which no mark of a role, a template or a fence is whole; it reads as before."""
+    """Return a text on one line with every mark of a role, a template or a fence broken up, readable as before."""
     line = " ".join(_INVISIBLE.sub(" ", text).split())
     line = _INST.sub(lambda mark: f"({mark[1]}{mark[2]})", line.translate(_MARKS))
     line = _HASHES.sub(lambda mark: mark[0][0], line)

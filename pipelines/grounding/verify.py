@@ -1,8 +1,8 @@
-"""Verification: a sentence that a model worded is held against the words that it rests on.
+"""Verification: a model's sentence is compared with the source that it cites.
 
-Every name, number, date and negation of it must be there, and its content words in their order; persons may be called
-by name or by "I" and "you". Where the source denies something, speaks of all of a kind, or only supposes it, nothing
-of it may be left out. Everything else is refused, with the reason.
+Its names, numbers, dates and negations must be in the source, and its content words in the same order; persons may be
+called by name or by "I" and "you". Where the source denies, generalises or only supposes, nothing of it may be left
+out. Any other sentence is refused, with the reason.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from enum import StrEnum
 from ...store.text import dates
 from ...store.text.languages import entries, languages, phrases, words_in
 from ...store.text.words import FILLERS, normal_form, words
-from ..extract.signs import is_question
+from ..extract.worth import is_question
 
 LONGEST_CLAIM_CHARS = 600
 _DAY = "somedate"
@@ -27,8 +27,8 @@ _NUMBER_WORDS = {
 }
 
 
-class Refusal(StrEnum):
-    """The reason why a claim is refused; the later ones are nearer to what was said."""
+class ClaimRefusal(StrEnum):
+    """The reason why a claim is refused, ordered from the farthest from its source to the nearest."""
 
     EMPTY = "empty"
     TOO_LONG = "too long"
@@ -44,8 +44,8 @@ class Refusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Words on which a claim may rest: by whom, to whom and when they were said, where that is known."""
+class ClaimSource:
+    """A source of a claim: its text, speaker, addressee and day, where they are known."""
 
     text: str
     speaker: str = ""
@@ -57,8 +57,8 @@ class Source:
 class GroundingResult:
     """The result for a claim: the source that supports it, or the reason of its refusal."""
 
-    refusal: Refusal | None
-    evidence: Source | None = None
+    refusal: ClaimRefusal | None
+    evidence: ClaimSource | None = None
 
     @property
     def is_grounded(self) -> bool:
@@ -66,48 +66,51 @@ class GroundingResult:
         return self.refusal is None
 
 
-def ground(claim: str, cited: Sequence[Source]) -> GroundingResult:
+def ground(claim: str, cited: Sequence[ClaimSource]) -> GroundingResult:
     """Judge a claim of one sentence by its cited sources; one of them alone must support it."""
     if not any(character.isalnum() for character in claim):
-        return GroundingResult(Refusal.EMPTY)
+        return GroundingResult(ClaimRefusal.EMPTY)
     if len(claim) > LONGEST_CLAIM_CHARS:
-        return GroundingResult(Refusal.TOO_LONG)
+        return GroundingResult(ClaimRefusal.TOO_LONG)
     reasons = []
     for source in cited:
         refusal = _judge(claim, source)
         if refusal is None:
             return GroundingResult(None, source)
         reasons.append(refusal)
-    return GroundingResult(max(reasons, key=list(Refusal).index, default=Refusal.NO_EVIDENCE))
+    return GroundingResult(max(reasons, key=list(ClaimRefusal).index, default=ClaimRefusal.NO_EVIDENCE))
 
 
 def is_quoted(claim: str, text: str) -> bool:
-    """Check that a claim stands word for word in a text; marks and spaces do not count."""
+    """Check that a text contains a claim word for word; punctuation and spaces do not count."""
     claimed = " ".join(words(claim))
     return bool(claimed) and f" {claimed} " in f" {' '.join(words(text))} "
 
 
-def _judge(claim: str, source: Source) -> Refusal | None:
-    told, claim = _without_days(claim, source.said_on)
+def _judge(claim: str, source: ClaimSource) -> ClaimRefusal | None:
+    claimed_days, claim = _without_days(claim, source.said_on)
     known, said = _without_days(source.text, source.said_on)
-    if any(not any(first <= a and b <= last for a, b in known) for first, last in told):
-        return Refusal.DATE
+    # A claim may be less precise than its source ("in May" for 8 May), never more.
+    if any(not any(first <= a and b <= last for a, b in known) for first, last in claimed_days):
+        return ClaimRefusal.DATE
     theirs, ours = _tokens(said, source), [token for token in _tokens(claim, source) if token != _SEAM]
+    # Negations are compared by number: "not without" and "with" may mean the same, but no rule here can decide it.
     if _count("grounding.negation", claim) != _count("grounding.negation", said):
-        return Refusal.NEGATION
+        return ClaimRefusal.NEGATION
     if unknown := [token for token in ours if not any(_same(token, other) for other in theirs)]:
         return _invented(unknown, claim)
+    # Content words and function words each in order: "from A to B" is not supported by "from B to A".
     if not _in_order(ours, theirs) or not _in_order(_shared(claim, said), words(said)):
-        return Refusal.ORDER
+        return ClaimRefusal.ORDER
     if is_question(said) != is_question(claim):
-        return Refusal.QUESTION
+        return ClaimRefusal.QUESTION
     restricted = phrases("grounding.restriction").search(said) or phrases("grounding.negation").search(said)
     whole = len(ours) >= len(theirs) - theirs.count(_SEAM) and FILLERS & set(words(said)) <= set(words(claim))
-    return None if ours and (whole or not restricted) and _is_clause(ours, theirs) else Refusal.LEFT_OUT
+    return None if ours and (whole or not restricted) and _is_clause(ours, theirs) else ClaimRefusal.LEFT_OUT
 
 
 def _is_clause(ours: Sequence[str], theirs: Sequence[str]) -> bool:
-    """Check that a claim is all that is said between two seams, so that nothing in it is left out.
+    """Check that a claim is a whole run of words between two clause boundaries, with nothing left out.
 
     "I like tea and coffee, which is odd" is like · tea · | · coffee · | · odd; "Ann likes tea", "Ann likes tea and
     coffee" are in it, "Ann likes coffee" is not.
@@ -134,27 +137,31 @@ def _says(ours: Sequence[str], theirs: Sequence[str]) -> bool:
 
 
 def _same(claimed: str, said: str) -> bool:
-    """Check that two words are one, but for the -s of a third person or a plural."""
+    """Check that two words are equal, except for the -s of a third person or a plural."""
     return claimed == said or claimed in {f"{said}s", f"{said}es", f"{said[:-1]}ies"}
 
 
-def _invented(unknown: Sequence[str], claim: str) -> Refusal:
+def _invented(unknown: Sequence[str], claim: str) -> ClaimRefusal:
     if any(character.isdigit() for token in unknown for character in token):
-        return Refusal.NUMBER
+        return ClaimRefusal.NUMBER
     spelled = {word.lower() for word in re.findall(r"\b[^\W\d_a-z]\w+", claim)}
-    return Refusal.NAME if any(token in spelled or token.startswith("@") for token in unknown) else Refusal.INVENTED
+    return (
+        ClaimRefusal.NAME
+        if any(token in spelled or token.startswith("@") for token in unknown)
+        else ClaimRefusal.INVENTED
+    )
 
 
 def _without_days(text: str, said_on: date | None) -> tuple[list[tuple[date, date]], str]:
     """Return the days that a text names, and the text with one word for each."""
     found = dates.find(text, said_on) if said_on else []
-    for one in reversed(found):
+    for one in reversed(found):  # from the end, so that the earlier positions stay valid
         text = f"{text[: one.start]} {_DAY} {text[one.end :]}"
     return [(one.first, one.last) for one in found], text
 
 
-def _tokens(text: str, source: Source) -> list[str]:
-    """Return the content words of a text, with one sign for each of the two who speak, and one where a clause ends."""
+def _tokens(text: str, source: ClaimSource) -> list[str]:
+    """Return the content words of a text, with one symbol for the speaker, the addressee and the end of a clause."""
     people = {source.speaker.lower(): _OWN, source.addressee.lower(): _OTHER}
     people |= dict.fromkeys(words_in("grounding.own"), _OWN) | dict.fromkeys(words_in("grounding.other"), _OTHER)
     empty = words_in("function_words") | words_in("grounding.empty")
@@ -172,7 +179,7 @@ def _tokens(text: str, source: Source) -> list[str]:
 
 
 def _shared(claim: str, said: str) -> list[str]:
-    """Return the words of a claim that its source has too, those without weight included, but for articles."""
+    """Return the words of a claim that its source contains, function words included, articles excluded."""
     there = set(words(said)) - words_in("grounding.articles")
     return [word for word in words(claim) if word in there]
 

@@ -1,1 +1,1 @@
-"""The making of pages: episodes and their titles, what holds now, topics, what comes up again; all in quotes."""
+"""The texts of pages: episodes and their titles, current facts, topics; all in quotes."""

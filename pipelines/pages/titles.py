@@ -1,6 +1,6 @@
-"""Titles of episodes, as people title: the session's own title, else the words with which its person began.
+"""Titles of episodes: the session's own title, else a sentence of its person near the beginning.
 
-Words are never made up: a title is a whole sentence, or the whole first clause of a longer one, as it was said.
+A title is verbatim: a whole sentence, or the whole first clause of a longer one.
 """
 
 from __future__ import annotations
@@ -13,36 +13,34 @@ import numpy as np
 
 from ...store.model import Turn
 from ...store.text.languages import phrases
-from ...store.text.sentences import Sentence, joined_as_one, on_one_line, split
-from ...store.text.words import stem
-from ..extract.places import Place, Speaker, places_of
-from ..extract.signs import opens, points_back
-from ..extract.worth import worth_of
-from ..language.content import content_words
+from ...store.text.sentences import CLAUSE_END_OR_ASIDE, Sentence, joined_as_one, on_one_line, split
+from ...store.text.words import content_words, stem
+from ..extract.contexts import Speaker, TurnContext, contexts_of
+from ..extract.worth import opens, points_back, worth_of
 from ..workspace.view import Vectors
 
 LONGEST_CHARS, FEWEST_WORDS = 90, 3
+
+# Weights of the share of covered facts, and of a sign of a title, relative to a cosine of 1.
 COVER, SIGN = 0.5, 0.1
-"""Cosine that the covered facts are worth, and a sign that a sentence may be a title."""
 
+# Loss for each earlier sentence, and the number that count: a request to an assistant begins with its purpose, talk
+# among people with greetings.
 LATER, FARTHEST = {Speaker.USER: 0.05, Speaker.PEER: 0.03}, 10
-"""The loss of a sentence to each one before it, at most so many: who asks an assistant says at once what for, people
-greet each other first."""
 
+# Cosine from which a sentence covers a fact, and the smallest share of an episode's other facts that it must cover.
 ALIKE, FEWEST_COVERED = 0.3, 0.25
-"""Cosine from which a fact is about what a sentence says, and the least share of an episode's other facts that are."""
 
-ENOUGH = {Speaker.USER: 0.5, Speaker.PEER: 0.6}
-"""The least score of a title. Talk about nothing, or about too much, has no such sentence."""
+# Smallest score of a title. Talk without a subject, or with too many, has no such sentence.
+LEAST_SCORE = {Speaker.USER: 0.5, Speaker.PEER: 0.6}
 
 _REPLIES = ("chat", "accept", "reject", "praise")
-
-_CLAUSE_END = re.compile(r"[,;:]\s+|(?<!\s)\s++(?:[–—-]++\s+|\()")
 _DIGITS = re.compile(r"\d+")
+
+# Addresses, paths, ids and code, which no reader wants as a title.
 _NO_WORDS = re.compile(
     r"https?://|[/\\][\w./\\-]|\b(?=\w*\d)(?=\w*[a-z])\w{8,}\b|\[\w+:|[<>{}|]|\w=\w|```", re.IGNORECASE
 )
-"""Addresses, paths, ids and code: they say nothing to a reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,8 @@ class Subject:
     apart: Vectors
 
     def likeness(self, words: str, vector: Vectors) -> float:
-        """Return how much of the subject words tell, about 0 to 1.7; -1 where they tell of too few of its facts."""
+        """Return the likeness of a sentence to the subject, about 0 to 1.7; -1 where it covers too few facts."""
+        # The fact that contains the sentence itself would always be covered.
         others = np.array([words not in " ".join(fact.split()) for fact in self.facts])
         cover = float(np.mean(self.vectors[others] @ vector >= ALIKE)) if others.any() else 0.0
         is_kept = not others.all()
@@ -62,22 +61,23 @@ class Subject:
 
 
 def own_title(title: str, turns: Sequence[Turn], others: Iterable[str]) -> str:
-    """Return a session's title if it was given to it; "" for a number, an id, or what was said first, cut off."""
+    """Return a session's title if a person or a program chose it; "" for a number, an id, or the cut first words."""
     bare = title.rstrip("…. ").strip()
     is_numbered = any(_DIGITS.sub("#", other) == _DIGITS.sub("#", title) for other in others)
     if is_numbered or not stems_of_title(bare) or _NO_WORDS.search(bare):
         return ""
+    # Programs title a session by its first words, cut off: such a title is no choice.
     opening = " ".join(bare.split()).casefold()
     said_first = any(" ".join(turn.text.split()).casefold().startswith(opening) for turn in turns)
     return "" if said_first or (turns and bare == turns[0].session_id) else title.strip()
 
 
-def said_title(turns: Sequence[Turn], subject: Subject, embed: Callable[[Sequence[str]], Vectors]) -> str:
-    """Return the words of a person that tell most of what an episode is about; "" if none tell enough.
+def sentence_title(turns: Sequence[Turn], subject: Subject, embed: Callable[[Sequence[str]], Vectors]) -> str:
+    """Return the sentence of a person that covers most of an episode's subject; "" if none covers enough.
 
-    Among people the words stand after their speaker's name.
+    Among people the speaker's name comes before it.
     """
-    said = [one for one in _sentences(turns) if _stands_alone(one.words)]
+    said = [one for one in _sentences(turns) if _is_independent(one.words)]
     if not said:
         return ""
     vectors = embed([one.words for one in said])
@@ -86,69 +86,69 @@ def said_title(turns: Sequence[Turn], subject: Subject, embed: Callable[[Sequenc
 
 
 @dataclass(frozen=True, slots=True)
-class _Sentence:
-    """A sentence of a person that can be a title; `number` counts those before it."""
+class _TitleCandidate:
+    """A sentence of a person that can be a title; `number` counts the candidates before it."""
 
     words: str
-    place: Place
+    context: TurnContext
     number: int
 
     @property
     def title(self) -> str:
-        """The words, among people after their speaker's name."""
-        return self.words if self.place.speaker is Speaker.USER else f"{self.place.turn.role}: {self.words}"
+        """The words, with the speaker's name in front among people."""
+        return self.words if self.context.speaker is Speaker.USER else f"{self.context.turn.role}: {self.words}"
 
     @property
-    def telling(self) -> float:
-        """Return how much it tells by itself: 1 for what is asked of an assistant; among people its worth, -2 to 2."""
-        if self.place.speaker is Speaker.USER:
+    def own_weight(self) -> float:
+        """Return its own weight: 1 for a request to an assistant, else 0; among people its worth, -2 to 2."""
+        if self.context.speaker is Speaker.USER:
             return float(bool(phrases("speech.seeking").search(self.words)))
-        return max(-2.0, min(2.0, worth_of(self.words, self.place)))
+        return max(-2.0, min(2.0, worth_of(self.words, self.context)))
 
     def score(self, subject: Subject, vector: Vectors) -> float:
-        """Return by how much it is better than a title must be; less than 0 if it is none."""
-        speaker = self.place.speaker
+        """Return its score minus LEAST_SCORE: below 0 it is no title."""
+        speaker = self.context.speaker
         late = LATER[speaker] * min(self.number, FARTHEST)
-        return subject.likeness(self.words, vector) + SIGN * self.telling - late - ENOUGH[speaker]
+        return subject.likeness(self.words, vector) + SIGN * self.own_weight - late - LEAST_SCORE[speaker]
 
 
-def _sentences(turns: Sequence[Turn]) -> Iterator[_Sentence]:
-    """Yield the sentences of people that can be a title; what people ask each other cannot."""
+def _sentences(turns: Sequence[Turn]) -> Iterator[_TitleCandidate]:
+    """Yield the sentences of people that can be a title, except questions among people."""
     names = {word for turn in turns for word in stems_of_title(turn.role)}
-    spoken = [place for place in places_of(turns) if place.speaker is not Speaker.ASSISTANT]
-    titles = ((title, place) for place in spoken for title in _titles_in(place.text, names))
-    for number, (words, place) in enumerate(titles):
-        if place.speaker is Speaker.USER or not words.endswith("?"):
-            yield _Sentence(words, place, number)
+    spoken = [context for context in contexts_of(turns) if context.speaker is not Speaker.ASSISTANT]
+    titles = ((title, context) for context in spoken for title in _titles_in(context.text, names))
+    for number, (words, context) in enumerate(titles):
+        if context.speaker is Speaker.USER or not words.endswith("?"):
+            yield _TitleCandidate(words, context, number)
 
 
-def _stands_alone(words: str) -> bool:
-    """Check for words that reply to nothing, and speak of nothing that was named before them."""
-    first_clause = re.split(phrases("grounding.seams"), _CLAUSE_END.split(words, maxsplit=1)[0], maxsplit=1)[0]
+def _is_independent(words: str) -> bool:
+    """Check that a sentence neither replies nor refers to anything before it."""
+    first_clause = re.split(phrases("grounding.seams"), CLAUSE_END_OR_ASIDE.split(words, maxsplit=1)[0], maxsplit=1)[0]
     refers = points_back(words) or phrases("speech.pointing").search(first_clause)
     return not (refers or any(opens(f"speech.{one}", words) for one in _REPLIES))
 
 
 def _titles_in(text: str, names: Collection[str]) -> Iterator[str]:
-    """Yield the sentences of a turn that can be a title, one of few words with the next: "Museum day. We …"."""
+    """Yield the sentences of a turn that can be a title, a short one together with the next: "Museum day. We …"."""
     lead: Sentence | None = None
     for sentence in split(text):
         words = on_one_line(sentence.text)
         led = joined_as_one([*([lead] if lead else []), sentence], text).text
         if title := _fitted(led) or _fitted(words):
             yield title
-        lead = sentence if not title and _leads(words, names) else None
+        lead = sentence if not title and _names_subject(words, names) else None
 
 
-def _leads(words: str, names: Collection[str]) -> bool:
-    """Check for a few words that name a subject, and do not greet, ask or address another."""
+def _names_subject(words: str, names: Collection[str]) -> bool:
+    """Check that a short sentence names a subject, and does not greet, ask or address anyone."""
     addresses = words.endswith(("!", "?")) or phrases("speech.you").search(words)
     return not addresses and len(stems_of_title(words) - set(names)) > 1
 
 
 def _fitted(sentence: str) -> str:
-    """Return a sentence, or its first clauses where it is too long for a title; "" if it says too little."""
-    ends = (match.start() for match in _CLAUSE_END.finditer(sentence) if match.start() <= LONGEST_CHARS)
+    """Return a sentence, or its first clauses where it is too long for a title; "" if it has too few content words."""
+    ends = (match.start() for match in CLAUSE_END_OR_ASIDE.finditer(sentence) if match.start() <= LONGEST_CHARS)
     pieces = [sentence] if len(sentence) <= LONGEST_CHARS else [sentence[:end] for end in ends]
     praise = phrases("speech.praise")
     telling = (piece for piece in pieces if len(stems_of_title(praise.sub(" ", piece))) >= FEWEST_WORDS)
@@ -157,5 +157,5 @@ def _fitted(sentence: str) -> str:
 
 
 def stems_of_title(text: str) -> set[str]:
-    """Return the stems of the words that say what a text is about."""
+    """Return the stems of a text's content words of three letters or more."""
     return {stem(word) for word in content_words(text) if len(word) > 2 and not word.isdigit()}

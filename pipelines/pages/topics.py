@@ -1,4 +1,4 @@
-"""Topics: the people, tools and projects of weight in a channel, each with the facts that are about it."""
+"""Topics: the people, tools and projects with several facts in a channel, each with those facts."""
 
 from __future__ import annotations
 
@@ -10,36 +10,38 @@ from dataclasses import dataclass
 from ...store.model import Memory
 from ...store.okf import slug
 from ...store.roles import Role
-from .quotes import place_of
+from ...store.text.words import CAPITAL
+from .fact_lines import place_of
 
+# Smallest numbers of live facts of a topic, and of sessions in which they were said.
 FEWEST_FACTS, FEWEST_SESSIONS = 3, 2
-"""Living facts, and sessions in which they were said, that give a topic weight."""
 
+# The largest share of a channel's facts: a larger topic is the subject of the channel itself.
 LARGEST_SHARE = 0.3
-"""The largest share of a channel's facts: a topic of more is what the channel itself is about."""
 
 MOST_TOPICS, SHORTEST_NAME = 12, 3
+
+# The smallest share of a name's mentions that are capitalised: "Now" is often "now".
 NAMED_SHARE = 0.7
-"""The least share of a name's mentions that are written as one: "Now" is often "now"."""
 
+# The smallest number of mentions within a sentence, where a capital is a sign of a name.
 FEWEST_NAMED = 2
-"""The least number of times that a name stands in the midst of a sentence."""
 
-_NAME = re.compile(r"[^\W\d_a-z][^\W\d_A-Z]+(?:[ -][^\W_]+)*")
+_NAME = re.compile(rf"{CAPITAL}[^\W\d_A-Z]+(?:[ -][^\W_]+)*")
 _POSSESSIVE = re.compile(r"['’ ]s$")
 _PARTS = frozenset(role.value for role in Role)
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A person, a tool or a project: its name as it is mostly written, and the facts about it, living or replaced."""
+    """A person, a tool or a project: its name in its most frequent spelling, and its facts, live or superseded."""
 
     name: str
     facts: tuple[Memory, ...]
 
 
 def topics_of(facts: Sequence[Memory]) -> list[Topic]:
-    """Return the topics of weight, those of the most sessions first."""
+    """Return the topics with enough facts, those of the most sessions first."""
     whole = _whole_names(name for fact in facts for name in fact.about)
     about: dict[str, list[Memory]] = defaultdict(list)
     called = {name: _called(name, facts) for name in dict.fromkeys(whole.values())}
@@ -55,9 +57,9 @@ def topics_of(facts: Sequence[Memory]) -> list[Topic]:
 
 
 def _whole_names(names: Iterable[str]) -> dict[str, str]:
-    """Map each name in lower case to how it is mostly written, a part of one longer name to that one.
+    """Map each name in lower case to its most frequent spelling, a part of one longer name to that name.
 
-    A part of several is none: "Livre" of "Roda Livre" and "Pedal Livre" says not which.
+    A part of several names is left out: "Livre" may be "Roda Livre" or "Pedal Livre".
     """
     spelled: dict[str, Counter[str]] = defaultdict(Counter)
     for name in map(_bare, names):
@@ -71,9 +73,9 @@ def _whole_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def _called(name: str, facts: Sequence[Memory]) -> re.Pattern[str]:
-    """Return a pattern of what a name is called by: itself and, where that is no common word, its first part.
+    """Return a pattern of a name and, unless it is a common word, its first part.
 
-    A common word stands in lower case in a text that begins with a capital; who writes all in lower case says nothing.
+    A common word occurs in lower case in a fact that begins with a capital; facts all in lower case are no evidence.
     """
     first = name.split()[0]
     common = re.compile(rf"(?<!\w){re.escape(first.lower())}(?!\w)")
@@ -89,9 +91,9 @@ def _bare(name: str) -> str:
 
 
 def _is_name(name: str, facts: Sequence[Memory]) -> bool:
-    """Return True for a person, a product or a place: with a capital in the midst of sentences too, and no code.
+    """Return True for a person, a product or a place: capitalised within sentences, and no code.
 
-    A file or a function has its page in the project's own repository; a word that only opens sentences is a verb.
+    A file or a function is documented in the project's own repository; a word that only opens sentences is a verb.
     """
     if len(name) < SHORTEST_NAME or name.casefold() in _PARTS or not _NAME.fullmatch(name):
         return False
@@ -112,7 +114,7 @@ def _sessions(facts: Sequence[Memory]) -> set[str]:
 
 
 def _distinct(topics: Sequence[Topic]) -> list[Topic]:
-    """Leave out a topic whose facts are all about a weightier one, or whose page would have the same name."""
+    """Drop a topic whose facts all belong to an earlier one, or whose page would have the same name."""
     kept: dict[str, Topic] = {}
     for topic in topics:
         held = {fact.node_id for fact in topic.facts}

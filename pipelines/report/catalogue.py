@@ -1,4 +1,4 @@
-"""The catalogue and the log: `index.md`, those of our own folders, and `log.md`, made of what is there."""
+"""The catalogue and the log: `index.md` of the vault and of our own folders, and `log.md`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from ...store.index.catalog import Content
 from ...store.ledger.records import Run
 from ...store.model import Level
 from ...store.text.controls import plain
-from .inline import escaped
+from .markdown import escaped
 
 OKF_VERSION = "0.2"
 MOST_PER_SECTION = 200
+
+# From there on a folder's page lists months, and each month has a page of its own.
 MOST_PER_PAGE = 500
-"""From there on a folder's page lists months, and each month has a page of its own."""
 
 FOLDERS: Mapping[str, str] = {
     "facts": "Facts",
@@ -36,7 +37,7 @@ def pages(
     zone: tzinfo,
     describe: Callable[[str], str] = lambda path: "",
 ) -> dict[str, str]:
-    """Render every page of the catalogue and the log, by path. `describe` says in a sentence what a page is about."""
+    """Render every page of the catalogue and the log, by path. `describe` returns the description of a page."""
     found = {"log.md": log_page(runs, zone)}
     inside: dict[str, list[Content]] = defaultdict(list)
     for content in contents:
@@ -101,7 +102,7 @@ def _reading(here: Sequence[Content], describe: Callable[[str], str]) -> list[st
 
 
 def _elsewhere(here: Sequence[Content]) -> list[str]:
-    """List a person's own files, in their own folders."""
+    """List the files in folders of a person's own."""
     found = [one for one in here if one.path.partition("/")[0] not in FOLDERS]
     lines = [_line(one, "" if one.is_live else "archived") for one in sorted(found, key=lambda one: one.path)]
     return ["", "### Notes", "", *lines] if lines else []
@@ -137,7 +138,7 @@ def _line(content: Content, about: str) -> str:
 
 
 def _in_link(path: str) -> str:
-    """Return a path as the target of a link; of a file's name neither controls nor marks of direction stay as such."""
+    """Return a path as the target of a link, with control characters and marks of direction escaped."""
     return "".join(char if plain(char) == char else quote(char) for char in path.translate(_IN_LINK))
 
 

@@ -1,6 +1,6 @@
 """Charts of a run as inline SVG: no script, no font and no address; colours come from the page that holds them.
 
-Every chart is 640 units wide, says in words what it shows, and escapes every text.
+Every chart is 640 units wide, has a description in words, and escapes every text.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from datetime import date, datetime
 from html import escape
 
 WIDTH = 640
+
+# Where the drawing begins, right of the names.
 LABELS = 168
-"""Where the drawing begins, right of the names."""
 
 MOST_POINTS = 180
 MOST_LIVES = 12
@@ -31,7 +32,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Something that lasted from one day to another; `number` is its weight, `link` leads to it."""
+    """A span from one day to another; `number` is its weight, `link` the address of its page."""
 
     name: str
     began: date
@@ -153,7 +154,7 @@ def lives(title: str, faded: Sequence[Life]) -> str:
 
 
 def moon() -> str:
-    """Draw the ornament at the head of the page; it says nothing, so screen readers skip it."""
+    """Draw the ornament at the head of the page; it has no meaning, so screen readers skip it."""
     return (
         '<svg class="moon" viewBox="0 0 48 48" aria-hidden="true"><path d="M33 6a19 19 0 1 0 9 27A16 16 0 0 1 33 6z"/>'
         '<circle cx="39" cy="11" r="1.6"/><circle cx="44" cy="20" r="1.1"/><circle cx="33.5" cy="19" r="1.1"/></svg>'

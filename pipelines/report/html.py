@@ -19,30 +19,29 @@ from ...store.text.controls import plain
 from ..stages.scenarios import BEGAN, ENDED
 from . import charts
 from .charts import Life, Series, Stretch
-from .inline import rendered, rendered_line, without_links, without_marks
-from .markdown import earlier
-from .outcome import counts_in_words
-from .run_report import RunReport
+from .markdown import earlier, rendered, rendered_line, without_links, without_marks
+from .run_report import RunReport, counts_in_words
 from .sections import (
     LEVEL_NAMES,
     MOST_NAMED,
     ActionSummary,
-    Group,
-    Line,
-    Section,
+    LineGroup,
+    ReportLine,
+    ReportSection,
     asked_by,
     cost,
     count,
     headline,
-    holdings,
     lead,
+    memory_counts,
     sections,
     summarize,
 )
 
 UNDONE = "This dream was undone:"
+
+# The sentence that offers to undo a dream.
 _UNDO = re.compile(r'\n?(?:<p class="undo">)?Undo it all(?: with|:) [^\n]*\n')
-"""The sentence that offers to undo a dream."""
 
 _STYLE = Path(__file__).with_name("page.css")
 _END = "\n<!-- no more dreams -->\n"
@@ -83,9 +82,9 @@ def render(report: RunReport, before: str = "") -> str:
 
 
 def disowned(page: str, run_id: str, why: str) -> str:
-    """Note in a dream's account on a day's page, markdown or HTML, that nothing of it is real.
+    """Note in a dream's account on a day's page, markdown or HTML, that the dream was undone.
 
-    The files that it links to are gone, so its links are taken out, and the offer to undo it.
+    The linked files are gone, so the links are removed, and the offer to undo.
     """
     start, end = _account_at(page, run_id)
     account = _UNDO.sub("", page[start:end])
@@ -97,7 +96,7 @@ def disowned(page: str, run_id: str, why: str) -> str:
 
 
 def with_left_out(page: str, run_id: str, left_out: Sequence[tuple[str, str]]) -> str:
-    """Note on a day's page, markdown or HTML, which changes did not become real: the file and the reason of each."""
+    """Note on a day's page, markdown or HTML, the changes that were not applied: the file and the reason of each."""
     by_reason: dict[str, list[str]] = defaultdict(list)
     for path, reason in left_out:
         by_reason[reason].append(path)
@@ -121,7 +120,7 @@ def noted(page: str, run_id: str, lead: str, text: str) -> str:
 
 
 def _account_at(page: str, run_id: str) -> tuple[int, int]:
-    """Return where a dream's account begins, after its marker, and ends; (0, 0) where there is none."""
+    """Return the start of a dream's account, after its marker, and its end; (0, 0) without one."""
     marker = f"<!-- dream {_safe(run_id) if page.startswith('<!doctype') else run_id} -->\n"
     start = page.find(marker)
     if start < 0:
@@ -192,7 +191,7 @@ def _figure(title: str, picture: str) -> str:
 
 
 def _series(report: RunReport) -> list[Series]:
-    """Return how many memories each level had after each dream, this one included."""
+    """Return the number of memories of each level after each dream, this one included."""
     past = [
         (run.started_at, run.summary["memories"])
         for run in report.runs
@@ -213,8 +212,8 @@ def _life(memory: Memory, report: RunReport) -> Life | None:
     return Life(without_marks(memory.title), learned_at, report.used.get(memory.node_id), memory.archived_at)
 
 
-def _section(section: Section, picture: str = "") -> Iterator[str]:
-    """Yield a section; a picture that names all of its lines stands in their place."""
+def _section(section: ReportSection, picture: str = "") -> Iterator[str]:
+    """Yield a section; a picture that names all of its lines replaces them."""
     yield f'<section class="{_CLASS_OF.get(section.title, "plain")}"><h2>{escape(section.title)}</h2>'
     if picture:
         yield f"<figure>{picture}</figure>"
@@ -230,7 +229,7 @@ def _section(section: Section, picture: str = "") -> Iterator[str]:
     yield "</section>"
 
 
-def _pairs(group: Group) -> Iterator[str]:
+def _pairs(group: LineGroup) -> Iterator[str]:
     """Yield pairs side by side, the older to the left."""
     if not group.pairs:
         return
@@ -241,7 +240,7 @@ def _pairs(group: Group) -> Iterator[str]:
     yield "</tbody></table>"
 
 
-def _line(line: Line) -> str:
+def _line(line: ReportLine) -> str:
     text = rendered(line.text)
     if line.path:
         text = f'<a href="../{quote(line.path)}">{text}</a>'
@@ -256,11 +255,11 @@ def _numbers(report: RunReport) -> Iterator[str]:
         yield f'<tr><th scope="row">{escape(stage)}</th><td class="right">{seconds:.1f}</td>'
         yield f"<td>{escape(counts)}</td></tr>"
     yield f"</tbody></table><p>{escape(cost(report))}</p>"
-    if kept := holdings(report):
+    if kept := memory_counts(report):
         yield f"<p>{escape(kept)}</p>"
     yield "</section>"
 
 
 def _safe(name: str) -> str:
-    """Write a run's id so that it may stand in a comment."""
+    """Write a run's id so that it is valid in a comment."""
     return re.sub(r"[^\w.-]|--+", "-", name)

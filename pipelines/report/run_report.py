@@ -1,4 +1,4 @@
-"""The report of a run: everything that the digest and the page tell of it."""
+"""The report of a run: all data of the digest and the page."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, timezone
 
+import numpy as np
+
+from ...llm.budget import Asker
 from ...store.changes.decisions import is_reviewed
 from ...store.changes.tombstone_keys import pair_key
+from ...store.ledger.questions import Gap
 from ...store.ledger.records import Run
 from ...store.model import Action, Level, Memory, NodeId
 from ..gate.gate import GateResult
-from ..protocol import RunRequest
-from ..stages.lint import Finding
-from ..stages.synthesis import recurring
+from ..protocol import Check, RunRequest
+from ..stages.lint import LintFinding
 from ..workspace.view import View
-from .outcome import Outcome
+
+# Cosine from which two questions count as the same.
+SAME_QUESTION = 0.7
+
+# Questions that are compared with each other, the latest.
+MOST_GAPS = 300
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -25,10 +33,10 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 class RunReport:
     """Everything that is reported of a run. `at` is the person's local time when it began.
 
-    `model_note` says if a language model took part, and if not, why; `decisions` are pairs, the older first; `waiting`
-    is what agents wrote down and its person has not accepted; `held` are pages left as a person edited them; `gaps` are
-    questions without an answer; `runs` are the earlier ones, and `linked` counts the statements that were linked when
-    they were remembered, since the last of them; `used` is when each memory was last recalled.
+    `model_note` says whether a language model took part, and if not, why; `decisions` are pairs, the older first;
+    `waiting` are notes of agents that their person has not accepted; `left_alone` are pages that a person edited;
+    `gaps` are questions without an answer; `runs` are the earlier runs, and `linked` counts the remembered statements
+    that were linked since the last of them; `used` maps memories to the time of their last recall.
     """
 
     day: date
@@ -37,7 +45,7 @@ class RunReport:
     counts: Mapping[str, Mapping[str, int]]
     seconds: Mapping[str, float]
     notes: Sequence[str] = ()
-    findings: Sequence[Finding] = ()
+    findings: Sequence[LintFinding] = ()
     gaps: Sequence[str] = ()
     memories: Mapping[Level, int] = field(default_factory=dict)
     kind: str = "daily"
@@ -48,14 +56,16 @@ class RunReport:
     calls: int = 0
     decisions: Sequence[tuple[Memory, Memory]] = ()
     waiting: Sequence[Memory] = ()
-    held: Sequence[Memory] = ()
+    left_alone: Sequence[Memory] = ()
     runs: Sequence[Run] = ()
     linked: int = 0
     used: Mapping[NodeId, datetime] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run], linked: int = 0) -> RunReport:
-        """Gather what there is to report of a planned run."""
+    def of(
+        cls, view: View, request: RunRequest, outcome: RunOutcome, runs: Sequence[Run], linked: int = 0
+    ) -> RunReport:
+        """Build the report of a planned run."""
         return cls(
             day=request.local_date,
             run_id=request.run_id,
@@ -70,7 +80,7 @@ class RunReport:
             at=request.now.astimezone(timezone(timedelta(seconds=request.utc_offset_s))),
             decisions=open_pairs(view),
             waiting=view.waiting(),
-            held=[memory for memory in view.memories() if memory.node_id in view.held],
+            left_alone=[memory for memory in view.memories() if memory.node_id in view.left_alone],
             runs=runs,
             linked=linked,
             used={node_id: usage.last_at for node_id, usage in view.history.usage.items()},
@@ -82,7 +92,7 @@ class RunReport:
 
 
 def open_pairs(view: View) -> list[tuple[Memory, Memory]]:
-    """Return the living pairs that contradict each other and wait for a person, the older of each first."""
+    """Return the live pairs that contradict each other and wait for a person, the older of each first."""
     living = {memory.node_id: memory for memory in view.memories()}
     named = {
         tuple(sorted((memory.node_id, other)))
@@ -100,7 +110,75 @@ def open_pairs(view: View) -> list[tuple[Memory, Memory]]:
 
 
 def _gaps(view: View) -> list[str]:
-    """Word the questions that found nothing, the most repeated first."""
+    """Return the questions without an answer, the most frequent first."""
     return [
-        text if times == 1 else f"{text} (asked {times} times)" for text, times in recurring(view, view.history.gaps)
+        text if times == 1 else f"{text} (asked {times} times)"
+        for text, times in recurring_gaps(view, view.history.gaps)
     ]
+
+
+def recurring_gaps(view: View, gaps: Sequence[Gap]) -> list[tuple[str, int]]:
+    """Merge similar gaps: return the latest wording and the number of times of each, the most frequent first."""
+    some = sorted(gaps, key=lambda gap: gap.last_at, reverse=True)[:MOST_GAPS]
+    if not some:
+        return []
+    vectors = view.vectors([gap.text for gap in some])
+    heads: list[int] = []
+    times: dict[int, int] = {}
+    for row, gap in enumerate(some):
+        cosines = vectors[heads] @ vectors[row] if heads else np.empty(0, np.float32)
+        same = heads[int(cosines.argmax())] if len(heads) and float(cosines.max()) >= SAME_QUESTION else row
+        if same == row:
+            heads.append(row)
+        times[same] = times.get(same, 0) + gap.times
+    return sorted(((some[row].text, number) for row, number in times.items()), key=lambda gap: (-gap[1], gap[0]))
+
+
+def counts_in_words(counts: Mapping[str, int]) -> str:
+    """Write the counts of a step: `1 episode, 2 profiles changed`; "nothing to do" for none."""
+    return ", ".join(f"{number:,} {_noun(what, number)}" for what, number in counts.items()) or "nothing to do"
+
+
+def _noun(what: str, number: int) -> str:
+    """Return a counted noun, given in the plural, for a number; the first word loses its s for one."""
+    noun, *rest = what.split(" ")
+    return " ".join([noun.removesuffix("s") if number == 1 else noun, *rest])
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """The use of a language model in a run. `why_not` says why there was none, wholly or from some point on."""
+
+    name: str = ""
+    calls: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    why_not: str = ""
+
+    @classmethod
+    def of(cls, asker: Asker | None, why_not: str) -> ModelUse:
+        """Read the use of a model; without one, `why_not` is the reason, or empty."""
+        if asker is None:
+            return cls(why_not=why_not)
+        spent = asker.spent
+        return cls(asker.name, spent.calls, spent.tokens, spent.seconds, asker.why_not)
+
+    @property
+    def note(self) -> str:
+        """The same in a sentence or two."""
+        if not self.name:
+            return f"It went without a language model: {self.why_not}" if self.why_not else "No language model is set."
+        return f"{self.name} helped{', until ' + self.why_not.rstrip('.') if self.why_not else ''}."
+
+
+@dataclass(slots=True)
+class RunOutcome:
+    """The result of every step: its counts, seconds and notes by name; notes hold no person's text."""
+
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    findings: tuple[LintFinding, ...] = ()
+    gate: GateResult | None = None
+    model: ModelUse = field(default_factory=lambda: ModelUse())
+    checks: tuple[Check, ...] = ()

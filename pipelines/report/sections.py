@@ -13,7 +13,8 @@ from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId
 from ...store.roles import MACHINES
 from ...store.text.dates import format_date
 from ..gate.gate import GateResult
-from ..pages import changes, quotes
+from ..pages import fact_lines
+from ..pages.current_facts import shortened_to_change, with_plain_successors
 from ..protocol import RunKind
 from ..stages import staleness
 from .run_report import RunReport
@@ -37,23 +38,23 @@ _WORTH_READING = (
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a section. `path` is the file it is about, `note` a remark beside it."""
+class ReportLine:
+    """One line of a section. `path` is the file it is about, `note` a remark."""
 
     text: str
     path: str = ""
     note: str = ""
 
 
-Pair = tuple[Line, Line]
+Pair = tuple[ReportLine, ReportLine]
 """Two statements side by side, the older first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class LineGroup:
     """Lines that belong together, or pairs under two `heads`; `more` is the number of those left out."""
 
-    lines: Sequence[Line] = ()
+    lines: Sequence[ReportLine] = ()
     title: str = ""
     more: int = 0
     more_hint: str = ""
@@ -62,25 +63,25 @@ class Group:
 
     @property
     def rest(self) -> str:
-        """The last line of the group, on what is left out; "" if there is nothing to say."""
+        """The last line of the group, on the lines left out; "" for none."""
         more = f"… and {self.more:,} more" if self.more else ""
         return "; ".join(part for part in (more, self.more_hint) if part)
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ReportSection:
     """A heading and the groups of lines below it."""
 
     title: str
-    groups: Sequence[Group]
+    groups: Sequence[LineGroup]
 
 
 @dataclass(frozen=True, slots=True)
 class ActionSummary:
     """The memories that a run's actions touch, with the reasons, sorted as a person would.
 
-    `replaced` and `doubted` are pairs of an older fact and the newer one that took its place, or perhaps did. The newer
-    is None where the run did not touch it; doubts are those that a person sees at once.
+    `replaced` and `doubted` are pairs of an older fact and its certain or probable successor. The successor is None
+    where the run did not change it; doubts are only those that are plain from the words.
     """
 
     facts: list[Memory]
@@ -94,12 +95,12 @@ class ActionSummary:
 
 
 def summarize(actions: Sequence[Action]) -> ActionSummary:
-    """Sort the actions; of several on one file the last counts, but what the run made is learned as well."""
+    """Sort the actions by their effect; of several on one file the last counts, and a new file is also learned."""
     result = ActionSummary([], [], [], [], [], [], [], [])
     made = {action.path for action in actions if action.kind is ActionKind.CREATE}
     last = {action.path: action for action in actions}.values()
     touched = [(okf.to_memory(a.path, okf.parse(a.content)), a) for a in last if a.content is not None]
-    by_id = {memory.node_id: memory for memory in changes.plainly(memory for memory, _ in touched)}
+    by_id = {memory.node_id: memory for memory in with_plain_successors(memory for memory, _ in touched)}
     for memory, action in touched:
         if action.path in made:
             (result.facts if memory.level is Level.FACT else result.pages).append(memory)
@@ -108,7 +109,7 @@ def summarize(actions: Sequence[Action]) -> ActionSummary:
 
 
 def _sort(result: ActionSummary, memory: Memory, action: Action, by_id: dict[NodeId, Memory], *, is_new: bool) -> None:
-    """Put a memory where what became of it is told."""
+    """Add a memory to the list of its change."""
     pair = (memory, action.reason)
     if memory.superseded_by:
         result.replaced.append((memory, by_id.get(memory.superseded_by)))
@@ -127,7 +128,7 @@ def _sort(result: ActionSummary, memory: Memory, action: Action, by_id: dict[Nod
 
 
 def lead(report: RunReport, summary: ActionSummary) -> list[str]:
-    """Say in at most five sentences what changed: learned, replaced, contradicted, faded, asked for."""
+    """Summarise the changes in at most five sentences: learned, replaced, contradicted, faded, asked for."""
     turns = report.counts.get("consolidate", {}).get("turns", 0)
     if not report.actions:
         return [f"{count(turns, 'new turn')} to read; nothing to change.", "The memory is as you left it."]
@@ -175,33 +176,33 @@ def _asked_sentence(report: RunReport) -> str:
     return f"{count(len(report.gaps), 'question')} of your agents found no answer, first of all “{report.gaps[0]}”."
 
 
-def sections(report: RunReport, summary: ActionSummary) -> list[Section]:
-    """Return the sections that have something to say."""
+def sections(report: RunReport, summary: ActionSummary) -> list[ReportSection]:
+    """Return the sections with content."""
     all_sections = (
-        Section("Decisions waiting", _waiting(report)),
-        Section("Replaced", _side_by_side(summary.replaced, MOST_PAIRS)),
-        Section("Perhaps replaced", _side_by_side(summary.doubted, MOST_DOUBTED)),
-        Section("Episodes", _one(_new_pages(summary.pages, episodes=True))),
-        Section("Learned", list(_learned(summary.facts))),
-        Section("Pages", _one(_new_pages(summary.pages, episodes=False))),
-        Section("Changed", _noted(summary.changed)),
-        Section("Left alone", _held(report.held)),
-        Section("In question", _noted(summary.contradicted) if not report.decisions else []),
-        Section("Gone stale", _noted(summary.stale)),
-        Section("Remembered", _one(_linked(report))),
-        Section("Purged", _one(_purged(report))),
-        Section("Faded", _noted(summary.faded, "`dreamctl restore ID` brings one back")),
-        Section("Problems found", _found(report, {"secrets", "links", "orphans"})),
-        Section("Refused", _one(_refused(report))),
-        Section("Asked and not found", _one(Line(gap) for gap in report.gaps)),
-        Section("Health", _found(report, {"conformance", "index", "sessions", "embeddings", "tags"})),
-        Section("The gate", _one(_gate(report))),
+        ReportSection("Decisions waiting", _waiting(report)),
+        ReportSection("Replaced", _side_by_side(summary.replaced, MOST_PAIRS)),
+        ReportSection("Perhaps replaced", _side_by_side(summary.doubted, MOST_DOUBTED)),
+        ReportSection("Episodes", _one(_new_pages(summary.pages, episodes=True))),
+        ReportSection("Learned", list(_learned(summary.facts))),
+        ReportSection("Pages", _one(_new_pages(summary.pages, episodes=False))),
+        ReportSection("Changed", _noted(summary.changed)),
+        ReportSection("Left alone", _left_alone(report.left_alone)),
+        ReportSection("In question", _noted(summary.contradicted) if not report.decisions else []),
+        ReportSection("Gone stale", _noted(summary.stale)),
+        ReportSection("Remembered", _one(_linked(report))),
+        ReportSection("Purged", _one(_purged(report))),
+        ReportSection("Faded", _noted(summary.faded, "`dreamctl restore ID` brings one back")),
+        ReportSection("Problems found", _found(report, {"secrets", "links", "orphans"})),
+        ReportSection("Refused", _one(_refused(report))),
+        ReportSection("Asked and not found", _one(ReportLine(gap) for gap in report.gaps)),
+        ReportSection("Health", _found(report, {"conformance", "index", "sessions", "embeddings", "tags"})),
+        ReportSection("The gate", _one(_gate(report))),
     )
     return [section for section in all_sections if section.groups]
 
 
 def cost(report: RunReport) -> str:
-    """Say how long the run took, and what the language model was asked."""
+    """Write the duration of the run and the language model's cost."""
     spent = f"{sum(report.seconds.values()):.1f} s"
     if report.calls:
         spent += f", {count(report.calls, 'call')} to the language model and {count(report.tokens, 'token')}"
@@ -209,7 +210,7 @@ def cost(report: RunReport) -> str:
 
 
 def asked_by(gate: GateResult) -> str:
-    """Say how many of the gate's questions agents asked, and how many it made itself."""
+    """Count the gate's questions by origin: asked by agents, or generated."""
     kinds = (
         (gate.probes - gate.synthetic, "that your agents asked"),
         (gate.synthetic, "made from the memory"),
@@ -217,8 +218,8 @@ def asked_by(gate: GateResult) -> str:
     return " and ".join(f"{count(number, 'question')} {origin}" for number, origin in kinds if number)
 
 
-def holdings(report: RunReport) -> str:
-    """Say in a sentence how much the memory holds now."""
+def memory_counts(report: RunReport) -> str:
+    """Count the memories of each level in a sentence."""
     kept = ", ".join(count(report.memories.get(level, 0), name) for level, name in LEVEL_NAMES)
     return f"The memory now holds {kept}." if report.memories else ""
 
@@ -228,122 +229,125 @@ def count(number: int, what: str, plural: str = "") -> str:
     return f"{number:,} {what if number == 1 else plural or what + 's'}"
 
 
-def _learned(facts: Sequence[Memory]) -> Iterator[Group]:
+def _learned(facts: Sequence[Memory]) -> Iterator[LineGroup]:
     rank = {kind: place for place, kind in enumerate(_WORTH_READING)}
     for channel in sorted({fact.channel for fact in facts}):
         here = [fact for fact in facts if fact.channel == channel and not fact.superseded_by]
         ranked = sorted(_newest(here), key=lambda fact: (rank.get(fact.kind, len(rank)), -(fact.certainty or 0)))
-        lines = [Line(quotes.dated(fact), fact.path, fact.kind.value) for fact in ranked[:MOST_LEARNED]]
-        yield Group(lines, f"{channel}: {count(len(here), 'fact')}", len(here) - len(lines))
+        lines = [ReportLine(fact_lines.dated(fact), fact.path, fact.kind.value) for fact in ranked[:MOST_LEARNED]]
+        yield LineGroup(lines, f"{channel}: {count(len(here), 'fact')}", len(here) - len(lines))
 
 
-def _new_pages(pages: Sequence[Memory], *, episodes: bool) -> Iterator[Line]:
+def _new_pages(pages: Sequence[Memory], *, episodes: bool) -> Iterator[ReportLine]:
     several = len({page.channel for page in pages}) > 1
     for page in _newest(pages):
         if (page.kind is Kind.SCENARIO) is episodes:
             about = [page.channel] if several else []
-            yield Line(page.title, page.path, ", ".join([*about, page.description.rstrip(".")]))
+            yield ReportLine(page.title, page.path, ", ".join([*about, page.description.rstrip(".")]))
 
 
-def _held(pages: Sequence[Memory]) -> list[Group]:
+def _left_alone(pages: Sequence[Memory]) -> list[LineGroup]:
     """Name the pages that the run would have written, had no person edited them."""
-    lines = [Line(_said(page), page.path, "you edited it") for page in pages]
+    lines = [ReportLine(_subject(page), page.path, "you edited it") for page in pages]
     hint = "to have one written again, keep what is yours with `dreamctl remember` and delete the file"
     return _one(lines, hint=hint)
 
 
 def _newest(memories: Sequence[Memory]) -> list[Memory]:
-    return quotes.in_time(memories)[::-1]
+    return fact_lines.in_time(memories)[::-1]
 
 
-def _noted(pairs: Sequence[tuple[Memory, str]], hint: str = "") -> list[Group]:
-    return _one((Line(_said(memory), memory.path, reason) for memory, reason in pairs), hint=hint)
+def _noted(pairs: Sequence[tuple[Memory, str]], hint: str = "") -> list[LineGroup]:
+    return _one((ReportLine(_subject(memory), memory.path, reason) for memory, reason in pairs), hint=hint)
 
 
-def _side_by_side(pairs: Sequence[tuple[Memory, Memory | None]], most: int) -> list[Group]:
+def _side_by_side(pairs: Sequence[tuple[Memory, Memory | None]], most: int) -> list[LineGroup]:
     by_people = sorted(pairs, key=lambda pair: (pair[1] or pair[0]).said_by in MACHINES)
-    told = [_pair(*changes.told_by(old, new)) if new else (_quote(old), Line("a newer one")) for old, new in by_people]
-    return [Group(pairs=told[:most], more=max(0, len(told) - most))] if told else []
+    told = [
+        _pair(*shortened_to_change(old, new)) if new else (_quote(old), ReportLine("a newer one"))
+        for old, new in by_people
+    ]
+    return [LineGroup(pairs=told[:most], more=max(0, len(told) - most))] if told else []
 
 
 def _pair(older: Memory, newer: Memory) -> Pair:
     return _quote(older), _quote(newer)
 
 
-def _quote(memory: Memory) -> Line:
-    return Line(quotes.spoken(memory), memory.path, quotes.day_of(memory))
+def _quote(memory: Memory) -> ReportLine:
+    return ReportLine(fact_lines.spoken(memory), memory.path, fact_lines.day_of(memory))
 
 
-def _said(memory: Memory) -> str:
-    """Return what a fact says, or a page's title and channel: a page of what holds now has every one."""
-    return quotes.dated(memory) if memory.level is Level.FACT else f"{memory.title} ({memory.channel})"
+def _subject(memory: Memory) -> str:
+    """Return a fact's quote, or a page's title with its channel, since the title of a profile is the same in each."""
+    return fact_lines.dated(memory) if memory.level is Level.FACT else f"{memory.title} ({memory.channel})"
 
 
-def _found(report: RunReport, checks: set[str]) -> list[Group]:
+def _found(report: RunReport, checks: set[str]) -> list[LineGroup]:
     lines = (
-        Line(finding.path or "the whole memory", finding.path, finding.problem)
+        ReportLine(finding.path or "the whole memory", finding.path, finding.problem)
         for finding in report.findings
         if finding.check in checks
     )
     return _one(lines)
 
 
-def _linked(report: RunReport) -> Iterator[Line]:
+def _linked(report: RunReport) -> Iterator[ReportLine]:
     if report.linked:
         said = count(report.linked, "statement that was remembered", "statements that were remembered")
         what = "repeats, replaces or disputes" if report.linked == 1 else "repeat, replace or dispute"
-        yield Line(f"{said} {what} what was known", note="`dreamctl runs --kind link` lists them")
+        yield ReportLine(f"{said} {what} what was known", note="`dreamctl runs --kind link` lists them")
 
 
-def _purged(report: RunReport) -> Iterator[Line]:
-    """Say what was erased since the last dream: numbers, no words."""
+def _purged(report: RunReport) -> Iterator[ReportLine]:
+    """Yield the purges since the last dream, in numbers without texts."""
     since = takewhile(lambda run: run.kind not in get_args(RunKind) or run.state != "applied", report.runs)
     for run in since:
         if isinstance(purged := run.summary.get("purged"), dict):
             nouns = (("sessions", "session", ""), ("turns", "turn", ""), ("memories", "memory", "memories"))
             parts = [count(purged[name], one, many) for name, one, many in nouns if purged.get(name)]
-            yield Line(f"{', '.join(parts) or 'Secrets'}, for good", note=format_date(run.started_at.date()))
+            yield ReportLine(f"{', '.join(parts) or 'Secrets'}, for good", note=format_date(run.started_at.date()))
 
 
-def _refused(report: RunReport) -> Iterator[Line]:
+def _refused(report: RunReport) -> Iterator[ReportLine]:
     forbidden = sum(counts.get("forbidden", 0) for counts in report.counts.values())
     if forbidden:
-        yield Line(f"{count(forbidden, 'statement')} that you undid or had forgotten before")
+        yield ReportLine(f"{count(forbidden, 'statement')} that you undid or had forgotten before")
     refused = sum(counts.get("refused", 0) for counts in report.counts.values() if "claims" in counts)
     if refused:
-        yield Line(f"{count(refused, 'claim')} of the language model without evidence")
+        yield ReportLine(f"{count(refused, 'claim')} of the language model without evidence")
     for dropped in report.gate.dropped if report.gate else ():
         of = f"{dropped.actions:,} of {count(dropped.of, 'change')}" if dropped.actions < dropped.of else "everything"
-        yield Line(f"{of} that {dropped.stage} proposed", note=dropped.reason)
-    yield from (Line(note) for note in report.notes)
+        yield ReportLine(f"{of} that {dropped.stage} proposed", note=dropped.reason)
+    yield from (ReportLine(note) for note in report.notes)
 
 
-def _gate(report: RunReport) -> Iterator[Line]:
+def _gate(report: RunReport) -> Iterator[ReportLine]:
     gate = report.gate
     if gate is None:
         return
     if gate.probes:
-        yield Line(
+        yield ReportLine(
             f"Tested with {asked_by(gate)}: recall {gate.recall_before:.3f} before, {gate.recall_after:.3f} after; "
             f"{gate.gained} better, {gate.lost} worse."
         )
     elif report.actions or gate.dropped:
-        yield Line(
+        yield ReportLine(
             "Recall was not tested: no question was asked yet, and the memory is too small to make questions from."
         )
 
 
-def _waiting(report: RunReport) -> list[Group]:
+def _waiting(report: RunReport) -> list[LineGroup]:
     told = [(_quote(older), _quote(newer)) for older, newer in report.decisions]
     if not told:
         return []
     hint = "`dreamctl review` walks through them"
-    return [Group((), "", max(0, len(told) - MOST_PAIRS), hint, told[:MOST_PAIRS], ("said first", "said later"))]
+    return [LineGroup((), "", max(0, len(told) - MOST_PAIRS), hint, told[:MOST_PAIRS], ("said first", "said later"))]
 
 
-def _one(lines: Sequence[Line] | Iterator[Line], most: int = MOST_NAMED, hint: str = "") -> list[Group]:
+def _one(lines: Sequence[ReportLine] | Iterator[ReportLine], most: int = MOST_NAMED, hint: str = "") -> list[LineGroup]:
     every = list(lines)
-    return [Group(every[:most], "", max(0, len(every) - most), hint)] if every else []
+    return [LineGroup(every[:most], "", max(0, len(every) - most), hint)] if every else []
 
 
 def headline(day: date) -> str:

@@ -1,1 +1,1 @@
-"""The stages of a dream, one file each, and what they are made of."""
+"""The stages of a dream, one file each."""

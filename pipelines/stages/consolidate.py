@@ -1,12 +1,12 @@
-"""Consolidate, first step: new turns become facts, one a file; a repeated fact gains evidence instead.
+"""Consolidate, first step: new turns become facts, one a file; a repeated fact gains a source instead.
 
-A session is read from where the last dream stopped. One that cannot be read keeps its cursor and is reported.
+A session is read from the turn after the last dream's. One that cannot be read keeps its cursor and is reported.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -15,21 +15,43 @@ from ...store import okf
 from ...store.model import Level, Memory, NodeId, Turn
 from ...store.text.quotes import title_of_fact
 from ...store.text.statements import slot_of
-from ..extract.duplicates import Known
+from ...store.text.words import normal_form
+from ..extract.attributes import WORTH
 from ..extract.facts import Draft, drafts_of
-from ..extract.memories import WORTH
-from ..grounding import claims as extraction
-from ..workspace.checkpoint import once
-from ..workspace.proposals import Planned, add_sources, create
-from ..workspace.view import SessionState, View
+from ..grounding.claims import extract
+from ..workspace.memo import once
+from ..workspace.proposals import Proposals, add_sources, create
+from ..workspace.snapshot import SessionState
+from ..workspace.view import View
 
 STAGE = "consolidate"
 
 
-def plan(view: View, now: datetime) -> Planned:
+class KnownStatements:
+    """The statements of one channel by normal form: a repetition has the same words in the same order.
+
+    Articles, fillers, contractions and punctuation do not count; a number, name, date, negation, colour, tense or the
+    order of persons does. Embeddings cannot decide it: the cosine of "purple" and "cyan" is .96.
+    """
+
+    def __init__(self, statements: Iterable[tuple[NodeId, str]] = ()) -> None:
+        self._by_form: dict[tuple[str, ...], NodeId] = {}
+        for node_id, text in statements:
+            self.add(node_id, text)
+
+    def add(self, node_id: NodeId, text: str) -> None:
+        """Add a statement; of several with the same normal form the first stays."""
+        self._by_form.setdefault(normal_form(text), node_id)
+
+    def same_as(self, text: str) -> NodeId | None:
+        """Return the known statement with the same normal form."""
+        return self._by_form.get(normal_form(text))
+
+
+def plan(view: View, now: datetime) -> Proposals:
     """Propose the facts of every turn that no dream has read."""
-    planned = Planned()
-    extraction = _Extraction(view, planned, now)
+    planned = Proposals()
+    collector = _FactCollector(view, planned, now)
     for session in view.steps.counted(view.sessions(), "sessions"):
         read_to = view.cursor(STAGE, session.session_id)
         if session.last_ordinal <= read_to:
@@ -42,15 +64,15 @@ def plan(view: View, now: datetime) -> Planned:
             planned.count("sessions failed")
             continue
         for draft in drafts:
-            extraction.take(session, draft)
+            collector.add(session, draft)
         planned.count("sessions")
         planned.count("turns", sum(turn.ordinal > read_to for turn in turns))
         planned.cursors[STAGE, session.session_id] = session.last_ordinal
-    extraction.finish()
+    collector.finish()
     return planned
 
 
-def _drafts_of(view: View, planned: Planned, turns: Sequence[Turn], new_from: int) -> list[Draft]:
+def _drafts_of(view: View, planned: Proposals, turns: Sequence[Turn], new_from: int) -> list[Draft]:
     """Return the drafts of a session, improved by a language model where there is one."""
     drafts = drafts_of(turns, new_from)
     if view.model is None:
@@ -60,30 +82,30 @@ def _drafts_of(view: View, planned: Planned, turns: Sequence[Turn], new_from: in
     def on_progress(done: int, total: int) -> None:
         view.steps.detail(f"asking {model.name}", done, total)
 
-    found = extraction.extract(turns, new_from, drafts, model, partial(once, view.memo), on_progress)
+    found = extract(turns, new_from, drafts, model, partial(once, view.memo), on_progress)
     for what, number in found.counts.items():
         planned.count(what, number)
     return found.drafts
 
 
-class _Extraction:
+class _FactCollector:
     """Collects new and repeated facts while the sessions are read."""
 
-    def __init__(self, view: View, planned: Planned, now: datetime) -> None:
+    def __init__(self, view: View, planned: Proposals, now: datetime) -> None:
         self._view = view
         self._planned = planned
         self._now = now
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, KnownStatements] = {}
         self._paths = view.session_paths()
         self._new: dict[NodeId, Memory] = {}
         self._repeated: dict[NodeId, list[NodeId]] = {}
         self._facts_of_turn: Counter[NodeId] = Counter()
 
-    def take(self, session: SessionState, draft: Draft) -> None:
+    def add(self, session: SessionState, draft: Draft) -> None:
         """Turn a draft into a new fact, or into evidence for a known one."""
         known = self._known_of(session.channel)
         node_id = okf.fact_id(session.channel, draft.text)
-        same = node_id if node_id in self._new or self._view.holds(node_id) else known.same_as(draft.text)
+        same = node_id if node_id in self._new or self._view.exists(node_id) else known.same_as(draft.text)
         if same:
             self._planned.count("duplicates")
             self._repeat(same, draft.sources[:1])
@@ -94,7 +116,7 @@ class _Extraction:
             self._planned.count("forbidden")
             return
         if draft.by_model and self._view.model is not None:
-            memory = _chosen_by(memory, self._view.model.name, self._now)
+            memory = _marked_as_chosen(memory, self._view.model.name, self._now)
             self._planned.count("facts chosen by the model")
         self._new[node_id] = memory
         known.add(node_id, draft.text)
@@ -108,6 +130,8 @@ class _Extraction:
                 self._planned.count("facts")
         for node_id, turns in sorted(self._repeated.items()):
             old = self._view.memory(node_id)
+            # A superseded fact stays so. One archived by fading has a date and becomes live again; any other stays
+            # archived.
             if old is None or old.superseded_by or (old.is_archived and old.archived_at is None):
                 continue
             action = add_sources(self._view, old.path, node_id, turns, STAGE, self._paths, self._now)
@@ -115,10 +139,10 @@ class _Extraction:
                 self._planned.actions.append(action)
                 self._planned.count("reinforced")
 
-    def _known_of(self, channel: str) -> Known:
+    def _known_of(self, channel: str) -> KnownStatements:
         if channel not in self._known:
             facts = self._view.memories(Level.FACT, channel)
-            self._known[channel] = Known((memory.node_id, memory.text) for memory in facts)
+            self._known[channel] = KnownStatements((memory.node_id, memory.text) for memory in facts)
         return self._known[channel]
 
     def _repeat(self, node_id: NodeId, turns: tuple[NodeId, ...]) -> None:
@@ -132,7 +156,7 @@ class _Extraction:
 def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now: datetime, ordinal: int = 1) -> Memory:
     """Build the memory of a draft; `ordinal` is its place among the facts of its turn.
 
-    Its time is when it was said; the time of learning is kept beside.
+    Its time is the time of speaking; the time of learning is kept as `learned_at`.
     """
     title = title_of_fact(draft.text)
     return Memory(
@@ -159,7 +183,7 @@ def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now:
     )
 
 
-def _chosen_by(memory: Memory, model: str, now: datetime) -> Memory:
+def _marked_as_chosen(memory: Memory, model: str, now: datetime) -> Memory:
     """Mark a fact as chosen by a model and verified by grounding."""
     generated = {"by": model, "at": now.isoformat()}
     verified = [{"by": "process:grounding", "at": now.isoformat()}]

@@ -1,6 +1,6 @@
 """Decay: memories that were not used, repeated or confirmed are archived; they stay files and can be restored.
 
-A memory's confidence is a pure function of time, so the day on which it fades is known beforehand.
+A memory's confidence is a pure function of time, so the day on which it fades is known in advance.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from ...store.ledger.ledger import Usage
 from ...store.model import Action, Kind, Level, Memory, NodeId, Status, trust
 from ...store.text.dates import format_date
 from ..settings import DecaySettings
-from ..workspace.proposals import Planned, is_curated
-from ..workspace.view import History, View
+from ..workspace.proposals import Proposals, is_curated
+from ..workspace.snapshot import History
+from ..workspace.view import View
 
 if TYPE_CHECKING:
     from ...store import DecayInputs
 
 STAGE = "decay"
+
+# The certainty of a file that states none: that of an inferred fact.
 DEFAULT_CERTAINTY = 0.7
-"""The certainty of a file that states none: that of an inferred fact."""
 
 TAU_OF = {
     Kind.CORRECTION: "correction",
@@ -68,6 +70,7 @@ class Confidence:
 
     def fades_at(self, settings: DecaySettings) -> datetime:
         """Return the first moment at which the memory may be archived, if nothing happens until then."""
+        # peak * exp(-days / tau) = archive_below, solved for days; a peak below the threshold fades at once.
         days = self.tau_days * log(self._peak / settings.archive_below) if self._peak > 0 else 0.0
         return max(
             self.last_at + timedelta(days=max(0.0, days)),
@@ -77,9 +80,9 @@ class Confidence:
 
 
 class UsageEvidence:
-    """The evidence for each memory: its use, the feedback on it, and the pages that rest on it.
+    """The evidence for each memory: its use, the feedback on it, and the pages that cite it.
 
-    `cites` are pairs of a living page and a living memory that it rests on.
+    `cites` are pairs of a live page and a live memory that it cites.
     """
 
     def __init__(self, history: History, cites: Iterable[tuple[NodeId, NodeId]], settings: DecaySettings) -> None:
@@ -93,7 +96,7 @@ class UsageEvidence:
             self._left[page] += 1
 
     def confidence_in(self, memory: Memory) -> Confidence | None:
-        """Return the confidence in a memory that was read from its file; None for one that never fades."""
+        """Return the confidence in a memory read from its file; None for one that never fades."""
         learned_at = okf.instant(memory.extra.get("learned_at")) or memory.created_at
         if learned_at is None or self._never_fades(memory):
             return None
@@ -115,7 +118,7 @@ class UsageEvidence:
         )
 
     def was_used_since(self, node_id: NodeId, moment: datetime) -> bool:
-        """Return True if the memory, or a page that rests on it, was recalled after a moment."""
+        """Return True if the memory, or a page that cites it, was recalled after a moment."""
         return any(use.last_at > moment for use in self._uses(node_id, ()))
 
     def release_from_pages(self, node_id: NodeId) -> bool:
@@ -136,20 +139,20 @@ class UsageEvidence:
         )
 
     def _feedback_on(self, memory: Memory) -> dict[str, int]:
-        """Return the feedback on a memory, with the questions that it helped to answer counted as used."""
+        """Return the feedback on a memory; each question that it helped to answer counts as a use."""
         said = dict(self._history.feedback.get(memory.node_id, {}))
         helped = sum(self._answered[name] for name in (memory.node_id, *memory.sources))
         return said | {"used": said.get("used", 0) + helped}
 
     def _uses(self, node_id: NodeId, turns: Iterable[NodeId]) -> list[Usage]:
-        """Return the uses of a memory: shown itself, as a turn that it was drawn from, or on a page that cites it."""
+        """Return the uses of a memory: its own, of the turns that it was extracted from, of pages that cite it."""
         usage = self._history.usage
         return [usage[name] for name in (node_id, *turns, *self._pages.get(node_id, ())) if name in usage]
 
 
-def plan(view: View, now: datetime) -> Planned:
+def plan(view: View, now: datetime) -> Proposals:
     """Propose to archive memories that have faded, those of least confidence first, up to the limit of a run."""
-    planned = Planned()
+    planned = Proposals()
     settings = view.settings.decay
     facts = view.memories(Level.FACT)
     evidence = UsageEvidence(view.history, _cites(view), settings)
@@ -163,6 +166,7 @@ def plan(view: View, now: datetime) -> Planned:
     for confidence in due:
         if len(planned.actions) >= most:
             break
+        # A page keeps at least one live source: the last one does not fade.
         if evidence.release_from_pages(confidence.memory.node_id):
             planned.actions.append(_archive(view, confidence, now))
             planned.count("faded")
@@ -203,7 +207,7 @@ def forecast(
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The facts that would fade, each with the moment, the soonest first; and how many may fade in one run."""
+    """The facts that would fade, each with the moment, the soonest first; and the limit of one run."""
 
     fading: Sequence[tuple[datetime, Confidence]]
     most_per_run: int
@@ -216,9 +220,9 @@ def preview(
     days: int,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> Preview:
-    """Return what would fade within some days if nothing happened; nothing is changed.
+    """Return the facts that would fade within some days without any further use; nothing is changed.
 
-    `on_progress` is called with the number of facts that were looked at, every PROGRESS_EVERY.
+    `on_progress` is called every PROGRESS_EVERY facts, with their number so far.
     """
     history = History(
         tombstones=inputs.tombstones,
@@ -240,7 +244,7 @@ def preview(
 
 
 def most_per_run(living: int, settings: DecaySettings) -> int:
-    """Return how many memories may fade in one run."""
+    """Return the number of memories that may fade in one run."""
     return max(settings.least_per_run, int(living * settings.share_per_run))
 
 

@@ -1,48 +1,50 @@
-"""Drift: newer facts that repeat, update or contradict older ones about the same thing.
+"""Drift: newer facts that repeat, update or contradict older ones on the same subject.
 
-An update supersedes the older fact, which stays a file and says until when it was true; a likely one is named in it. A
-contradiction is kept, both sides living, and waits for its person. A fact is compared with the few older ones that are
-nearest to it, or share its rarest words. A language model, where there is one, is asked about each new fact once, if it
-agrees with the words where these are sure.
+An update supersedes the older fact, which stays a file with the day until which it was true; a likely update is only
+named in it. The sides of a contradiction both stay live and wait for their person. A fact is compared with the nearest
+older ones and those that share its rarest words. A language model, where there is one, is asked about each new fact
+once, provided that it agrees with the judge on the sure cases.
+
+A fact reworded by its person is true in its new words since the file was written, whenever the old words were said.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...llm.model import LlmUnavailable
+from ...llm.language_model import LlmUnavailable
+from ...store import okf
 from ...store.changes.decisions import is_reviewed
 from ...store.changes.links import LinkEdits
 from ...store.changes.tombstone_keys import pair_key
 from ...store.model import Level, Memory, NodeId
+from ...store.okf.memory_file import BY_HAND, EDITED_AT, body_hash, is_reworded
 from ...store.roles import MACHINES, Role
-from ...store.text.judging import RELATED_FROM, Candidate, Judgement, Relation, judge
-from ..grounding.changes import judge_by_model
-from ..language.shared_words import SharedWords
-from ..workspace.checkpoint import once
-from ..workspace.proposals import Planned, most_superseded
-from ..workspace.reworded import dated, reworded
+from ...store.text.judging import RELATED_FROM, EarlierStatement, FoundRelation, Relation, judge
+from ...store.text.quotes import title_of_fact
+from ..grounding.overlap import SharedWords
+from ..grounding.relations import judge_by_model
+from ..limits import SAME_SUBJECT, most_superseded
+from ..workspace.memo import once
+from ..workspace.proposals import Proposals
 from ..workspace.view import View
 
 STAGE = "drift"
 ASKED = "drift asked"
-"""The cursor, by channel, of when the model was last asked about all that was new."""
+"""The cursor, by channel, with the time at which the model was last asked about all new facts."""
 
+# The interval of comparing all facts, not only new ones: weekly, a little early rather than a day late.
 WHOLE_EVERY = timedelta(days=6, hours=12)
-"""The interval of comparing the whole store, not only new facts: weekly, a little early rather than a day late."""
 
+# Numbers of older facts that one fact is compared with: by cosine, and by the rarity of shared words.
 NEAREST, BY_WORDS = 5, 10
-"""Older facts that one fact is compared with: so many by cosine, and so many by the rarity of the words they share."""
-
-SAME_SUBJECT = 0.3
-"""Cosine below which a fact is not superseded in a dream, only named as changed: the gate holds to the same."""
 
 COUNTED = {
     Relation.SAME: "repeated in other words",
@@ -52,26 +54,27 @@ COUNTED = {
 }
 
 ENDS = frozenset({Relation.SAME, Relation.UPDATES})
-"""The relations that end a fact: a model is not asked about a new fact of which the words say so."""
+"""The relations that end a fact; where the judge finds one for a new fact, the model is not asked about it."""
 
 SURE = ENDS | {Relation.CONTRADICTS}
+
+# Largest and smallest number of sure cases on which a model is examined before it is believed, and the share on which
+# it must agree. The share is low, since the judge errs as well; a model that guesses agrees on none.
 EXAMINED, EXAMINED_AT_LEAST, AGREED = 8, 3, 0.25
-"""The facts of which the words make a relation sure and a model is asked too, before it is believed of others, and the
-share of them of which it must say the same: the words err as well, a model that lies or guesses says so of none."""
 
 
-class _Open(NamedTuple):
-    """A new fact at its place, the older ones near it, and what the words say that it does to them."""
+class _OpenComparison(NamedTuple):
+    """A new fact, its index, the older facts near it, and the judgements by their words."""
 
     newer: Memory
     place: int
-    near: list[Candidate]
-    judged: list[Judgement]
+    near: list[EarlierStatement]
+    judged: list[FoundRelation]
 
 
-def plan(view: View, now: datetime) -> Planned:
-    """Propose what newer facts do to older ones, for every channel in which something was learned."""
-    planned = Planned()
+def plan(view: View, now: datetime) -> Proposals:
+    """Propose the relations of newer facts to older ones, for every channel with new facts."""
+    planned = Proposals()
     if view.history.paused:
         return planned
     compared: dict[str, _Comparing] = {}
@@ -97,8 +100,8 @@ def plan(view: View, now: datetime) -> Planned:
     return planned
 
 
-def _is_believed(view: View, planned: Planned, sure: Sequence[_Open]) -> bool:
-    """Examine the model on what the words make sure; where too little is sure it is believed."""
+def _is_believed(view: View, planned: Proposals, sure: Sequence[_OpenComparison]) -> bool:
+    """Examine the model on sure cases; with too few of them it is believed."""
     if view.model is None:
         return False
     examined = sure[:: max(1, len(sure) // EXAMINED)][:EXAMINED]
@@ -118,7 +121,7 @@ def _is_believed(view: View, planned: Planned, sure: Sequence[_Open]) -> bool:
 
 
 def _unasked(view: View, channel: str, facts: Sequence[Memory]) -> set[NodeId]:
-    """Return the facts about which no model was asked yet, where there is one."""
+    """Return the facts about which the model was not asked yet, none without a model."""
     if view.model is None:
         return set()
     since = view.cursor(ASKED, channel)
@@ -139,7 +142,7 @@ def _by_channel(view: View) -> dict[str, list[Memory]]:
 
 
 def _since(fact: Memory) -> tuple[float, str, int, NodeId]:
-    """Return the sort key of a fact: since when it holds; within a session, the order of turns."""
+    """Return the sort key of a fact: the time since which it is true; within a session, the order of turns."""
     turn = fact.sources[0] if fact.sources else ""
     session, _, ordinal = turn.partition("#")
     at = fact.since.timestamp() if fact.since else 0.0
@@ -147,15 +150,15 @@ def _since(fact: Memory) -> tuple[float, str, int, NodeId]:
 
 
 class _Comparing:
-    """The facts of one channel, in the order since when they hold, each judged against those before it.
+    """The facts of one channel in the order of the time since which they are true, each judged against those before it.
 
-    `reworded` says when their person changed the words of some.
+    `reworded` maps facts to the time at which their person changed the words.
     """
 
     def __init__(
         self,
         view: View,
-        planned: Planned,
+        planned: Proposals,
         facts: Sequence[Memory],
         fresh: set[NodeId],
         unasked: set[NodeId],
@@ -170,14 +173,14 @@ class _Comparing:
         self._words = SharedWords([fact.text for fact in facts])
         self._is_fresh = np.array([fact.node_id in fresh for fact in facts])
         self._unasked = unasked
-        self._open: list[_Open] = []
-        self.sure: list[_Open] = []
+        self._open: list[_OpenComparison] = []
+        self.sure: list[_OpenComparison] = []
         self._holds = np.ones(len(facts), bool)
         self._most = most_superseded(sum(fact.run != view.run_id for fact in view.memories(Level.FACT)))
         self._edits = LinkEdits(view.read, STAGE)
 
     def run(self, now: datetime) -> None:
-        """Judge every fact if it is fresh, or against the fresh ones alone; what a model may add is left open."""
+        """Judge fresh facts against all older ones, others against fresh ones; leave open the cases for the model."""
         for fact in self._facts:
             if at := self._reworded.get(fact.node_id):
                 self._edits.edit(fact, dated(self._view, fact, at), "reworded by hand")
@@ -186,10 +189,11 @@ class _Comparing:
             candidates = self._candidates(place)
             judged = judge(newer.text, candidates)
             near = [one for one in candidates if one.cosine >= RELATED_FROM]
-            one = _Open(newer, place, near, judged)
+            one = _OpenComparison(newer, place, near, judged)
             is_asked = bool(near) and newer.node_id in self._unasked
             if is_asked and any(found.relation in SURE for found in judged):
                 self.sure.append(one)
+            # Open cases wait until the model was examined on the sure ones of every channel.
             if is_asked and not any(found.relation in ENDS for found in judged):
                 self._open.append(one)
             else:
@@ -197,7 +201,7 @@ class _Comparing:
             self._words.add(place)
 
     def finish(self, now: datetime, *, ask: bool) -> bool:
-        """Ask the model about what is open, if at all; propose the edits. Return True if all was asked."""
+        """Ask the model about the open cases, if `ask`; propose the edits. Return True if it answered all."""
         is_asked = ask and bool(self._unasked)
         for one in self._view.steps.counted(self._open, "facts asked about"):
             judged = one.judged
@@ -212,12 +216,12 @@ class _Comparing:
         self._planned.actions += self._edits.actions()
         return is_asked
 
-    def _take(self, one: _Open, judged: Sequence[Judgement], now: datetime) -> None:
+    def _take(self, one: _OpenComparison, judged: Sequence[FoundRelation], now: datetime) -> None:
         for found in judged:
             self._propose(found, self._place[found.node_id], one.place, now)
 
-    def _asked(self, one: _Open) -> list[Judgement]:
-        """Add what the model says of a new fact to what the words say. Raises LlmUnavailable."""
+    def _asked(self, one: _OpenComparison) -> list[FoundRelation]:
+        """Return the model's judgements of a new fact, and the judge's of other facts. Raises LlmUnavailable."""
         assert self._view.model is not None
         found = judge_by_model(one.newer.text, one.near, self._view.model, partial(once, self._view.memo))
         if any(said.relation is Relation.UPDATES for said in found):
@@ -228,12 +232,13 @@ class _Comparing:
         return found + [said for said in one.judged if said.node_id not in known]
 
     def _dated(self, fact: Memory) -> Memory:
-        """Return a fact as it holds: its person's words since they were written, and no other's."""
+        """Return a fact as it is now: reworded, it is the person's own and true since the rewording."""
         at = self._reworded.get(fact.node_id)
         return fact if at is None else replace(fact, valid_from=at, said_by=None, tags=())
 
-    def _candidates(self, place: int) -> list[Candidate]:
-        """Return the older facts that hold, nearest by meaning and by words, and may be about the same thing."""
+    def _candidates(self, place: int) -> list[EarlierStatement]:
+        """Return the current older facts that are nearest by cosine or by shared words."""
+        # A pair of two known facts was judged in an earlier dream: one side must be fresh.
         among = self._holds[:place] if self._is_fresh[place] else self._holds[:place] & self._is_fresh[:place]
         if not among.any():
             return []
@@ -242,12 +247,12 @@ class _Comparing:
         near = [old for old in near if self._may_meet(old, place)][:NEAREST]
         alike = [old for old in self._words.shared_with(place) if among[old] and self._may_meet(old, place)]
         return [
-            Candidate(self._facts[old].node_id, self._facts[old].text, float(cosines[old]))
+            EarlierStatement(self._facts[old].node_id, self._facts[old].text, float(cosines[old]))
             for old in dict.fromkeys([*near, *alike[:BY_WORDS]])
         ]
 
     def _may_meet(self, old: int, new: int) -> bool:
-        """Check that one person, or no person, said both, in two turns, and that nobody decided about the two."""
+        """Check that the two are of one speaker or the person, of two turns, and without a person's decision."""
         older, newer = self._facts[old], self._facts[new]
         one_turn = bool(older.sources) and older.sources[:1] == newer.sources[:1]
         speakers = {_speaker(older), _speaker(newer)}
@@ -256,8 +261,8 @@ class _Comparing:
             bool(one_speaker) and not one_turn and not self._view.is_forbidden(pair_key(older.node_id, newer.node_id))
         )
 
-    def _propose(self, found: Judgement, old: int, new: int, now: datetime) -> None:
-        """Turn a judgement into edits of both files; a fact that a person looked at is not touched."""
+    def _propose(self, found: FoundRelation, old: int, new: int, now: datetime) -> None:
+        """Turn a judgement into edits of both files; a fact that a person reviewed is not changed."""
         older, newer = (self._view.memory(self._facts[place].node_id) for place in (old, new))
         if older is None or newer is None or not (self._holds[old] and self._holds[new]):
             return
@@ -270,15 +275,17 @@ class _Comparing:
             return
         self._edits.link(relation, older, newer, now)
         self._planned.count(COUNTED[relation])
+        # A fact that was ended is compared with nothing further in this run.
         if relation is Relation.UPDATES:
             self._holds[old] = False
         if relation is Relation.SAME:
             self._holds[new] = False
 
     def _bounded(self, relation: Relation, old: int, new: int) -> Relation | None:
-        """Return what a dream may do: an assistant's reports end and dispute nothing, and ends are few.
+        """Return the relation that a dream may propose, None for none.
 
-        What it found before a change and after it is no contradiction; who decides is the person.
+        An assistant's reports end and contradict nothing: findings before and after a change are no contradiction, and
+        the person decides. Beyond the limit of a run, or for distant facts, an update becomes a likely update.
         """
         is_report = any(_speaker(self._facts[place]) in MACHINES for place in (old, new))
         if relation is not Relation.SAME and is_report:
@@ -289,5 +296,27 @@ class _Comparing:
 
 
 def _speaker(fact: Memory) -> str:
-    """Return who said a fact; older files name an assistant among the tags."""
+    """Return the speaker of a fact; files of earlier versions name an assistant among the tags."""
     return fact.said_by or next((tag for tag in fact.tags if tag in MACHINES), Role.USER)
+
+
+def reworded(view: View, facts: Iterable[Memory]) -> dict[NodeId, datetime]:
+    """Return the facts that were reworded since a dream last dated them, with the time."""
+    found: dict[NodeId, datetime] = {}
+    for fact in facts:
+        if is_reworded(fact) and (whole := view.memory(fact.node_id)) is not None and is_reworded(whole):
+            at = view.written_at(fact.path)
+            if at is not None and (whole.since is None or at > whole.since):
+                found[fact.node_id] = at
+    return found
+
+
+def dated(view: View, fact: Memory, at: datetime) -> Mapping[str, Any]:
+    """Return the keys that date a fact's new words; by their hash the next rewording is recognised.
+
+    A title made from the old words is replaced by one from the new words.
+    """
+    whole = view.memory(fact.node_id) or fact
+    has_first_title = okf.path_for(fact.level, whole.title, fact.node_id, fact.channel) == fact.path
+    title = {"title": title_of_fact(whole.text)} if has_first_title else {}
+    return {EDITED_AT: at.isoformat(), "valid_from": at.isoformat(), BY_HAND: body_hash(whole.text)} | title

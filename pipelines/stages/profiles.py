@@ -1,7 +1,7 @@
-"""Profiles, the third step of consolidation: what holds now in a channel, and pages of the people and things of weight.
+"""Profiles, the third step of consolidation: a page of the current facts of a channel, and pages of its main topics.
 
-Every line is a fact with its day; below it stands what it took the place of. A page below the bar is not made, and one
-that falls below it is put away.
+Every line is a fact with its day, with its predecessors below. A page of too few facts is not made, and one whose facts
+become too few is archived.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from datetime import datetime
 from ...store import okf
 from ...store.model import Action, Kind, Level, Memory, NodeId
 from ...store.okf.memory_file import BY_HAND, body_hash
-from ..pages import holding
-from ..pages.changes import plainly
-from ..pages.quotes import day_of, with_footnotes
+from ..pages import current_facts
+from ..pages.current_facts import with_plain_successors
+from ..pages.fact_lines import day_of, with_footnotes
 from ..pages.topics import Topic, topics_of
-from ..workspace.proposals import Planned, archive, brought_back, create, may_come_back, newest, replace_text
+from ..workspace.proposals import Proposals, archive, create, may_be_revived, newest, replace_text, revived
 from ..workspace.view import View
+from . import scenarios
 
 STAGE = "profiles"
 TITLE = "What holds now"
@@ -28,20 +29,20 @@ SMALLEST = 3
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A page as it should be: its facts under headings."""
+    """The wanted state of a page: its facts under headings."""
 
     title: str
     description: str
-    parts: Sequence[holding.Part]
+    parts: Sequence[current_facts.Part]
 
     @property
     def facts(self) -> list[Memory]:
         return [fact for part in self.parts for fact in part.facts]
 
 
-def plan(view: View, now: datetime) -> Planned:
+def plan(view: View, now: datetime) -> Proposals:
     """Propose the pages of every channel whose facts have changed since the last dream."""
-    planned = Planned()
+    planned = Proposals()
     channels = {memory.channel for memory in view.memories() if memory.level in {Level.FACT, Level.PROFILE}}
     for channel in view.steps.counted(sorted(channels - view.history.channels_off), "channels"):
         fingerprint = view.fingerprint(Level.FACT, channel)
@@ -55,7 +56,7 @@ def plan(view: View, now: datetime) -> Planned:
 
 
 def _actions(view: View, channel: str, now: datetime) -> Iterator[Action]:
-    facts = plainly(fact for fact in view.whole(Level.FACT, channel) if not fact.is_archived)
+    facts = with_plain_successors(fact for fact in view.whole(Level.FACT, channel) if not fact.is_archived)
     paths = {fact.node_id: fact.path for fact in facts}
     wanted: set[NodeId] = set()
     for page in _pages(facts, now):
@@ -70,8 +71,8 @@ def _actions(view: View, channel: str, now: datetime) -> Iterator[Action]:
 
 
 def _pages(facts: Sequence[Memory], now: datetime) -> Iterator[_Page]:
-    """Yield the pages that a channel is worth."""
-    parts = holding.chosen(facts, now.date())
+    """Yield the pages for which a channel has enough facts."""
+    parts = current_facts.current_parts(facts, now.date())
     shown, more = sum(len(part.facts) for part in parts), sum(part.more for part in parts)
     number = f"{shown} of {shown + more}" if more else f"{shown}"
     held = _Page(TITLE, f"{number} things that were decided, wished for and learned here, and hold.", parts)
@@ -82,23 +83,23 @@ def _pages(facts: Sequence[Memory], now: datetime) -> Iterator[_Page]:
 
 
 def _of_topic(topic: Topic) -> _Page:
-    """Build a topic's page: what was said of it, which is not all still so."""
-    living = holding.newest_first(holding.current(topic.facts))
-    shown = living[: holding.MOST_LINES]
+    """Build a topic's page: all its facts in time, current or not."""
+    living = current_facts.newest_first(current_facts.current(topic.facts))
+    shown = living[: current_facts.MOST_LINES]
     days = f"{day_of(shown[-1])} to {day_of(shown[0])}"
-    part = holding.Part(SAID, shown, len(living) - len(shown))
+    part = current_facts.Part(SAID, shown, len(living) - len(shown))
     return _Page(topic.name, f"{len(shown)} facts, {days}, newest first.", [part])
 
 
 def _memory(view: View, channel: str, page: _Page, facts: Sequence[Memory], now: datetime) -> Memory:
     rest = f"`dreamctl list --channel {channel} --level {Level.FACT.value}` lists them with the others."
-    text, ids = holding.body(page.parts, holding.Replaced(facts), rest)
+    text, ids = current_facts.profile_body(page.parts, current_facts.Predecessors(facts), rest)
     text = with_footnotes(text, ids, facts)
     node_id = okf.fact_id(channel, f"profile {page.title.casefold()}")
-    if view.holds(node_id) and (known := view.memory(node_id)):
-        if not may_come_back(known):
+    if view.exists(node_id) and (known := view.memory(node_id)):
+        if not may_be_revived(known):
             return known
-        return replace(brought_back(known, text, ids, view.run_id), description=page.description)
+        return replace(revived(known, text, ids, view.run_id), description=page.description)
     return Memory(
         node_id=node_id,
         level=Level.PROFILE,
@@ -117,9 +118,20 @@ def _memory(view: View, channel: str, page: _Page, facts: Sequence[Memory], now:
 
 
 def _action(view: View, memory: Memory, paths: Mapping[NodeId, str]) -> Action | None:
-    if view.holds(memory.node_id):
+    if view.exists(memory.node_id):
         return replace_text(view, memory, STAGE, "its facts have changed", paths)
     if view.read(memory.path) is not None:
         return None  # a person's own page has this name
     number = len(memory.sources)
     return create(view, memory, STAGE, f"what {number} facts say of {memory.title.lower()}", paths)
+
+
+def refresh(view: View, now: datetime) -> Proposals:
+    """Plan scenarios and profiles again, for facts that a later step has changed; nothing where none has."""
+    planned = Proposals()
+    for again in (scenarios.plan(view, now), plan(view, now)):
+        planned.actions += again.actions
+        planned.cursors |= again.cursors
+        for what, number in again.counts.items():
+            planned.count(what, number)
+    return planned

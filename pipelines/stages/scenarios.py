@@ -1,6 +1,6 @@
-"""Scenarios, the second step of consolidation: episodes, each on a page that tells what came of it and cites its facts.
+"""Scenarios, the second step of consolidation: episodes, each on a page with its outcome that cites its facts.
 
-An episode with a page keeps its id, path and title for good; what its facts have become since is marked in it.
+The page of an episode keeps its id, path and title for good; facts that change later are marked on it.
 """
 
 from __future__ import annotations
@@ -14,29 +14,36 @@ from typing import Any
 
 import numpy as np
 
-from ...llm.model import LlmError
+from ...llm.language_model import LlmError
 from ...store import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Turn
 from ...store.okf.memory_file import BY_HAND, body_hash
-from ..pages import episode_page, narration, titles
-from ..pages.changes import plainly
-from ..pages.episodes import SMALLEST, Episode, distinction, episodes_of
-from ..pages.quotes import day_of, labels_of, place_of, with_footnotes
-from ..workspace.checkpoint import once
-from ..workspace.proposals import Planned, archive, brought_back, create, cursor_of, may_come_back, newest, replace_text
+from ..limits import MOST_PAGES_ARCHIVED
+from ..pages import titles
+from ..pages.current_facts import with_plain_successors
+from ..pages.episodes import SMALLEST, Episode, PageBody, distinction, episode_body, episodes_of, name_of, outcome_of
+from ..pages.fact_lines import day_of, labels_of, place_of, with_footnotes
+from ..workspace.memo import once
+from ..workspace.proposals import (
+    Proposals,
+    archive,
+    create,
+    cursor_of,
+    may_be_revived,
+    newest,
+    replace_text,
+    revived,
+)
 from ..workspace.view import Vectors, View
 
 STAGE = "scenarios"
-BEGAN, ENDED, TOLD = "began", "ended", "told"
-"""The frontmatter keys of an episode: the first and the last day of its facts; what a model told came of it."""
-
-MOST_ARCHIVED = 8
-"""Pages of an older dreamd, clusters without days, that a run puts away; the gate lets a run remove ten."""
+BEGAN, ENDED, OUTCOME = "began", "ended", "told"
+"""The frontmatter keys of an episode: the first and the last day of its facts; a model's sentences on its outcome."""
 
 
-def plan(view: View, now: datetime) -> Planned:
+def plan(view: View, now: datetime) -> Proposals:
     """Propose the pages of every channel whose facts have changed since the last dream."""
-    planned = Planned()
+    planned = Proposals()
     for channel in view.steps.counted(_channels(view), "channels"):
         fingerprint = view.fingerprint(Level.FACT, channel)
         if view.cursor(STAGE, channel) == fingerprint:
@@ -57,7 +64,7 @@ def _channels(view: View) -> list[str]:
 
 @dataclass
 class _Channel:
-    """One channel: its facts, the pages that are there, and the actions that bring the pages up to the facts."""
+    """One channel: its facts, its existing pages, and the actions that update the pages."""
 
     view: View
     channel: str
@@ -65,8 +72,8 @@ class _Channel:
 
     @cached_property
     def facts(self) -> list[Memory]:
-        """The facts that happened and were not put away; a replaced one is part of what happened."""
-        return plainly(fact for fact in self.view.whole(Level.FACT, self.channel) if not fact.is_archived)
+        """The facts that are not archived; a superseded one is part of its episode."""
+        return with_plain_successors(fact for fact in self.view.whole(Level.FACT, self.channel) if not fact.is_archived)
 
     @cached_property
     def vectors(self) -> dict[NodeId, Vectors]:
@@ -83,7 +90,7 @@ class _Channel:
         pages = [
             page
             for page in self.view.whole(Level.SCENARIO, self.channel)
-            if page.kind is Kind.SCENARIO and may_come_back(page)
+            if page.kind is Kind.SCENARIO and may_be_revived(page)
         ]
         paths = {fact.node_id: fact.path for fact in self.facts}
         known = [page for page in pages if BEGAN in page.extra]
@@ -91,7 +98,7 @@ class _Channel:
             action = self._action(episode, paths)
             if action:
                 yield action
-        for page in [page for page in pages if BEGAN not in page.extra and page.is_live][:MOST_ARCHIVED]:
+        for page in [page for page in pages if BEGAN not in page.extra and page.is_live][:MOST_PAGES_ARCHIVED]:
             if action := archive(self.view, page, STAGE, "episodes tell what it told", self.now):
                 yield action
 
@@ -105,23 +112,23 @@ class _Channel:
         if len(episode.facts) < SMALLEST:
             return None
         page = self._page(episode)
-        if page is None or self.view.holds(page.node_id):
+        if page is None or self.view.exists(page.node_id):
             return None
         return create(self.view, page, STAGE, f"{len(episode.facts)} facts of one stretch", paths)
 
     def _changed(self, page: Memory, episode: Episode) -> Memory:
-        told = self._told(episode, page)
-        body = self._body(episode, told)
-        living = brought_back(page, body.text, body.sources, self.view.run_id)
-        extra = {key: value for key, value in living.extra.items() if key != TOLD} | _days(episode.facts)
-        return replace(living, description=_description(episode), extra=extra | ({TOLD: told} if told else {}))
+        outcome = self._outcome(episode, page)
+        body = self._body(episode, outcome)
+        living = revived(page, body.text, body.sources, self.view.run_id)
+        extra = {key: value for key, value in living.extra.items() if key != OUTCOME} | _days(episode.facts)
+        return replace(living, description=_description(episode), extra=extra | ({OUTCOME: outcome} if outcome else {}))
 
     def _page(self, episode: Episode) -> Memory | None:
         title = self._title(episode)
         if not title:
             return None
-        told = self._told(episode)
-        body = self._body(episode, told)
+        outcome = self._outcome(episode)
+        body = self._body(episode, outcome)
         node_id = okf.fact_id(self.channel, f"episode {episode.facts[0].node_id}")
         return Memory(
             node_id=node_id,
@@ -137,22 +144,23 @@ class _Channel:
             run=self.view.run_id,
             path=okf.path_for(Level.SCENARIO, title, node_id, self.channel),
             extra={"learned_at": self.now.isoformat(), **_days(episode.facts), BY_HAND: body_hash(body.text)}
-            | ({TOLD: told} if told else {}),
+            | ({OUTCOME: outcome} if outcome else {}),
         )
 
-    def _body(self, episode: Episode, told: Mapping[str, str | int]) -> episode_page.Body:
-        body = episode_page.body(episode.facts, str(told.get("text", "")))
+    def _body(self, episode: Episode, outcome: Mapping[str, str | int]) -> PageBody:
+        body = episode_body(episode.facts, str(outcome.get("text", "")))
         return replace(body, text=with_footnotes(body.text, body.sources, episode.facts))
 
-    def _told(self, episode: Episode, page: Memory | None = None) -> dict[str, str | int]:
-        """Return a model's grounded sentences on what came of an episode; asked again only when its facts change."""
+    def _outcome(self, episode: Episode, page: Memory | None = None) -> dict[str, str | int]:
+        """Return a model's grounded sentences on an episode's outcome; it is asked again only when the facts change."""
+        # The answer is kept on the page with a hash of the facts, so equal facts are never asked about twice.
         of = cursor_of(f"{fact.node_id} {fact.is_live}" for fact in episode.facts)
-        known = page.extra.get(TOLD) if page else None
+        known = page.extra.get(OUTCOME) if page else None
         if isinstance(known, dict) and known.get("of") == of:
             return dict(known)
         if self.view.model is None:
             return {}
-        text = narration.outcome(episode.facts, labels_of(episode.facts), self._ask)
+        text = outcome_of(episode.facts, labels_of(episode.facts), self._ask)
         return {} if self.view.model.why_not else {"of": of, "by": self.view.model.name, "text": text}
 
     def _ask(self, prompt: str, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -169,28 +177,29 @@ class _Channel:
         return found
 
     def _title(self, episode: Episode) -> str:
-        """Return the title of its first session that has one of its own, if it is the whole of it; else its words."""
+        """Return the own title of a session that lies wholly in the episode, else the model's name or a sentence."""
         turns = {session: self.view.turns(session) for session in episode.sessions}
         for session, said in turns.items():
             others = [title for other, title in self.session_titles.items() if other != session]
             title = titles.own_title(self.session_titles.get(session, ""), said, others)
-            if title and self._holds_whole(episode, session):
+            if title and self._contains_session(episode, session):
                 return title
-        if self.view.model is not None and (name := narration.name_of(episode.facts, self._ask)):
+        if self.view.model is not None and (name := name_of(episode.facts, self._ask)):
             return name
         stretch = [turn for session, said in turns.items() for turn in self._within(episode, session, said)]
         vectors = np.stack([self.vectors[fact.node_id] for fact in episode.facts])
         apart = distinction(vectors, list(self.vectors.values()))
         subject = titles.Subject([fact.text for fact in episode.facts], vectors, apart)
-        return titles.said_title(stretch, subject, self.view.vectors)
+        return titles.sentence_title(stretch, subject, self.view.vectors)
 
-    def _holds_whole(self, episode: Episode, session: NodeId) -> bool:
+    def _contains_session(self, episode: Episode, session: NodeId) -> bool:
         return {f.node_id for f in self.facts if place_of(f)[0] == session} <= {f.node_id for f in episode.facts}
 
     def _within(self, episode: Episode, session: NodeId, turns: Sequence[Turn]) -> list[Turn]:
         """Return the turns of a session from an episode's first fact, or the session's start, to the last fact."""
         first = min(place_of(fact)[1] for fact in episode.facts if place_of(fact)[0] == session)
         last = max(place_of(fact)[1] for fact in episode.facts if place_of(fact)[0] == session)
+        # The first episode of a session includes the turns before its first fact: they introduce the subject.
         earlier = any(place_of(fact)[0] == session and place_of(fact)[1] < first for fact in self.facts)
         return [turn for turn in turns if (not earlier or turn.ordinal >= first) and turn.ordinal <= last]
 

@@ -1,31 +1,44 @@
-"""Synthesis, once a week: what comes up again across the sessions of a channel.
+"""Synthesis, once a week: one page a channel of facts that recur in several sessions.
 
-Profiles are made anew in every run; synthesis is the work that must compare everything at once.
+A group is a pitfall, procedure, correction or wish with similar facts. All facts must be compared with each other, so
+it is not done in every run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-import numpy as np
-
-from ...store.ledger.questions import Gap
-from ...store.model import ActionKind, Level
-from ..workspace.proposals import Planned
-from ..workspace.view import View
-from . import insights
+from ...store import okf
+from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId
+from ...store.okf.memory_file import BY_HAND, body_hash
+from ..limits import MOST_PAGES_ARCHIVED
+from ..pages.current_facts import newest_first
+from ..pages.fact_lines import dated, labels_of, line, place_of, with_footnotes
+from ..workspace.proposals import Proposals, archive, create, may_be_revived, newest, replace_text, revived
+from ..workspace.view import Vectors, View
 
 STAGE = "synthesis"
-ALIKE = 0.7
-"""Cosine from which two questions count as the same."""
 
-MOST_GAPS = 300
+TITLE = "What comes up again"
+
+RECURS = (
+    ("Refused", frozenset({Kind.NEGATIVE})),
+    ("Procedures", frozenset({Kind.PROCEDURE})),
+    ("Corrections and wishes", frozenset({Kind.CORRECTION, Kind.PREFERENCE})),
+)
+
+# Cosine from which two facts of one kind have the same subject; random facts of one project lie around .2.
+SAME_MATTER = 0.6
+
+FEWEST_SESSIONS, FEWEST_GROUPS, MOST_GROUPS, MOST_LINES = 2, 2, 8, 4
+
+Groups = list[tuple[str, list[list[Memory]]]]
 
 
-def plan(view: View, now: datetime) -> Planned:
+def plan(view: View, now: datetime) -> Proposals:
     """Propose insights for every channel whose facts have changed since they were last compared."""
-    planned = Planned()
+    planned = Proposals()
     if view.history.paused:
         return planned
     channels = {fact.channel for fact in view.memories(Level.FACT)} - view.history.channels_off
@@ -34,24 +47,90 @@ def plan(view: View, now: datetime) -> Planned:
         if view.cursor(STAGE, channel) == fingerprint:
             continue
         planned.cursors[STAGE, channel] = fingerprint
-        for action in insights.actions(view, channel, now, STAGE):
+        for action in actions(view, channel, now, STAGE):
             planned.actions.append(action)
             planned.count("insights" if action.kind is ActionKind.CREATE else "insights changed")
     return planned
 
 
-def recurring(view: View, gaps: Sequence[Gap]) -> list[tuple[str, int]]:
-    """Merge similar gaps: return the latest wording and the number of times of each, the most frequent first."""
-    some = sorted(gaps, key=lambda gap: gap.last_at, reverse=True)[:MOST_GAPS]
-    if not some:
-        return []
-    vectors = view.vectors([gap.text for gap in some])
-    heads: list[int] = []
-    times: dict[int, int] = {}
-    for row, gap in enumerate(some):
-        cosines = vectors[heads] @ vectors[row] if heads else np.empty(0, np.float32)
-        same = heads[int(cosines.argmax())] if len(heads) and float(cosines.max()) >= ALIKE else row
-        if same == row:
-            heads.append(row)
-        times[same] = times.get(same, 0) + gap.times
-    return sorted(((some[row].text, number) for row, number in times.items()), key=lambda gap: (-gap[1], gap[0]))
+def actions(view: View, channel: str, now: datetime, stage: str) -> Iterator[Action]:
+    """Yield the actions that create, rewrite or archive a channel's insights."""
+    facts = [fact for fact in view.whole(Level.FACT, channel) if fact.is_live]
+    vectors = dict(zip((fact.node_id for fact in facts), view.vectors([fact.text for fact in facts]), strict=True))
+    page = _page(view, channel, recurring_facts(facts, vectors), facts, now)
+    paths = {fact.node_id: fact.path for fact in facts}
+    if page is not None:
+        build = replace_text if view.exists(page.node_id) else create
+        if action := build(view, page, stage, "it comes up in several sessions", paths):
+            yield action
+    insights = [one for one in view.memories(Level.SCENARIO, channel) if one.kind is Kind.INSIGHT]
+    for known in [one for one in insights if page is None or one.node_id != page.node_id][:MOST_PAGES_ARCHIVED]:
+        if gone := archive(view, known, stage, "it comes up no more", now):
+            yield gone
+
+
+def _page(view: View, channel: str, groups: Groups, facts: Sequence[Memory], now: datetime) -> Memory | None:
+    if not groups:
+        return None
+    text, ids = insight_body(groups)
+    text = with_footnotes(text, ids, facts)
+    node_id = okf.fact_id(channel, f"insight {TITLE}")
+    if view.exists(node_id) and (known := view.memory(node_id)):
+        return revived(known, text, ids, view.run_id) if may_be_revived(known) else known
+    return Memory(
+        node_id=node_id,
+        level=Level.SCENARIO,
+        kind=Kind.INSIGHT,
+        title=TITLE,
+        text=text,
+        channel=channel,
+        description="What was said or met more than once, newest first.",
+        created_at=newest([fact.created_at for _, found in groups for group in found for fact in group]),
+        provenance="extracted",
+        sources=ids,
+        run=view.run_id,
+        path=okf.path_for(Level.SCENARIO, TITLE, node_id, channel),
+        extra={"learned_at": now.isoformat(), BY_HAND: body_hash(text)},
+    )
+
+
+def recurring_facts(facts: Sequence[Memory], vectors: Mapping[NodeId, Vectors]) -> Groups:
+    """Return the groups of live facts that recur in several sessions, by heading; [] if they are too few for a page."""
+    found: Groups = []
+    for heading, kinds in RECURS:
+        alike = _alike([fact for fact in newest_first(facts) if fact.is_live and fact.kind in kinds], vectors)
+        groups = [group for group in alike if len(_sessions(group)) >= FEWEST_SESSIONS]
+        groups.sort(key=lambda group: -len(_sessions(group)))
+        found += [(heading, groups[:MOST_GROUPS])] if groups else []
+    return found if sum(len(groups) for _, groups in found) >= FEWEST_GROUPS else []
+
+
+def insight_body(parts: Groups) -> tuple[str, tuple[NodeId, ...]]:
+    """Render each group as its newest fact, with the earlier ones below; return the text and the cited ids."""
+    labels = labels_of([fact for _, groups in parts for group in groups for fact in group[:MOST_LINES]])
+    lines: list[str] = []
+    for heading, groups in parts:
+        lines += [*([""] if lines else []), f"## {heading}", ""]
+        for first, *rest in groups:
+            lines.append(line(first, labels[first.node_id], dated))
+            lines += [f"  {line(fact, labels[fact.node_id], dated)}" for fact in rest[: MOST_LINES - 1]]
+    return "\n".join(lines), tuple(labels)
+
+
+def _alike(facts: Sequence[Memory], vectors: Mapping[NodeId, Vectors]) -> list[list[Memory]]:
+    """Put each fact to the first group whose newest fact it is like."""
+    groups: list[list[Memory]] = []
+    for fact in facts:
+        near = (group for group in groups if float(vectors[group[0].node_id] @ vectors[fact.node_id]) >= SAME_MATTER)
+        group = next(near, None)
+        if group is None:
+            groups.append([fact])
+        else:
+            group.append(fact)
+    return groups
+
+
+def _sessions(group: Sequence[Memory]) -> set[str]:
+    """Return the sessions in which any fact of a group was stated or repeated."""
+    own = {place_of(fact)[0] for fact in group}
+    return own | {source.partition("#")[0] for fact in group for source in fact.sources if "#" in source}

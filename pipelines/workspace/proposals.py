@@ -2,49 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
+from typing import NamedTuple
 
 from ...store import okf
 from ...store.changes.tombstone_keys import fingerprint
-from ...store.ledger.questions import Probe
-from ...store.model import Action, ActionKind, FittedRanking, Memory, NodeId, Status
+from ...store.model import Action, ActionKind, Level, Memory, NodeId, Status
 from ...store.okf.memory_file import BY_HAND, body_hash
 from .view import View
 
-PUT_AWAY_BY = "archived_by"
-"""The frontmatter key of a page that a stage archived: it comes back when there is enough for it again."""
-
-
-SUPERSEDED_SHARE, SUPERSEDED_AT_LEAST = 0.1, 20
-"""The share of the known facts that a run may supersede, and how many it may of few: people change their mind about a
-few things a day, and an archive that comes in at once holds the changes of months."""
-
-
-def most_superseded(known: int) -> int:
-    """Return how many facts a run may supersede where so many are known."""
-    return max(SUPERSEDED_AT_LEAST, int(SUPERSEDED_SHARE * known))
-
-
-@dataclass(frozen=True, slots=True)
-class ProposedRanking:
-    """Weights of the ranking, and the questions to try them on, from which they were not learned."""
-
-    ranking: FittedRanking
-    held_out: tuple[Probe, ...]
+ARCHIVED_BY = "archived_by"
+"""The frontmatter key of a page archived by a stage, which may become live again."""
 
 
 @dataclass(slots=True)
-class Planned:
-    """The proposals of a stage. `counts` and `notes` go into the run's report; notes hold no person's text."""
+class Proposals:
+    """The result of a stage. `counts` and `notes` go into the run's report; notes quote no text of a person."""
 
     actions: list[Action] = field(default_factory=list)
     cursors: dict[tuple[str, str], int] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    ranking: ProposedRanking | None = None
 
     def count(self, what: str, by: int = 1) -> None:
         """Add to a number of the report."""
@@ -70,7 +51,7 @@ def create(view: View, memory: Memory, stage: str, reason: str, paths: Mapping[N
 def replace_text(view: View, memory: Memory, stage: str, reason: str, paths: Mapping[NodeId, str]) -> Action | None:
     """Build the action that rewrites a derived memory; None if unchanged, forbidden, or edited by a person.
 
-    One that is left as its person edited it is noted in `view.held`.
+    One left because of an edit is added to `view.left_alone`.
     """
     before = view.read(memory.path)
     tombstone_key = fingerprint(memory)
@@ -80,7 +61,7 @@ def replace_text(view: View, memory: Memory, stage: str, reason: str, paths: Map
     if (old.text, old.sources, old.title, old.is_live) == (memory.text, memory.sources, memory.title, memory.is_live):
         return None
     if is_edited(before):
-        view.held.add(memory.node_id)
+        view.left_alone.add(memory.node_id)
         return None
     content = okf.from_memory(memory, paths)
     return Action.replacing(
@@ -99,7 +80,7 @@ def add_sources(
 ) -> Action | None:
     """Build the action that adds turns to the sources of a known fact; every other byte of its file stays.
 
-    `at` is kept beside each turn, the time of reinforcement, from which fading counts; an archived fact comes back.
+    `at` is recorded with each turn as the time of reinforcement, from which fading counts; a faded fact becomes live.
     """
     data = view.read(path)
     if data is None:
@@ -116,8 +97,8 @@ def add_sources(
         entry = {"id": f"t{len(entries) + 1}", "resource": f"/{place}" if place else turn, "title": turn}
         entries.append(entry | ({"at": at.isoformat()} if at else {}))
     has_faded = document.meta.get("archived_at") is not None
-    revived = {"status": Status.STABLE.value, "archived_at": None} if has_faded else {}
-    content = okf.edit(data, {"sources": entries, **revived})
+    status = {"status": Status.STABLE.value, "archived_at": None} if has_faded else {}
+    content = okf.edit(data, {"sources": entries, **status})
     reason = "said again after it had faded" if has_faded else "said again"
     return Action.replacing(path, node_id, data, content, stage=stage, reason=reason)
 
@@ -127,31 +108,31 @@ def archive(view: View, memory: Memory, stage: str, reason: str, now: datetime) 
     data = view.read(memory.path)
     if data is None or is_edited(data):
         return None
-    put_away = {"status": Status.DEPRECATED.value, "archived_at": now.isoformat(), PUT_AWAY_BY: stage}
+    put_away = {"status": Status.DEPRECATED.value, "archived_at": now.isoformat(), ARCHIVED_BY: stage}
     content = okf.edit(data, put_away)
     return Action.replacing(memory.path, memory.node_id, data, content, stage=stage, reason=reason)
 
 
-def may_come_back(page: Memory) -> bool:
-    """Return True for a page that is live, or that a dream put away; what a person put away stays away."""
-    return page.is_live or PUT_AWAY_BY in page.extra
+def may_be_revived(page: Memory) -> bool:
+    """Return True for a page that is live or was archived by a dream; one archived by a person stays archived."""
+    return page.is_live or ARCHIVED_BY in page.extra
 
 
-def brought_back(page: Memory, text: str, sources: tuple[NodeId, ...], run_id: str) -> Memory:
-    """Return a page with another text, living, whatever it was before."""
-    extra = {key: value for key, value in page.extra.items() if key != PUT_AWAY_BY} | {BY_HAND: body_hash(text)}
+def revived(page: Memory, text: str, sources: tuple[NodeId, ...], run_id: str) -> Memory:
+    """Return a live page with another text."""
+    extra = {key: value for key, value in page.extra.items() if key != ARCHIVED_BY} | {BY_HAND: body_hash(text)}
     stable = replace(page, status=Status.STABLE, archived_at=None, run=run_id, extra=extra)
     return replace(stable, text=text, sources=sources)
 
 
 def is_edited(data: bytes) -> bool:
-    """Return True if the body is not the one that a dream wrote."""
+    """Return True if the body differs from the one that a dream wrote."""
     document = okf.parse(data)
     return document.meta.get(BY_HAND) != body_hash(document.body)
 
 
 def is_curated(memory: Memory) -> bool:
-    """Return True if a person marked it, wrote it by hand or with `remember`, or edited what a dream wrote."""
+    """Return True if a person marked it, wrote it by hand or with `remember`, or edited a dream's text."""
     if memory.extra.get("curated") or memory.extra.get("priority"):
         return True
     if memory.run is None:
@@ -160,10 +141,70 @@ def is_curated(memory: Memory) -> bool:
 
 
 def cursor_of(parts: Iterable[str]) -> int:
-    """Hash a set of texts to a number that can be kept as a cursor, so that an equal set is not worked on again."""
+    """Hash a set of texts to a cursor, so that an equal set is not processed again."""
     return int.from_bytes(sha256("\0".join(sorted(parts)).encode()).digest()[:6], "big")
 
 
 def newest(moments: Sequence[datetime | None]) -> datetime | None:
     """Return the latest of some moments, None if there is none."""
     return max((moment for moment in moments if moment), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryChange:
+    """A file before and after an action, as memories; `is_by_hand` if a person wrote or edited the body."""
+
+    path: str
+    before: Memory | None
+    after: Memory | None
+    is_by_hand: bool
+
+    @classmethod
+    def of(cls, path: str, before: bytes | None, after: bytes | None) -> MemoryChange:
+        """Parse both versions of a file."""
+        read: Callable[[bytes | None], Memory | None] = lambda data: (  # noqa: E731
+            None if data is None else okf.to_memory(path, okf.parse(data))
+        )
+        return cls(path, read(before), read(after), before is not None and is_edited(before))
+
+
+class ReplacedTexts(NamedTuple):
+    """The texts of a superseded fact and of the one that supersedes it."""
+
+    older: str
+    newer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The changes of a stage to facts: those archived, those superseded, and the turns of all touched facts.
+
+    `touched` maps each turn, or a fact without one, to the texts of a supersession there, if any.
+    """
+
+    archived: frozenset[NodeId]
+    superseded: frozenset[NodeId]
+    touched: Mapping[NodeId, ReplacedTexts | None]
+
+    @classmethod
+    def of(cls, view: View, actions: Iterable[Action]) -> Difference:
+        """Compare the files of a stage's actions before and after."""
+        changes = [MemoryChange.of(action.path, view.read(action.path), action.content) for action in actions]
+        after = {change.after.node_id: change.after for change in changes if change.after}
+        archived, superseded = set[NodeId](), set[NodeId]()
+        touched: dict[NodeId, ReplacedTexts | None] = {}
+        for change in changes:
+            old, new = change.before, change.after
+            if new is None or new.level is not Level.FACT:
+                continue
+            # A fact is found by the turn that it was extracted from, so that turn is probed.
+            unit = new.sources[0] if new.sources else new.node_id
+            if new.is_live or old is None or not old.is_live:
+                touched.setdefault(unit, None)
+            elif new.superseded_by is None:
+                archived.add(old.node_id)
+            else:
+                superseded.add(old.node_id)
+                newer = after.get(new.superseded_by) or view.memory(new.superseded_by)
+                touched[unit] = ReplacedTexts(old.text, newer.text if newer else "")
+        return cls(frozenset(archived), frozenset(superseded), touched)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,24 +16,48 @@ from ...store.engine.database import Connections, backup, open_database
 from ...store.index.catalog import Catalog
 from ...store.index.opening import copy_engine
 from ...store.index.projection import IMPORT, Node
-from ...store.ledger.ledger import Ledger
-from ...store.ledger.ranking import last_refusal, standing
+from ...store.ledger.ledger import Ledger, Reinforced, Usage
+from ...store.ledger.questions import Gap, Probe
 from ...store.model import AWAITS_REVIEW, Kind, Level, Memory, NodeId, Status, StoreError, Turn
 from ...store.okf import session
-from ...store.search.scorer import SCORER
 from ...store.text.controls import without_controls
 from ...store.vault.disk import Disk
 from ...store.vault.vault import Vault
-from .view import History, SessionState
 
+# The number of a channel's newest sessions that are read for the folder in which they ran.
 SESSIONS_ASKED = 40
-"""The number of a channel's newest sessions that are read for the folder in which they ran."""
 
 HEAD_BYTES = 16_384
 
 
 class NoSpace(StoreError):
     """Too little disk space: a copy needs twice its size free."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """A session in the copy. `last_ordinal` is that of its last turn."""
+
+    session_id: NodeId
+    channel: str
+    path: str
+    last_ordinal: int
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The parts of the ledger that stages need."""
+
+    tombstones: frozenset[str] = frozenset()
+    cursors: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    paused: bool = False
+    channels_off: frozenset[str] = frozenset()
+    usage: Mapping[NodeId, Usage] = field(default_factory=dict)
+    probes: Sequence[Probe] = ()
+    gaps: Sequence[Gap] = ()
+    feedback: Mapping[NodeId, Mapping[str, int]] = field(default_factory=dict)
+    reinforced: Mapping[NodeId, Reinforced] = field(default_factory=dict)
 
 
 class Snapshot:
@@ -55,7 +80,6 @@ class Snapshot:
 
     def history(self) -> History:
         """Read the parts of the ledger that stages need."""
-        rankings = self.ledger.rankings()
         return History(
             tombstones=frozenset(self.ledger.tombstones()),
             cursors=self.ledger.every_cursor(),
@@ -66,8 +90,6 @@ class Snapshot:
             gaps=self.ledger.gaps(),
             feedback=self.ledger.feedback(),
             reinforced=self.ledger.reinforced(),
-            ranking=standing(rankings, SCORER),
-            ranking_undone_at=last_refusal(rankings, SCORER),
         )
 
     def sessions(self) -> list[SessionState]:
@@ -104,7 +126,7 @@ class Snapshot:
             return None
 
     def memories(self) -> list[Memory]:
-        """Return every memory above L0, by id, with the fields that the index holds."""
+        """Return every memory above L0, by id, with the fields of the index."""
         sources: dict[NodeId, list[NodeId]] = defaultdict(list)
         conflicts: dict[NodeId, list[NodeId]] = defaultdict(list)
         waiting = frozenset(self._catalog.waiting())

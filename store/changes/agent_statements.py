@@ -23,35 +23,35 @@ from ..index.projection import CURATED, MOST_PRIORITY
 from ..model import AWAITS_REVIEW, GLOBAL_CHANNEL, Kind, Memory, NewTurn, NodeId
 from ..roles import Role
 from ..text.fence import reads_foreign_words
+from ..text.sentences import SENTENCE_OR_LINE_END
 from ..text.words import normal_form
 
+# Sessions in memory, and the sentences of one.
 MOST_SESSIONS: Final = 200
 MOST_SENTENCES: Final = 400
-"""Sessions in memory, and the sentences of one."""
 
+# Turns of a session that are read at once; with more, its earlier turns are dropped and it begins anew.
 MOST_AT_ONCE: Final = 50
-"""Turns of a session that are read at once; with more, its earlier turns are dropped and it begins anew."""
 
+# Characters of a person's turn whose sentences count as their own; a longer turn was pasted.
 LONGEST_WORDS: Final = 4000
-"""Characters of a person's turn whose sentences count as their own; a longer turn was pasted."""
 
+# The time after the last turn for which a session is known: one that is named, and one of the same program.
 NAMED_FOR, NEARBY_FOR = timedelta(hours=1), timedelta(minutes=10)
-"""The time after the last turn for which a session is known: one that is named, and one of the same program."""
 
-_SENTENCE_END: Final = re.compile(r"[.!?]\s|[\n\r]")
+# The beginnings of a person's command and of its output.
 _PRINTED: Final = ("[it printed]", "[ran: ")
-"""The beginnings of a person's command, and of what it printed."""
 
+# In a line: the part after it is no statement without the part before it, so that the line is one sentence.
 _BLOCK: Final = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,}).*?(?:^[ \t]{0,3}\1|\Z)", re.DOTALL | re.MULTILINE)
 _QUOTED: Final = re.compile(
     r"(?<!\w)\"[^\"]*(?:\"|\Z)|“[^”]*(?:”|\Z)|„[^“”]*(?:[“”]|\Z)|«[^»]*(?:»|\Z)|「[^」]*(?:」|\Z)"
     r"|(?<!\w)['‘](?=\S)(?:[^'’]|['’](?=\w))*(?:['’](?!\w)|\Z)"
 )
 _COLON: Final = re.compile(r":\s|：")
-"""In a line: the part after it is no statement without the part before it, so that the line is one sentence."""
 
+# The beginning of a line of code, of a quotation, or of a table.
 _SHOWN: Final = re.compile(r" {4}|\t|[^\S\n]{0,3}[>|]")
-"""The beginning of a line of code, of a quotation, or of a table."""
 
 
 class Origin(StrEnum):
@@ -95,6 +95,7 @@ class ForeignWords:
 
     def hear(self, session_id: NodeId, agent: str, channel: str, turns: Sequence[NewTurn]) -> None:
         """Read the turns of a session that goes on, in order, as soon as they are said."""
+        # Sentences are hashed before the lock is taken: it is also taken by every statement of an agent.
         last = turns[-MOST_AT_ONCE:]
         heard_now = [(_is_word(turn), list(_sentences(own_words(turn.text))), turn) for turn in last]
         with self._lock:
@@ -102,6 +103,8 @@ class ForeignWords:
             heard = known if known and len(last) == len(turns) else _LiveSession(agent, channel, self._now())
             self._sessions[session_id] = heard
             heard.at = self._now()
+            # Example: the person speaks (known, not foreign), the agent fetches a page (foreign), the person speaks
+            # again (not foreign): what the agent asks to keep from then on may be its own.
             for is_word, sentences, turn in heard_now:
                 if is_word:
                     heard.is_known, heard.is_foreign = True, turn.is_foreign
@@ -134,6 +137,7 @@ class ForeignWords:
             if said and any(all(one in heard.said for one in said) for heard in near):
                 return Origin.SAID
             found = {heard.trust for heard in near}
+        # Several sessions may be meant, so the least trusted of them counts.
         if found == {Origin.OWN}:
             return Origin.OWN
         return Origin.FOREIGN if Origin.FOREIGN in found else Origin.UNKNOWN
@@ -162,7 +166,7 @@ def _sentences(text: str) -> Iterator[int]:
     """Yield the hash of each sentence of a short text, in normal form: equal for the same words."""
     if len(text) > LONGEST_WORDS:
         return
-    for sentence in _SENTENCE_END.split(text):
+    for sentence in SENTENCE_OR_LINE_END.split(text):
         if words := normal_form(sentence):
             yield hash(words)
 
@@ -182,14 +186,14 @@ def own_words(text: str) -> str:
             introduced = introduced and not begun
             continue
         if not introduced and not _SHOWN.match(line):
-            kept.append(_SENTENCE_END.sub(", ", line) if _COLON.search(line) else line)
+            kept.append(SENTENCE_OR_LINE_END.sub(", ", line) if _COLON.search(line) else line)
         begun = introduced
         introduced = introduced or line.rstrip().endswith((":", "："))
     return "\n".join(kept)
 
 
+# Kinds that are instructions, or speak in a person's name.
 STEERING: Final = frozenset({Kind.PROCEDURE, Kind.PREFERENCE, Kind.CORRECTION, Kind.NEGATIVE, Kind.DECISION})
-"""Kinds that are instructions, or speak in a person's name."""
 
 INFERRED_CERTAINTY, INFERRED = 0.70, "inferred"
 STATED_CERTAINTY, STATED = 0.95, "user_stated"

@@ -11,7 +11,6 @@ from .. import okf
 from ..ledger import records
 from ..ledger.journal import ChangeKind, FileChange, sha256
 from ..ledger.ledger import Ledger
-from ..ledger.ranking import record_ranking
 from ..ledger.records import Run
 from ..model import Action, ActionKind, Changeset, NotFound, StoreBusy, tombstone_keys
 from ..redaction import places_of_secrets
@@ -33,14 +32,14 @@ from .run_kinds import (
 )
 from .tombstone_keys import edit_key
 
+# Images beyond this go, oldest first.
 HISTORY_BYTES: Final = 2**30
-"""Images beyond this go, oldest first."""
 
+# Runs between two removals of old history: it is bounded although no dream is ever applied.
 PRUNED_EVERY: Final = 100
-"""Runs between two removals of old history: it is bounded although no dream is ever applied."""
 
+# The longest wait for files that were acknowledged before, and for those of the run.
 WRITTEN_WITHIN_S: Final = 120.0
-"""The longest wait for files that were acknowledged before, and for those of the run."""
 
 
 @dataclass(slots=True)
@@ -57,8 +56,7 @@ class _Step:
 class Changes:
     """Applies changesets through the writer, and removes old history. Call from any thread but the writer's.
 
-    `settle` waits until acknowledged writes can be found, by default only until their files are written. `on_ranking`
-    is called when other weights are in use.
+    `settle` waits until acknowledged writes can be found, by default only until their files are written.
     """
 
     def __init__(
@@ -67,14 +65,12 @@ class Changes:
         ledger: Ledger,
         writer: Writer,
         settle: Callable[[float], bool] | None = None,
-        on_ranking: Callable[[], None] = lambda: None,
     ) -> None:
         self._vault = vault
         self._ledger = ledger
         self._writer = writer
         self._runs_to_pruning = PRUNED_EVERY
         self._wait_until_found = settle or writer.barrier
-        self._on_ranking = on_ranking
 
     def apply(
         self,
@@ -96,6 +92,7 @@ class Changes:
         try:
             self._ledger.run(changeset.run_id)
         except NotFound:
+            # Files in the journal are placed first, so that the hashes below are of the newest content.
             wait = self._wait_for_files if kind == FORGET else self._settle
             wait()
             run = Run(changeset.run_id, kind, "applied", started_at or now, now, summary=summary or {})
@@ -103,8 +100,6 @@ class Changes:
             guarded = () if may_be_overtaken else changeset.actions
             self._writer.submit(lambda files: self._plan_apply(files, run, steps, changeset, guarded)).result()
             wait()
-            if changeset.ranking is not None:
-                self._on_ranking()
             self._prune_now_and_then(now)
         return self._applied(changeset)
 
@@ -135,6 +130,7 @@ class Changes:
         said_again = self._ledger.reinforced_since(run.started_at)
         for step in steps:
             action = step.action
+            # `before` was read outside the writer's thread: an acknowledged write may have come in between.
             if step.refusal is None and action.path not in touched and moved_on(files, action.path, step.before):
                 step.refusal = CHANGED
             if step.refusal is None and action.node_id in said_again and _ends_memory(step):
@@ -142,11 +138,9 @@ class Changes:
             if step.refusal is None:
                 touched.add(action.path)
                 changes.append(_change(action, run.run_id, step.ordinal))
-        if not changes and changeset.ranking is None and TURN_FORGOTTEN not in run.summary:
+        if not changes and TURN_FORGOTTEN not in run.summary:
             run = replace(run, state="nothing")
         writes = [records.record_run(run)]
-        if changeset.ranking is not None:
-            writes.append(record_ranking(run.run_id, changeset.ranking))
         writes += [records.record_action(run.run_id, s.ordinal, s.action, s.images, s.refusal) for s in steps]
         if changes or all(
             step.refusal == FORBIDDEN for step in steps
@@ -166,6 +160,7 @@ class Changes:
 
         A person's edit is no run: the action is refused when the file is written.
         """
+        # Only the first action on a path was planned against the file itself; later ones follow from it.
         first_of_each = {action.path: action for action in reversed(actions)}
         for path, action in first_of_each.items():
             there = hash_of(files.read(path)) if files.exists(path) else None
@@ -181,7 +176,7 @@ class Changes:
             for action in actions
             if action.state == "conflict"
         )
-        applied = sum(action.state == "applied" for action in actions) + (changeset.ranking is not None)
+        applied = sum(action.state == "applied" for action in actions)
         return AppliedRun(changeset.run_id, applied, refused)
 
     # ---- history
@@ -190,6 +185,7 @@ class Changes:
         """Remove images older than 90 days or beyond 1 GiB, oldest first; return how many runs that expires."""
         cutoff = now - timedelta(days=HISTORY_DAYS)
         expired, held_bytes = [], 0
+        # Newest first: a run expires once the images of it and all newer runs exceed the bound.
         for run_id, started_at, size_bytes in self._ledger.image_sizes():
             held_bytes += size_bytes
             if started_at < cutoff or held_bytes > HISTORY_BYTES:

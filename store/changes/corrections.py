@@ -43,27 +43,27 @@ from .links import LinkEdits, last_successor, successors
 from .run_kinds import EDIT, FORGET, REVIEW, TURN_FORGOTTEN, AppliedRun, Overtaken, new_run_id
 from .tombstone_keys import fingerprint, pair_key
 
+# The kind of a run that restores a memory.
 RESTORE = "restore"
-"""The kind of a run that restores a memory."""
 
+# Stands for the name in an acceptance by a person's own words.
 SAID_BY_THEM = "said"
-"""Stands for the name in an acceptance by a person's own words."""
 
+# Tags of one memory.
 MOST_TAGS = 64
-"""Tags of one memory."""
 
+# The tense of a fact about the future.
 FUTURE = "future"
-"""The tense of what is still to come."""
 
 TITLE_CHARS = 79
 
+# Attempts at a change that other runs of dreamd overtake: a new memory is linked by one run, so the second attempt
+# nearly always succeeds.
 MOST_PLANS = 3
-"""Attempts at a change that other runs of dreamd overtake: a new memory is linked by one run, so the second attempt
-nearly always succeeds."""
 
 
 class Corrections:
-    """Plans and applies what a person corrects. Every method may be called from any thread."""
+    """Plans and applies the corrections of a person. Every method may be called from any thread."""
 
     def __init__(self, core: Core, changes: Changes, deletions: Deletions) -> None:
         self.repairs = core.repairs
@@ -92,6 +92,7 @@ class Corrections:
         if node.kind is Kind.SESSION:
             raise InvalidInput(f"{node_id} is a whole session", hint="Forget its turns, by their ids SESSION#N.")
         reason = self._door.redacted(plain(reason)).text or "forgotten by its person"
+        # Facts that cite the node and no other would be without evidence.
         also = [other for other in self._lookup.resting_only_on(node_id) if other.node_id != node_id]
         doomed = also if node.kind is Kind.TURN else [node, *also]
         summary = {"node_id": node_id, "note": f"forgot {node_id}"}
@@ -299,6 +300,7 @@ class Corrections:
 
     def _forgotten_before(self, node_id: NodeId) -> Forgotten | None:
         """Return the answer of an earlier `forget`; None for a node that is there, or was never forgotten."""
+        # A forgotten turn is still in its session's file, hidden by its tombstone; a memory's file is gone.
         if f"{TURN}{node_id}" not in self._tombstones.names:
             with contextlib.suppress(NotFound):
                 self._core.node(node_id)
@@ -336,6 +338,7 @@ class Corrections:
         If another run of dreamd, such as the linking of a new memory, changes a file in between, the change is planned
         again. Raises Overtaken if that happens MOST_PLANS times.
         """
+        # `plan` reads the files each time, so that a second attempt builds on the run that overtook the first.
         for left in reversed(range(MOST_PLANS)):
             actions, now = tuple(plan()), self._now()
             if not actions and kind == EDIT:

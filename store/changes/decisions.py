@@ -21,9 +21,9 @@ from .links import is_over, parted, revival
 from .run_kinds import REVIEW
 from .tombstone_keys import pair_key
 
+# The older memory of two is replaced by the newer, or likely changed by it.
 Choice = Literal["newer", "older", "both", "edit"]
 Mark = Literal["replaced", "likely"]
-"""The older memory of two is replaced by the newer, or likely changed by it."""
 
 MOST_TURNS: Final = 3
 EXCERPT_CHARS: Final = 600
@@ -108,6 +108,7 @@ class Decisions:
     def open(self) -> list[Decision]:
         """Return each pair of live memories that are linked as contradictory and not decided, newest first."""
         closed = frozenset(self._tombstones.names)
+        # Each of two contradictory memories may name the other: the pair counts once.
         pairs = {tuple(sorted(pair)): pair for pair in self._catalog.conflicts()}
         found = [self._decision(*pair) for pair in pairs.values() if pair_key(*pair) not in closed]
         return sorted(

@@ -18,7 +18,7 @@ from typing import Any, Final
 from .. import okf
 from ..core import Core
 from ..index.catalog import FileRow
-from ..index.lost import LostFile
+from ..index.images import LostFile
 from ..index.projection import is_session
 from ..ledger import records
 from ..ledger.journal import sha256
@@ -32,25 +32,25 @@ from .tombstone_keys import fingerprint
 
 logger = logging.getLogger(__name__)
 
+# If at least so many files are gone, and more than this share of all, a folder was probably moved or not mounted:
+# they are withheld.
 VANISHED_SHARE: Final = 0.2
 VANISHED_AT_LEAST: Final = 10
-"""If at least so many files are gone, and more than this share of all, a folder was probably moved or not mounted: they
-are withheld."""
 
+# A file that is still gone this long after the last one vanished was deleted: editors that remove and rewrite a file,
+# and moves, which the watcher sees in two halves, are done by then.
 SETTLE_S: Final = 1.0
-"""A file that is still gone this long after the last one vanished was deleted: editors that remove and rewrite a file,
-and moves, which the watcher sees in two halves, are done by then."""
 
+# The longest wait while more files vanish, so that they become one run.
 SETTLE_AT_MOST_S: Final = 10.0
-"""The longest wait while more files vanish, so that they become one run."""
 
+# The key in a run's summary with the number of turns that each session lost, and the run's note.
 RETRY_S: Final = 30.0
 SHORTENED: Final = "shortened"
 SHORTENED_NOTE: Final = "turns of sessions are gone from their files"
-"""The key in a run's summary with the number of turns that each session lost, and the run's note."""
 
+# Files in one transaction.
 AT_ONCE: Final = 64
-"""Files in one transaction."""
 
 
 class Deletions:
@@ -140,6 +140,7 @@ class Deletions:
 
     def suspect(self, paths: Iterable[str]) -> None:
         """Look at these vanished files again after SETTLE_S."""
+        # The first sighting counts: a later one must not put the decision off again.
         seen_s = time.monotonic()
         with self._gate:
             fresh = {path: seen_s for path in paths if path not in self._suspects and path not in self._withheld}
@@ -202,6 +203,8 @@ class Deletions:
         `accept` records all missing files as deleted on purpose, in one run that `undo` reverts. Raises StoreError
         while the ledger cannot be written; then all of them stay in the index.
         """
+        # Example with 100 known files, SETTLE_S passed: 3 are gone, so one run records them. 25 are gone: all 25 are
+        # withheld, in answers still, until they are back or `accept`. One of them is back: it is released.
         with self._deciding:
             if self._closed or self._vault.look() is not None:  # of a vault that is away every file is missing
                 return
@@ -216,6 +219,7 @@ class Deletions:
             self._record_shortened()
 
     def _still_gone(self) -> list[str]:
+        # A file that is there again, or that the index unlearned meanwhile, is no suspect any more.
         known = self._opened.catalog.known_files(self._suspects)
         gone = sorted(path for path in known if not self._vault.exists(path))
         self._clear_suspicion(self._suspects.keys() - set(gone))
@@ -242,6 +246,7 @@ class Deletions:
 
     def _renamed(self, gone: Collection[str]) -> set[str]:
         """Return the files whose id comes from their path and whose bytes now lie at another path."""
+        # Compared by size first: only files of an equal size are read.
         nameless: dict[int, list[str]] = {}
         for path in gone:
             image = self._opened.images.of(path)
@@ -285,6 +290,7 @@ class Deletions:
         self, run: Run, files: Sequence[tuple[str, bytes]], pending: PendingFiles
     ) -> Planned[tuple[Run, list[str]]]:
         """Plan the rows of these deletions, for the files that are still gone in the writer's thread."""
+        # One run may take several transactions: its actions are numbered on from those recorded before.
         first = run.summary["deleted"]
         gone = [(path, image) for path, image in files if not pending.exists(path)]
         if not gone:
@@ -378,6 +384,7 @@ class Deletions:
     def _on_time(self) -> None:
         with self._gate:
             self._timer = None
+        # RETRY_S unless the decision succeeds: the ledger may be busy, or its disk full.
         again_s = RETRY_S
         try:
             self.look()

@@ -17,11 +17,11 @@ from ..model import Action, InvalidInput, Memory, NodeId, Status
 from ..text.judging import Relation
 from .tombstone_keys import pair_key
 
+# The key of an archived memory that lists the live one with the same statement.
 SAME_AS: Final = "same_as"
-"""The key of an archived memory that lists the live one with the same statement."""
 
+# The keys of a memory that no longer holds.
 ENDINGS: Final = ("superseded_by", "valid_to", "archived_at", SAME_AS)
-"""The keys of a memory that no longer holds."""
 
 
 def is_over(meta: Mapping[str, Any]) -> bool:
@@ -97,11 +97,11 @@ def _successor(meta: Mapping[str, Any]) -> NodeId | None:
     return named if isinstance(named, str) else None
 
 
+# The likely successors that a memory lists, the newest of them.
 LATER_MOST: Final = 3
-"""The likely successors that a memory lists, the newest of them."""
 
+# One of two memories, as the caller has it; its links are read from its file.
 Linked = Memory | Node
-"""One of two memories, as the caller has it; its links are read from its file."""
 
 
 @dataclass(slots=True)

@@ -24,8 +24,8 @@ from ..writer.pending import PendingFiles
 from ..writer.writer import Planned
 from .links import SAME_AS, is_over, last_successor, revival
 
+# The kind of the run of a revival, and its stage.
 REMEMBER: Final = "remember"
-"""The kind of the run of a revival, and its stage."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,37 +10,37 @@ from typing import Final
 
 from ..model import Conflict, NodeId, StoreError
 
+# The kinds of run that a person starts: each leaves its tombstones when applied and lifts them when undone.
 FORGET: Final = "forget"
 REVIEW: Final = "review"
 DELETED: Final = "deleted"
 EDIT: Final = "edit"
-"""The kinds of run that a person starts: each leaves its tombstones when applied and lifts them when undone."""
 
+# The key in the summary of a run that hides a turn, which has no file of its own.
 TURN_FORGOTTEN: Final = "turn"
-"""The key in the summary of a run that hides a turn, which has no file of its own."""
 
+# The kind and note of a run that removes the second file of a session, after its turns went into the first.
 JOINED: Final = "joined"
 JOINED_NOTE: Final = "a second file of one session was joined to the first"
-"""The kind and note of a run that removes the second file of a session, after its turns went into the first."""
 
+# The stage of the cursors of a session: the last turn that dreams have learned from.
 LEARNED_FROM: Final = "consolidate"
-"""The stage of the cursors of a session: the last turn that dreams have learned from."""
 
+# The kind of run that records a purge, without its content.
 PURGE: Final = "purge"
-"""The kind of run that records a purge, without its content."""
 
+# The kind of run for the files that an undo changes beside those of the undone run.
 UNDO: Final = "undo"
-"""The kind of run for the files that an undo changes beside those of the undone run."""
 
+# The reasons for a skipped action.
 FORBIDDEN: Final = "it was undone, forgotten or rejected before"
 CHANGED: Final = "the file was changed in the meantime"
 UNSAFE: Final = "it holds a secret, which the history may not: take that out first"
-"""The reasons for a skipped action."""
 
 PERSONAL: Final = frozenset({FORGET, REVIEW, DELETED, EDIT})
 
+# The time for which images are kept, so that a run can be undone.
 HISTORY_DAYS: Final = 90
-"""The time for which images are kept, so that a run can be undone."""
 
 
 class Expired(StoreError):
@@ -64,7 +64,7 @@ class SkippedAction:
 class AppliedRun:
     """The outcome of a changeset: the number of applied actions, and those that were skipped.
 
-    A fitted ranking counts as one. `undone`: the run was undone at once.
+    `undone`: the run was undone at once.
     """
 
     run_id: str
@@ -77,20 +77,18 @@ class AppliedRun:
 class Undone:
     """The outcome of an undo: the number of restored files, and those that stay as they are.
 
-    `ranking`: the weights of the ranking are those of before. `turns`: the number of turns that are found again.
-    `forbidden`: tombstones keep dreams from proposing it again.
+    `turns`: the number of turns that are found again. `forbidden`: tombstones keep dreams from proposing it again.
     """
 
     run_id: str
     restored: int
     skipped: tuple[SkippedAction, ...] = ()
-    ranking: bool = False
     turns: int = 0
     forbidden: bool = False
 
 
+# Starts at random: two processes in the same microsecond hardly make the same id.
 _run_numbers = itertools.count(secrets.randbelow(2**16))
-"""Starts at random: two processes in the same microsecond hardly make the same id."""
 
 
 def new_run_id(now: datetime, kind: str) -> str:

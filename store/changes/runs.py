@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -21,7 +21,7 @@ from .undo import Reverting
 class Runs:
     """Applies, undoes and lists runs. Every method may be called from any thread."""
 
-    def __init__(self, core: Core, on_ranking: Callable[[], None]) -> None:
+    def __init__(self, core: Core) -> None:
         self.repairs = core.repairs
         self._core = core
         self._ledger = core.ledger
@@ -29,9 +29,9 @@ class Runs:
         self._tombstones = core.tombstones
         self._now = core.now
         files = core.vault, core.ledger, core.writer
-        self.changes = Changes(*files, core.settle, on_ranking)
+        self.changes = Changes(*files, core.settle)
         lookup = core.lookup
-        self.reverting = Reverting(*files, lookup.paths_citing, lookup.paths_replaced_by, core.settle, on_ranking)
+        self.reverting = Reverting(*files, lookup.paths_citing, lookup.paths_replaced_by, core.settle)
 
     # ---- changing
 
@@ -47,7 +47,7 @@ class Runs:
         return self.changes.apply(changeset, kind=kind, now=self._now(), started_at=started_at, summary=summary)
 
     def undo(self, run_id: str) -> Undone:
-        """Bring back what was there before a run.
+        """Restore the files as they were before a run.
 
         Raises NotFound, Expired when its history is gone, and StoreError while that waits to be salvaged.
         """

@@ -22,11 +22,11 @@ from ..writer.writer import Plan, Planned
 from .deletions import deletion, record_deletion
 from .run_kinds import JOINED, JOINED_NOTE, new_run_id
 
+# Sessions whose external ids stay in memory between appends; others are read again, from the index if it can say.
 SESSIONS_IN_MIND = 64
-"""Sessions whose external ids stay in memory between appends; others are read again, from the index if it can say."""
 
+# Sessions created here whose paths are held in memory before those are dropped that the index has read.
 UNINDEXED_IN_MIND = 1024
-"""Sessions created here whose paths are held in memory before those are dropped that the index has read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,7 @@ class SessionPlans:
         gone = self._vanished(path) if known is None else Vanished()
         if gone.withheld:
             known = _parsed(gone.withheld, head.session_id)
+        # The same turn may be twice in one batch, so ids of this batch are added on the way.
         seen = set(known.external_ids) if known else set()
         fresh, redacted = [], 0
         for turn, found in zip(turns, secrets, strict=True):
@@ -125,6 +126,7 @@ class SessionPlans:
         else:
             content = known.closing + session.encode_turns(fresh, known.next_ordinal)
             change = FileChange("append", path, content, from_offset=known.size)
+            # The file is not on the disk: it is created again, with its old content before the new turns.
             if gone.withheld:
                 change = FileChange("create", path, gone.withheld + content)
             size, following = known.size + len(content), known.next_ordinal + len(fresh)
@@ -148,10 +150,12 @@ class SessionPlans:
         turns = [replace(turn, text=self._door.turn(turn.text)) for turn in session.parse(image).turns]
         fresh = [turn for turn in turns if session.identity(turn) not in known]
         changes = []
+        # The other file's turns get the next numbers of this one: those it has are cited already.
         if fresh:
             content = session.continuation(parsed, fresh)
             changes.append(FileChange("append", kept, content, from_offset=len(there)))
             self._known.pop(kept, None)
+        # A run holds the deleted file's content, and the history may hold no secret: then the file stays.
         if places_of_secrets(image):
             return Planned(len(fresh), changes)
         changes.append(FileChange("delete", other, pre_sha256=sha256(image)))
@@ -181,9 +185,11 @@ class SessionPlans:
         size = files.size(path)
         if size is None:
             return None
+        # A file of another size was changed by a person or another program: it is read again.
         known = self._known.get(path)
         if known is not None and known.size == size:
             return known
+        # While writes wait to be placed, the index is behind the file as it will be.
         if not files.is_ahead(path) and (read := self._as_read(path)) is not None:
             turns, tail = read
             if turns.last_offset + len(tail) == size:

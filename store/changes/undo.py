@@ -28,11 +28,11 @@ from .links import released
 from .run_kinds import CHANGED, HISTORY_DAYS, PERSONAL, UNDO, Expired, SkippedAction, Undone, new_run_id
 from .tombstone_keys import edit_key
 
+# Keys whose entries are reverted one by one.
 LISTS: Final = frozenset({"supersedes", "contradicts", "later", "reinforced"})
-"""Keys whose entries are reverted one by one."""
 
+# The keys by which memories are linked, or one is revived.
 LINKS: Final = LISTS | {"superseded_by", "valid_from", "valid_to"}
-"""The keys by which memories are linked, or one is revived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,7 @@ class Reverting:
     """Undoes runs through the writer. Call from any thread but the writer's.
 
     `citing` returns the paths of the live memories that cite a node, `replaced_by` of those that it superseded;
-    `settle` waits until acknowledged writes can be found, by default only until their files are written. `on_ranking`
-    is called when other weights are in use.
+    `settle` waits until acknowledged writes can be found, by default only until their files are written.
     """
 
     def __init__(
@@ -88,7 +87,6 @@ class Reverting:
         citing: Callable[[NodeId], Collection[str]],
         replaced_by: Callable[[NodeId], Collection[str]],
         settle: Callable[[float], bool] | None = None,
-        on_ranking: Callable[[], None] = lambda: None,
     ) -> None:
         self._vault = vault
         self._ledger = ledger
@@ -96,19 +94,20 @@ class Reverting:
         self._citing = citing
         self._replaced_by = replaced_by
         self._wait_until_found = settle or writer.barrier
-        self._on_ranking = on_ranking
 
     def undo(self, run_id: str, *, now: datetime) -> Undone:
-        """Bring back what was there before a run, and leave tombstones so that no dream proposes it again.
+        """Restore the files as they were before a run; tombstones keep dreams from proposing it again.
 
         A file that was only linked since keeps those links. A file that changed otherwise is skipped and named, and so
         is a node of the run that a live file outside the run cites. The predecessors of a removed node are live again.
-        A ranking that it fitted is not used any more. Raises NotFound, or Expired when the images are gone.
+        Raises NotFound, or Expired when the images are gone.
         """
         run = self._ledger.run(run_id)
         if run.expired:
             raise Expired(f"the history of run {run_id} has expired", hint=f"It is kept for {HISTORY_DAYS} days.")
         self._settle()
+        # A run may have changed a path several times. The actions on a path, in order, are its chain: the first one's
+        # pre-image is the file before the run, the last one's post-image the file as the run left it.
         chains: dict[str, list[RecordedAction]] = {}
         for action in self._ledger.actions(run_id):
             if action.state == "applied":
@@ -120,9 +119,7 @@ class Reverting:
             lambda files: self._plan_undo(files, run, chains, reversals, released, refusals, now)
         ).result()
         self._settle()
-        ranking = run.state == "applied" and self._fitted_ranking(run_id)
-        if ranking and not chains:
-            self._writer.write(records.run_undone(run_id, "undone", now)).result()
+        # A person may have saved a file between the plan and its placing: the writer then marked the action.
         undone = {action.ordinal for chain in chains.values() for action in chain}
         for action in self._ledger.actions(run_id):
             if action.ordinal in undone and action.state == "conflict":
@@ -130,16 +127,15 @@ class Reverting:
         restored = [path for path in chains if path not in refusals]
         self._vault.remove_empty_folders(restored)
         refused = tuple(SkippedAction(path, chains[path][-1].node_id, why) for path, why in refusals.items())
-        if refused and (restored or ranking):
+        if refused and restored:
             self._writer.write(records.run_undone(run_id, "partly_undone", now)).result()
-        if ranking:
-            self._on_ranking()
         forbidden = bool(restored) and run.kind not in PERSONAL
-        return Undone(run_id, len(restored), refused, ranking, forbidden=forbidden)
+        return Undone(run_id, len(restored), refused, forbidden=forbidden)
 
     def _reversal(self, path: str, chain: Sequence[RecordedAction]) -> _Reversal:
         """Plan the reversal of one path that a run changed; its links to other files are looked at later."""
         seen, before = self._vault.read_if_any(path), chain[0].pre_image
+        # A session is only ever appended to, so it gets its lost turns back although it went on since.
         lost_turns = is_session(path) and chain[-1].post_sha256 is not None
         if lost_turns and seen is not None and before is not None:
             return _Reversal(path, chain[0].node_id, seen, with_lost_turns(before, seen))
@@ -163,6 +159,7 @@ class Reverting:
         refusals = {path: reversal.refusal for path, reversal in reversals.items() if reversal.refusal}
         created = {path: chain[0].node_id for path, chain in chains.items() if chain[0].pre_sha256 is None}
         citing = {path: set(self._citing(node_id)) - {path} for path, node_id in created.items()}
+        # Example: the run created fact F and page P, P cites F, and a person edited P. P stays, so F stays too.
         while True:
             living = {path: sorted(citing[path] - (chains.keys() - refusals.keys())) for path in created}
             more = {path: f"{files[0]} rests on it" for path, files in living.items() if files and path not in refusals}
@@ -196,6 +193,7 @@ class Reverting:
     ) -> Planned[None]:
         changes: list[FileChange] = []
         writes: list[Write] = []
+        # In reverse: a run creates pages after the facts that they cite.
         for path, chain in reversed(list(chains.items())):
             if path not in refusals and moved_on(files, path, reversals[path].seen):
                 refusals[path] = CHANGED
@@ -204,6 +202,7 @@ class Reverting:
             changes += reversals[path].changes(run.run_id, chain[-1].ordinal)
             for action in chain:
                 writes.append(records.action_undone(run.run_id, action.ordinal))
+                # The undo of a person's own run forbids nothing: it lifts what that run forbade.
                 if run.kind not in PERSONAL and (key := edit_key(path, action.pre_image, action.post_image)):
                     writes.append(records.leave_tombstone(key, run.run_id, now, "undone"))
                 for key in tombstone_keys(action.fingerprint):
@@ -227,9 +226,6 @@ class Reverting:
 
     def _settle(self) -> None:
         raise_unless_written(self._writer, written=self._wait_until_found(WRITTEN_WITHIN_S))
-
-    def _fitted_ranking(self, run_id: str) -> bool:
-        return any(one.run_id == run_id for one in self._ledger.rankings())
 
 
 def reverted(before: bytes | None, after: bytes | None, current: bytes | None) -> bytes | None:
@@ -277,6 +273,7 @@ def _reverted_value(key: str, old: Mapping[str, Any], left: Mapping[str, Any], n
         return old.get(key)
     if key not in LISTS:
         raise Conflict(f"its {key} has changed since")
+    # Entries that the run removed come back, those that it added go, and those added since stay.
     was, set_, kept = _items(old.get(key)), _items(left.get(key)), _items(now.get(key))
     back = [item for item in was if item not in set_ and item not in kept]
     return [*back, *(item for item in kept if item in was or item not in set_)] or None

@@ -1,1 +1,1 @@
-"""Documents: what an agent keeps under a name, replaces and deletes by it. Files of the vault like any memory."""
+"""Documents: values that an agent keeps, replaces and deletes by a key. Files of the vault like any memory."""

@@ -19,20 +19,20 @@ from ..results import Document
 from ..roles import Role
 from ..text.controls import plain
 
+# The folder of the vault below which documents lie, one folder for each part of their space's name.
 FOLDER: Final = "documents"
-"""The folder of the vault below which documents lie, one folder for each part of their space's name."""
 
+# The parts of a space's name.
 MOST_PARTS: Final = 16
-"""The parts of a space's name."""
 
+# The size of a value in JSON: a line of the wire holds it, with its key, its space and the rest of an answer.
 MOST_VALUE_BYTES: Final = 2**20 - 2**15
-"""The size of a value in JSON: a line of the wire holds it, with its key, its space and the rest of an answer."""
 
+# The keys that a put sets or removes: the document is live again, even if the replaced one was archived.
 _REPLACED: Final = (
     *("timestamp", "generated", "said_at", "channel", "format", "updated_at", "ttl_minutes", "stale_after", SEARCHED),
     *("status", "archived_at", "superseded_by", "valid_to"),
 )
-"""The keys that a put sets, or removes: it holds again, whatever became of what it replaces."""
 
 _INFERRED: Final = "inferred"
 _ID_CHARACTERS: Final = 16  # of base32: 80 bits
@@ -66,7 +66,7 @@ def clean_value(value: Any, door: Door) -> tuple[Any, int]:
     if whole.found:
         try:
             return json.loads(whole.text), found + len(whole.found)
-        except ValueError:  # what was taken out was not a text alone
+        except ValueError:  # the secret was more than one text of the value
             raise InvalidInput("it holds a secret that cannot be taken out of it") from None
     return parts, found
 
@@ -152,7 +152,7 @@ def render(
 
 
 def replaced(path: str, before: bytes, fresh: bytes) -> bytes:
-    """Return a document's file with a fresh value; what a person added to its frontmatter stays.
+    """Return a document's file with a new value; a person's own keys in its frontmatter stay.
 
     Raises Conflict for a file that is no document any more: a person made it something else.
     """
@@ -187,7 +187,7 @@ def renamed(data: bytes, space: Sequence[str], key: str, at: datetime) -> bytes:
 
 
 def read(path: str, data: bytes, door: Door) -> Document | None:
-    """Read a document's file, what a person wrote into it without secrets; None for one that is no document."""
+    """Read a document's file, without secrets that a person wrote into it; None if it is no document."""
     found = read_raw(path, data)
     return None if found is None else replace(found, value=clean_value(found.value, door)[0])
 
@@ -220,7 +220,7 @@ def read_raw(path: str, data: bytes) -> Document | None:
 
 
 def _value(memory: Memory) -> Any:
-    """Return the value in a file; what a person broke as JSON is a text."""
+    """Return the value in a file; JSON that a person broke is a text."""
     if memory.extra.get("format") == "json":
         try:
             return json.loads(memory.text)

@@ -23,23 +23,22 @@ from ..ledger.journal import FileChange, sha256
 from ..ledger.records import Run, Write
 from ..model import Action, ActionKind, Conflict, InvalidInput, NodeId, NotFound
 from ..results import Document, Moved, Ranked, Stored
-from ..text.terms import query_terms
-from ..text.words import stems_of
+from ..text.words import query_terms, stems_of
 from ..vault.vault import FileStamp
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned
 from . import document_file
 
+# Documents held in memory, and the bytes of their values; the least recently used are dropped.
 MOST_DOCUMENTS: Final = 10_000
 MOST_BYTES: Final = 16 * 2**20
-"""Documents held in memory, and the bytes of their values; the least recently used are dropped."""
 
 
+# Between two documents: they are listed in the order in which they were made.
 TICK: Final = timedelta(microseconds=1)
-"""Between two documents: they are listed in the order in which they were made."""
 
+# The share of its time to live that must have passed before a use of a document is written into its file.
 REFRESH_SHARE: Final = 0.1
-"""The share of its time to live that must have passed before a use of a document is written into its file."""
 
 
 class Documents:
@@ -111,6 +110,7 @@ class Documents:
         path = document_file.path_of(space, key)
         self._vault.raise_if_away()
 
+        # The version is checked in the writer's thread: no other put can come in between.
         def plan(files: PendingFiles) -> Planned[Stored]:
             before = files.read(path) if files.exists(path) else None
             known = self._living(path, before, document_file.read_raw)
@@ -138,7 +138,7 @@ class Documents:
     def delete(
         self, space: Sequence[str], key: str | None = None, *, tree: bool = False, if_version: str | None = None
     ) -> Moved:
-        """Delete a document, as a run that `undo` can undo; or all of a space, where no key is given.
+        """Delete a document, as a run that `undo` reverts; without a key, all of a space.
 
         `tree`: those below it too, whose keys begin with it and a slash. Raises Conflict for another version.
         """
@@ -186,7 +186,7 @@ class Documents:
         return self._writer.submit(plan).result()
 
     def sweep(self) -> None:
-        """Delete every document whose time is over."""
+        """Delete every expired document."""
         for _ in self._listed((), "", deep=True):
             pass
 
@@ -211,7 +211,7 @@ class Documents:
         return found.expires_at is not None and found.expires_at <= self._now()
 
     def _listed(self, space: tuple[str, ...], prefix: str, *, deep: bool) -> list[tuple[str, Document]]:
-        """Read the documents of a space in their order; what expired is deleted on the way."""
+        """Read the documents of a space in their order; expired ones are deleted on the way."""
         listed, over = [], {}
         for path, found in self._below(space):
             if found.space[: len(space)] != space or not (deep or found.space == space):
@@ -228,6 +228,7 @@ class Documents:
         """Yield the documents below a space's folder, as they are on the disk and as they are about to be."""
         self._vault.raise_if_away()
         folder = document_file.folder_of(space)
+        # Files of acknowledged puts may not be on the disk yet: those of the writer take precedence.
         ahead = self._writer.submit(lambda files: Planned(files.under(f"{folder}/"))).result()
         for path, data in ahead.items():
             if data is not None and (found := self._held.read(path, data)):
@@ -273,7 +274,7 @@ class Documents:
         return self._writer.submit(plan).result()
 
     def _refreshed(self, path: str, found: Document) -> Document:
-        """Return a document whose time to live begins anew; the file is written when enough of it has passed."""
+        """Return a document with a new time to live; its file is written only after a share of the old time."""
         assert found.ttl_minutes is not None
         expires_at = document_file.expiry(self._now(), found.ttl_minutes)
         left = timedelta(minutes=found.ttl_minutes * REFRESH_SHARE)
@@ -293,6 +294,7 @@ class Documents:
 
     def _tick(self) -> datetime:
         """Return an instant after that of every document before. Called in the writer's thread alone."""
+        # Two puts within one microsecond would else have no order.
         now = self._now()
         self._last = max(now, self._last.replace(tzinfo=now.tzinfo) + TICK)
         return self._last
@@ -364,8 +366,8 @@ def _change(path: str, before: bytes | None, content: bytes) -> FileChange:
     return FileChange("replace", path, content, 0, sha256(before))
 
 
+# The longest wait for the index to hold documents put before.
 WAIT_S = 10.0
-"""The longest wait for the index to hold what was put before."""
 
 
 class DocumentSearch:

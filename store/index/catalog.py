@@ -16,9 +16,8 @@ from ..engine.database import Migration
 from ..filters import Filter, wanted_fields
 from ..model import Evidence, Kind, Level, NodeId, SessionHead
 from ..okf.session import ERASED
-from .node_filter import node_filter
-from .projection import AWAITS, FORGOTTEN, REWORDS, SUCCESSOR, THE_PERSON, Node, is_turn
-from .scope import EVERYTHING, Scope
+from .projection import AWAITS, FORGOTTEN, SUCCESSOR, THE_PERSON, TURN_MARK, Link, Node
+from .scope import EVERYTHING, Scope, node_filter
 from .withdrawn import Withdrawn
 
 MIGRATIONS: tuple[Migration, ...] = (
@@ -89,6 +88,9 @@ MIGRATIONS: tuple[Migration, ...] = (
 LONGEST_CURATED, MOST_CURATED = 280, 64
 """The characters of a curated memory, and the number of those that are looked at for an envelope."""
 
+LONGEST_CHAIN = 16
+"""Successors of successors that are followed, to the one that holds now; so deep chains are edits by hand."""
+
 NODE_COLUMNS = (
     "node_id, path, level, kind, title, text, context, channel, live, created_at, valid_from, valid_to, session_id,"
     " ordinal, role, external_id, offset, certainty, tags, stale_after, curated, marks"
@@ -147,21 +149,6 @@ class Said(NamedTuple):
     time_s: int | None = None
 
 
-class Drawn(NamedTuple):
-    """A fact that was drawn from a turn, or, `is_reworded`, whose person put other words in place of the turn's."""
-
-    fact: Node
-    is_reworded: bool
-
-
-class FactLink(NamedTuple):
-    """A link of a fact: `other` took its place (`superseded_by`), probably did (`later`), or `contradicts` it."""
-
-    fact: NodeId
-    other: NodeId
-    kind: str
-
-
 @dataclass(frozen=True, slots=True)
 class TurnsRead:
     """The turns of a session's file as the index read it: their external ids, those purged, and its last turn."""
@@ -194,11 +181,9 @@ class Catalog:
         return self._connection().execute(sql, bindings).fetchall()
 
     def _nodes(self, sql: str, bindings: Sequence[Any] = ()) -> Iterator[Node]:
-        """Yield the nodes of some rows, but for what was deleted or forgotten before the rows are read."""
+        """Yield the nodes of some rows, without what was deleted or forgotten before the rows are read."""
         untold = self._withdrawn.now()
-        for row in self._rows(sql, bindings):
-            if (node := untold.shown(_node(row))) is not None:
-                yield node
+        return untold.shown(map(_node, self._rows(sql, bindings)))
 
     def node(self, node_id: NodeId) -> Node | None:
         """Return one node by id."""
@@ -410,7 +395,7 @@ class Catalog:
         or forgotten has none.
         """
         untold = self._withdrawn.now()
-        turns = {node_id for node_id in node_ids if is_turn(node_id)}
+        turns = {node_id for node_id in node_ids if TURN_MARK in node_id}
         units = {node_id: node_id for node_id in turns - untold.hidden}
         others = [node_id for node_id in node_ids if node_id not in turns]
         if untold.gone and units:
@@ -431,28 +416,34 @@ class Catalog:
                 units[node_id] = target if target is not None and is_in_scope else node_id
         return units
 
-    def facts_drawn(self, units: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, list[Drawn]]:
-        """Return the facts whose first evidence is each turn, and the units that are facts themselves, live or not.
+    def fact_links(self, units: Collection[NodeId]) -> list[Link]:
+        """Return the links that say which facts were drawn from some units, and what became of these facts.
 
-        In the order of the turn's text; only those of the scope's channels.
+        A fact is drawn from the turn that its first link cites or rewords; a unit that is a memory is a fact itself.
+        From each fact all links of supersession and contradiction are followed, whichever file has them, and from
+        their other ends the successors, up to LONGEST_CHAIN of them: a successor may have been superseded too. Of
+        every node that is reached its first citation is returned as well, which names its unit.
         """
-        columns = ", ".join(f"node.{name.strip()}" for name in NODE_COLUMNS.split(","))
-        sql = (
-            f"SELECT {columns}, link.target, link.kind FROM link JOIN node ON node.node_id = link.source"
-            " WHERE link.target IN (SELECT value FROM json_each(?1)) AND link.kind IN ('cites', 'rewords')"
-            " AND link.rank = 0 AND node.level = 'L1'"
-            f" UNION ALL SELECT {columns}, node.node_id, 'cites' FROM node"
-            " WHERE node.node_id IN (SELECT value FROM json_each(?1)) AND node.level = 'L1'"
+        sql = """
+        WITH RECURSIVE unit(id) AS (SELECT value FROM json_each(?1)),
+        reached(id, depth) AS (
+            SELECT link.source, 0 FROM unit CROSS JOIN link ON link.target = unit.id
+                JOIN node ON node.node_id = link.source AND node.level = 'L1'
+                WHERE link.kind IN ('cites', 'rewords') AND link.rank = 0
+            UNION SELECT id, 0 FROM unit WHERE id NOT LIKE '%#%'
+            UNION SELECT link.target, depth + 1 FROM reached CROSS JOIN link ON link.source = reached.id
+                WHERE (link.kind = 'superseded_by' AND depth < ?2)
+                OR (link.kind IN ('later', 'contradicts') AND depth = 0)
+            UNION SELECT link.source, depth + 1 FROM reached CROSS JOIN link ON link.target = reached.id
+                WHERE (link.kind = 'supersedes' AND depth < ?2) OR (link.kind = 'contradicts' AND depth = 0)
         )
-        facts: dict[NodeId, list[Drawn]] = {}
-        untold = self._withdrawn.now()
-        for row in self._all_rows(sql, json.dumps(list(units))):
-            fact = untold.shown(_node(row[:-2]))
-            if fact is not None and scope.holds(fact.channel):
-                facts.setdefault(row[-2], []).append(Drawn(fact, row[-1] == REWORDS))
-        for listed in facts.values():
-            listed.sort(key=lambda drawn: (drawn.fact.ordinal, drawn.fact.node_id))
-        return facts
+        SELECT source, target, kind FROM reached CROSS JOIN link ON link.source = reached.id
+            WHERE kind IN ('superseded_by', 'supersedes', 'later', 'contradicts')
+            OR (kind IN ('cites', 'rewords') AND rank = 0)
+        UNION SELECT source, target, kind FROM reached CROSS JOIN link ON link.target = reached.id
+            WHERE kind IN ('supersedes', 'contradicts')
+        """  # CROSS: the facts come first, or SQLite reads every link
+        return [Link(*row) for row in self._all_rows(sql, json.dumps(list(units)), LONGEST_CHAIN)]
 
     def drawn_among(self, facts: Collection[NodeId], units: Collection[NodeId]) -> list[tuple[NodeId, NodeId]]:
         """Return those of some facts whose first evidence is one of these turns, each after its turn."""
@@ -463,19 +454,6 @@ class Catalog:
         WHERE link.source IN (SELECT value FROM json_each(?2))
         """
         return [(unit, fact) for unit, fact in self._all_rows(sql, json.dumps(list(units)), json.dumps(list(facts)))]
-
-    def fact_links(self, facts: Collection[NodeId]) -> list[FactLink]:
-        """Return what took the place of these facts, probably did, or contradicts them, whichever file says so."""
-        sql = """
-        WITH fact AS (SELECT value AS id FROM json_each(?))
-        SELECT fact.id, link.target, link.kind FROM fact JOIN link ON link.source = fact.id
-            WHERE link.kind IN ('superseded_by', 'later', 'contradicts')
-        UNION
-        SELECT fact.id, link.source, replace(link.kind, 'supersedes', 'superseded_by')
-            FROM fact JOIN link ON link.target = fact.id WHERE link.kind IN ('supersedes', 'contradicts')
-        ORDER BY 1, 2, 3
-        """
-        return [FactLink(*row) for row in self._all_rows(sql, json.dumps(list(facts)))]
 
     def cited_by(self, node_id: NodeId, kind: str = "cites") -> list[NodeId]:
         """Return the nodes that point at this one."""

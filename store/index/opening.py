@@ -43,9 +43,8 @@ from ..redaction import FileMask
 from ..settings import StoreSettings
 from ..vault.vault import Vault
 from .catalog import MIGRATIONS, Catalog
-from .images import Images
+from .images import Images, LostFile, lost_files
 from .index import COLLECTION, Index, MissingFiles, Reconciled, Unguarded
-from .lost import LostFile, lost_files
 from .projection import PROJECTION_VERSION
 from .withdrawn import Withdrawn
 

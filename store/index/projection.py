@@ -17,9 +17,9 @@ from ..okf import session
 from ..okf.memory_file import reworded_at
 from ..roles import Role
 from ..text.dates import format_date
-from ..text.terms import entities_in
+from ..text.words import entities_in
 
-PROJECTION_VERSION = 10
+PROJECTION_VERSION = 11
 """The version of these rules; raise it with every change, so that an index made by older rules is rebuilt."""
 
 NEIGHBOURS, NEIGHBOUR_CHARS = 2, 250
@@ -34,6 +34,9 @@ LONGEST_ASKING_CHARS = 8000
 
 SESSIONS = "sessions/"
 """Files under this folder are read as sessions."""
+
+TURN_MARK = "#"
+"""In the id of a turn, and of no memory: between the session's id and the ordinal of the turn."""
 
 SUCCESSOR = "superseded_by"
 """The arrow from a memory to the one that took its place."""
@@ -203,7 +206,7 @@ class Projection:
 
 def is_turn(node_id: NodeId) -> bool:
     """Return True for the id of a turn, SESSION#N."""
-    return "#" in node_id
+    return TURN_MARK in node_id
 
 
 def is_session(path: str) -> bool:

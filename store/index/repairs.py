@@ -1,4 +1,4 @@
-"""Damaged databases: a question is repeated to the one that replaces it, and a person is told what to salvage."""
+"""Damaged databases: a question is repeated to the replacement, and the salvage that a person must do is reported."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..model import Corrupt, IndexDamaged, StoreError
 from ..writer.writer import Writer
 from .mending import Mending
 
+# The longest wait of a question for a new index in place of a damaged one; the new one fills while it answers.
 REPLACED_S = 4.0
-"""The longest wait of a question for a new index in place of a damaged one; the new one fills while it answers."""
 
 SALVAGE = "Stop dreamd, then `dreamctl salvage` brings back what can be read of it."
 

@@ -10,8 +10,8 @@ from ..model import NodeId
 from .indexer import Indexer
 from .opening import OpenIndex
 
+# The prefix of a turn's tombstone: a forgotten turn stays in its session's file, and is hidden.
 TURN = "turn:"
-"""The prefix of a turn's tombstone: a forgotten turn stays in its session's file, and is hidden."""
 
 
 class Tombstones:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime
@@ -21,16 +21,18 @@ class Untold(NamedTuple):
     hidden: AbstractSet[NodeId]
     at: datetime | None
 
-    def shown(self, node: Node) -> Node | None:
-        """Return a node as it may be told: None for one that is gone, a forgotten turn as one that is hidden."""
-        if self.is_gone(node.path, node.kind, node.stale_after):
-            return None
-        return node._replace(live=False, forgotten=True) if node.node_id in self.hidden else node
+    def shown(self, nodes: Iterable[Node]) -> Iterator[Node]:
+        """Yield nodes as they may be shown: without those that are gone, forgotten turns as hidden ones."""
+        for node in nodes:
+            if node.path in self.gone or (node.stale_after is not None and self._is_over(node.kind, node.stale_after)):
+                continue
+            yield node._replace(live=False, forgotten=True) if node.node_id in self.hidden else node
 
     def is_gone(self, path: str, kind: Kind, stale_after: datetime | None) -> bool:
         """Return True for what lies in a deleted file, and for a document whose time is over."""
-        if path in self.gone:
-            return True
+        return path in self.gone or (stale_after is not None and self._is_over(kind, stale_after))
+
+    def _is_over(self, kind: Kind, stale_after: datetime) -> bool:
         until = aware(stale_after) if kind is Kind.DOCUMENT else None
         return until is not None and self.at is not None and until <= self.at
 

@@ -36,7 +36,6 @@ from ..model import Corrupt, NodeId, NotFound, StoreBusy
 from ..results import Anchor, Goal
 from .journal import BLIND, Entry, sha256
 from .questions import Gap, PastQuestion, Probe, past_question_of_row
-from .ranking import RANKINGS, RecordedRanking, recorded_ranking_of_row
 from .records import (
     ANSWER,
     IS_CHANGED,
@@ -587,10 +586,6 @@ class Ledger:
     def cursors(self, stage: str) -> dict[str, int]:
         """Return the last ordinal that a stage consumed of each session."""
         return dict(self.ask("SELECT session_id, ordinal FROM cursor WHERE stage = ?", (stage,)))
-
-    def rankings(self) -> list[RecordedRanking]:
-        """Return every ranking that a run fitted, newest first."""
-        return [recorded_ranking_of_row(row) for row in self.ask(RANKINGS)]
 
     def every_cursor(self) -> dict[tuple[str, str], int]:
         """Map every (stage, key) to the ordinal or mark that the stage stored under it."""

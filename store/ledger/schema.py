@@ -226,8 +226,8 @@ MIGRATIONS: Final = (
     ),
     Migration(
         "m011_ranking",
-        # Weights of the ranking (JSON, by feature) that a run fitted: in use while it is the last that stands applied.
-        # scorer: the name of the shipped weights that they take the place of.
+        # Weights of the ranking that a run of an earlier version fitted. No longer read or written; the table stays, as
+        # a migration that has run anywhere is never changed.
         """
         CREATE TABLE ranking (
             run_id    TEXT PRIMARY KEY,

@@ -48,7 +48,7 @@ from ..ledger.ledger import START_WAITS_S
 from ..ledger.records import Run
 from ..ledger.salvage import kept_copies
 from ..model import StoreBusy
-from ..results import Purged, PurgePreview
+from ..results import Purged
 from ..vault.disk import Disk
 from ..vault.leftovers import Leftovers
 from ..vault.vault import is_derived, is_kept, largest
@@ -164,7 +164,7 @@ class Purge:
 
     # ---- asked by a person
 
-    def preview(self, selection: Selection) -> PurgePreview:
+    def preview(self, selection: Selection) -> Purged:
         """Return the amount that a purge would remove; nothing is changed."""
         return self._plan(selection).preview
 
@@ -180,7 +180,7 @@ class Purge:
             # Planned under the lock: a purge that is under way changes what there is to find.
             plan = self._plan(selection)
             if plan.is_empty:
-                return Purged(None, plan.preview, (), tuple(self._left_alone(plan.erasure)))
+                return replace(plan.preview, out_of_reach=tuple(self._left_alone(plan.erasure)))
             now = self._core.now()
             run = Run(new_run_id(now, PURGE), PURGE, "applied", now, summary=_summary(plan.preview))
             order = PurgeOrder(run, plan.erasure)
@@ -193,7 +193,8 @@ class Purge:
                 raise
             traces = tuple(f"{path} ({times})" for path, times in found.items())
             beyond = [*self._left_alone(plan.erasure), *self._out_of_reach(plan.erasure)]
-            return Purged(order.run.run_id, plan.preview, traces, tuple(dict.fromkeys(beyond)))
+            unreached = tuple(dict.fromkeys(beyond))
+            return replace(plan.preview, run_id=order.run.run_id, traces=traces, out_of_reach=unreached)
         finally:
             self._one_at_a_time.release()
 
@@ -507,7 +508,7 @@ def _patiently(step: Callable[[], None]) -> None:
         raise StoreBusy(f"a database cannot be written anew ({type(error).__name__})", hint=GOES_ON) from error
 
 
-def _summary(preview: PurgePreview) -> dict[str, Any]:
+def _summary(preview: Purged) -> dict[str, Any]:
     counted = {"sessions": preview.sessions, "turns": preview.turns, "memories": preview.memories}
     parts = [f"{name}: {number}" for name, number in (counted | {"secrets": preview.secrets}).items() if number]
     note = f"purged for good; {', '.join(parts)}"

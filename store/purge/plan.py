@@ -22,7 +22,7 @@ from ..model import InvalidInput, Kind, Level, NodeId, NotFound
 from ..okf import session
 from ..okf.memory_file import BY_HAND, body_hash
 from ..redaction import redact
-from ..results import PurgePreview
+from ..results import Purged
 from ..vault.vault import Vault
 from .prove import GRAM, ErasedWords, longest_common, passages_of, traces_among, words_of
 from .scrub import Erasure, cited_in, row_erasures
@@ -55,7 +55,7 @@ class PurgePlan:
     """The erasure of a selection, and its amount."""
 
     erasure: Erasure
-    preview: PurgePreview
+    preview: Purged
 
     @property
     def is_empty(self) -> bool:
@@ -159,7 +159,7 @@ class Planner:
         """Return the plan of an erasure; `work` counts the anchors and goals that go."""
         files = {path: data for path in self.affected(erasure) if (data := self._vault.read_if_any(path)) is not None}
         kept = {path: erasure.scrubbed(path, data) for path, data in files.items()}
-        preview = PurgePreview(
+        preview = Purged(
             sessions=len(erasure.sessions),
             turns=len(erasure.turns),
             memories=len(erasure.gone) + work,

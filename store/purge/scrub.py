@@ -37,8 +37,9 @@ from ..okf.memory_file import BY_HAND, body_hash, has_known_words
 from ..okf.session import ERASED
 from ..redaction import REDACTED, find, redact
 from ..roles import Role
+from ..text.words import ALPHANUMERIC
 from ..vault.vault import is_derived
-from .prove import WORD, ErasedWords, words_of
+from .prove import ErasedWords, words_of
 
 PAGES: Final = frozenset({Level.SCENARIO.value, Level.PROFILE.value})
 ERASED_SECRET: Final = f"{REDACTED}secret]"
@@ -110,7 +111,7 @@ class Erasure:
         """Return a path without the words of a secret; any other file with such a path goes."""
         if not self.secrets:
             return path
-        return WORD.sub(lambda word: "erased" if self.words.is_trace(word[0].casefold()) else word[0], path)
+        return ALPHANUMERIC.sub(lambda word: "erased" if self.words.is_trace(word[0].casefold()) else word[0], path)
 
     def removes_work(self, session_id: NodeId, text: str) -> bool:
         """Return True for an anchor or a goal that goes: with its session, or since it repeats purged content."""
@@ -122,7 +123,7 @@ class Erasure:
 
     def _masked(self, line: str) -> str:
         line = _QUOTED.sub(lambda quoted: f"“{ERASED}”" if self._reveals(quoted[0]) else quoted[0], line)
-        return WORD.sub(lambda word: "…" if self._reveals(word[0]) else word[0], line)
+        return ALPHANUMERIC.sub(lambda word: "…" if self._reveals(word[0]) else word[0], line)
 
     # ---- files
 

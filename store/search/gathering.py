@@ -1,30 +1,35 @@
-"""Gathering: what the arms found, as candidates, each arm as soon as it answers; and fusion of their ranked lists."""
+"""Gathering: the candidates that the arms found for a question, and the fusion of the arms' scores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ..engine.interface import Match, VectorStore
+from ..engine.interface import Match, Vector, VectorStore
 from ..index.catalog import Catalog, Said
 from ..index.index import COLLECTION
-from ..index.projection import is_turn
+from ..index.projection import TURN_MARK
 from ..index.scope import Scope
 from ..model import NodeId
-from .question import Question
+from .question import NOTHING_ASKED, Asked, Question
 
 CHUNK_MARK = "#chunk-"
 
-SAID_FIELDS = ("role", "size", "asks", "time")
-"""The payload of a turn's chunk that says who said it, and in what form."""
+SPEAKER_FIELDS = ("role", "size", "asks", "time")
+"""The fields of a turn's chunk that name its speaker and describe its form: those of `Said`."""
+
+UNKNOWN_SPEAKER = Said()
+"""The speaker of a candidate that was removed since it was found."""
 
 
 @dataclass(slots=True)
 class Candidate:
     """One unit of evidence on its way through the pipeline: a turn with the facts that cite it, or a memory.
 
-    `matched` holds the nodes that matched, each with its best matching chunk: by vector if it did so, else by keyword.
+    `matched` holds the nodes that matched, each with its best matching chunk: by vector if it has one, else by keyword.
     `scores` are the best by arm, `priors` what was added to its learned score. `said` is None until its speaker is
     known.
     """
@@ -37,11 +42,50 @@ class Candidate:
     priors: dict[str, float] = field(default_factory=dict)
 
     def best(self) -> tuple[NodeId, NodeId]:
-        """Return the node that stands for it, a memory before the turn that it cites, and its matching chunk."""
-        if not self.matched:  # it was put before a candidate that it supersedes
+        """Return the node that represents it, a memory before the turn that it cites, and its matching chunk."""
+        if not self.matched:  # it was not found: supersession put it before a candidate
             return self.unit, self.unit
-        node_id = next((node_id for node_id in self.matched if not is_turn(node_id)), next(iter(self.matched)))
-        return node_id, self.matched[node_id]
+        for node_id, chunk in self.matched.items():
+            if TURN_MARK not in node_id:
+                return node_id, chunk
+        return next(iter(self.matched.items()))
+
+
+@dataclass(slots=True)
+class Ranking:
+    """The candidates of a question, best first, and how they were found.
+
+    `asked` is the question's form. `is_of_time`: the candidates are what was said at the time that it asks about, and
+    no thing was looked for. Turns of `session` are left out. `cosines` returns how near other chunks are to the
+    question; {} without vectors.
+    """
+
+    question: Question
+    candidates: list[Candidate] = field(default_factory=list)
+    asked: Asked = NOTHING_ASKED
+    is_of_time: bool = False
+    session: NodeId | None = None
+    vector: Vector | None = None
+    cosines: Callable[[Collection[NodeId]], dict[NodeId, float]] = lambda chunks: {}
+    timings_ms: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def leave_out_session(self, session_id: NodeId | None) -> None:
+        """Drop the candidates that are a session's own turns: its agent has them."""
+        if session_id is not None:
+            self.session = session_id
+            self.candidates = [one for one in self.candidates if not self.is_left_out(one.unit)]
+
+    def is_left_out(self, unit: NodeId) -> bool:
+        """Return True for a turn of the session that is left out."""
+        return self.session is not None and unit.partition("#")[0] == self.session
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        """Record the duration of a step."""
+        began = time.perf_counter()
+        yield
+        self.timings_ms[step] = round((time.perf_counter() - began) * 1e3, 3)
 
 
 class Reranker(Protocol):
@@ -53,65 +97,63 @@ class Reranker(Protocol):
 
 
 class Gathering:
-    """The candidates of one question: the chunks of one node, and the facts of one turn, are one candidate."""
+    """Collects the candidates of one question: the chunks of one node, and the facts of one turn, are one candidate."""
 
     def __init__(self, catalog: Catalog, backend: VectorStore, scope: Scope) -> None:
         self._catalog = catalog
         self._backend = backend
         self._scope = scope
+        self._unit_of: dict[NodeId, NodeId] = {}
         self._by_unit: dict[NodeId, Candidate] = {}
 
     def candidates(self) -> list[Candidate]:
-        """Return the candidates, in the order in which they were found."""
-        return list(self._by_unit.values())
+        """Return the candidates, in the order in which they were found, with the speakers of those found themselves."""
+        found = list(self._by_unit.values())
+        itself = {one.matched[one.unit]: one for one in found if one.unit in one.matched}
+        # Turns are most of what is found, and their fields are in memory. The speaker of a turn that only a fact of it
+        # brought in is read from the catalogue.
+        fields = self._backend.fields(COLLECTION, itself, SPEAKER_FIELDS) if itself else {}
+        for chunk, (role, size, asks, time_s) in fields.items():
+            itself[chunk].said = Said(
+                str(role or ""),
+                size if isinstance(size, int) else 0,
+                asks is not None,
+                time_s if isinstance(time_s, int) else None,
+            )
+        return found
 
     def add(self, arm: str, matches: Sequence[Match]) -> None:
-        """Add an arm's matches, best first: the first of a node is its best, and stands before those of arms before."""
+        """Add an arm's matches, best first: the first of a node is its best, and comes before those of earlier arms."""
         nodes = [node_of_chunk(match.id) for match in matches]
-        unit_of = self._catalog.units({*nodes}, self._scope)
+        if new := {*nodes} - self._unit_of.keys():
+            self._unit_of |= self._catalog.units(new, self._scope)
         found: dict[NodeId, dict[NodeId, NodeId]] = {}
-        unheard: dict[NodeId, Candidate] = {}
         for node_id, (chunk, score) in zip(nodes, matches, strict=True):
-            if (unit := unit_of.get(node_id)) is None:  # it was removed since the arm was asked
+            if (unit := self._unit_of.get(node_id)) is None:  # it was removed since the arm was asked
                 continue
-            candidate = self._by_unit.get(unit)
-            if candidate is None:
-                candidate = self._by_unit[unit] = Candidate(unit, found.setdefault(unit, {}), {arm: score})
-            if unit in found:
-                found[unit].setdefault(node_id, chunk)
-            else:
-                found[unit] = {node_id: chunk}
-                candidate.scores[arm] = score
-            if candidate.said is None and unit == node_id:
-                unheard.setdefault(chunk, candidate)
-        self._hear(unheard)
-        self._put_before(found)
-
-    def _put_before(self, found: Mapping[NodeId, dict[NodeId, NodeId]]) -> None:
+            if unit not in found:
+                found[unit] = {}
+                self._by_unit.setdefault(unit, Candidate(unit)).scores[arm] = score
+            found[unit].setdefault(node_id, chunk)
         for unit, matched in found.items():
             candidate = self._by_unit[unit]
-            if candidate.matched is not matched:
-                candidate.matched = matched | candidate.matched | matched
-
-    def _hear(self, unheard: Mapping[NodeId, Candidate]) -> None:
-        """Note who said each candidate, by one of its chunks; who said that of a fact is read from the catalogue."""
-        held = self._backend.fields(COLLECTION, unheard, SAID_FIELDS) if unheard else {}
-        for chunk, (role, size, asks, time_s) in held.items():
-            unheard[chunk].said = Said(str(role or ""), _whole(size) or 0, asks is not None, _whole(time_s))
+            # The order of this arm, then that of earlier ones, and of a node that both found this arm's chunk: a
+            # union keeps the place of the first operand's key and the value of the last.
+            candidate.matched = matched | candidate.matched | matched if candidate.matched else matched
 
 
 def speakers_of(candidates: Sequence[Candidate], catalog: Catalog) -> list[Said]:
-    """Return the speakers of candidates; those not known yet are read, and known from here on."""
-    unknown = [one for one in candidates if one.said is None]
-    if unknown:
+    """Return the speakers of candidates, and set those that are not known yet."""
+    if unknown := [one for one in candidates if one.said is None]:
         speakers = catalog.speakers([one.unit for one in unknown])
         for one in unknown:
-            one.said = speakers.get(one.unit, NOBODY)
-    return [one.said or NOBODY for one in candidates]
+            one.said = speakers.get(one.unit, UNKNOWN_SPEAKER)
+    return [one.said or UNKNOWN_SPEAKER for one in candidates]
 
 
-NOBODY = Said()
-"""The speaker of a candidate that was removed since it was found."""
+def node_of_chunk(chunk_id: NodeId) -> NodeId:
+    """Return the id of the node that a chunk is a piece of."""
+    return chunk_id.partition(CHUNK_MARK)[0]
 
 
 def scores_by(arm: str, candidates: Iterable[Candidate]) -> dict[NodeId, float]:
@@ -122,15 +164,6 @@ def scores_by(arm: str, candidates: Iterable[Candidate]) -> dict[NodeId, float]:
 def in_order(scores: Mapping[NodeId, float]) -> list[NodeId]:
     """Return units by their score, the best first, ties by id."""
     return sorted(scores, key=lambda unit: (-scores[unit], unit))
-
-
-def node_of_chunk(chunk_id: NodeId) -> NodeId:
-    """Return the id of the node that a chunk is a piece of."""
-    return chunk_id.partition(CHUNK_MARK)[0]
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) else None
 
 
 def fuse_by_reciprocal_rank(rankings: Sequence[Sequence[NodeId]], k: int = 60) -> list[tuple[NodeId, float]]:

@@ -1,29 +1,32 @@
-"""From a ranking to hits: the best memories by the text that matched, the newest before what it replaced."""
+"""From a ranking to hits: the best memories by the text that matched, each after its successors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from statistics import median
 from typing import Any
 
 from ..index.catalog import Catalog
 from ..index.projection import Node
-from ..index.scope import EVERYTHING, Scope
-from ..model import Evidence, Hit, Kind, NodeId
-from .gathering import Candidate, in_order, scores_by
-from .priors import note_of_time
-from .relevance import Passages, Words, passages_of, pieces_of
-from .search import Ranking
-from .sections import section_budget, sections_of, widened
-from .supersession import Links, States, links_of, newest_first, states_of
+from ..model import Hit, NodeId
+from ..text.sentences import Sentence as Piece
+from .fetch import Records, fetch
+from .gathering import Candidate, Ranking, in_order, scores_by
+from .relevance import Passages, Words, passages_of, pieces_of, sections_of
+from .scoring import note_of_time
+from .supersession import Links, States, links_of, newest_first
 
 SECTION_CHARS = 1200
 """The most of a long memory that answers: the sentence that is nearest, and what stands around it; `show` has the rest.
 A person sees the first ten lines of it, and an agent pays for all of it ten times."""
 
 LEAST_READ = 20
-"""Candidates whose words are read, at least, to tell whether anything is near."""
+"""Candidates whose words are read, at least, to decide if anything is near the question."""
+
+FALLBACK_CHARS, MOST_CHARS = 3200, 8192
+"""The size of a section where there are no long texts to take it from, and the most of one."""
 
 
 @dataclass(slots=True)
@@ -41,12 +44,14 @@ class Recalled:
 
 
 def answer(ranking: Ranking, catalog: Catalog, limit: int) -> Recalled:
-    """Return the best candidates as hits, what took a memory's place before it; none where nothing is near."""
-    passages = passages_of(ranking, catalog, max(limit, LEAST_READ), beside=0)
+    """Return the best candidates as hits, each after its successors; none where nothing is near."""
+    read = max(limit, LEAST_READ)
+    records = fetch(ranking, catalog, read, facts=limit)
+    passages = passages_of(ranking, records, read)
     if passages.is_far:
         return Recalled([], True, ranking.notes)
-    states, links = put_newest_first(ranking, passages, catalog, limit)
-    found = hits(ranking, states, links, passages, catalog, limit)
+    states, links = put_newest_first(ranking, passages, records, limit)
+    found = _hits(ranking, states, links, passages, records, limit)
     notes = [
         *ranking.notes,
         *([passages.note] if found and passages.note else []),
@@ -55,26 +60,36 @@ def answer(ranking: Ranking, catalog: Catalog, limit: int) -> Recalled:
     return Recalled(found, False, notes, confidence=max((hit.confidence for hit in found), default=0.0))
 
 
-def put_newest_first(ranking: Ranking, passages: Passages, catalog: Catalog, limit: int) -> tuple[States, Links]:
-    """Let what took another's place, or contradicts it, stand right before it, found or not; what likely did, if found.
+def put_newest_first(ranking: Ranking, passages: Passages, records: Records, limit: int) -> tuple[States, Links]:
+    """Put a fact's successor or contradiction directly before it, even when the search did not find it.
 
-    Return the facts of the `limit` best candidates, and the links between units. Those further down are not read: none
-    of them can come before the best.
+    A likely successor is put there only if it was found. Return the facts of the `limit` best candidates, and the links
+    between units. The facts of candidates further down are not read: none of them can come before the best.
     """
     top = ranking.candidates[:limit]
-    states = states_of([candidate.unit for candidate in top], catalog, ranking.scope)
-    if not ranking.shows_facts:
+    states = records.states
+    if not ranking.question.shows_facts:
         return states.of_themselves(), Links()
     links = links_of(states, lambda text: bool(passages.words.found(text)))
     if not (links.newer or links.opposed or links.later):
         return states, links
     known = {candidate.unit: candidate for candidate in ranking.candidates}
     order = newest_first([candidate.unit for candidate in top], links, passages.relevances() if links.later else {})
-    if ranking.scope.where:  # what a filter leaves out is named beside a hit, and is none
+    if ranking.question.scope.where:  # what a filter leaves out is named beside a hit, and is none
         order = [unit for unit in order if unit in known]
-    brought = [unit for unit in order if unit not in known and not ranking.is_left_out(unit)]
-    known |= {unit: Candidate(unit) for unit in catalog.roles(brought)}
+    # A unit that came in is read like one that was found, its own facts too: one of them may be what is shown of it.
+    found = {candidate.unit for candidate in top}
+    came_in = [unit for unit in order if unit not in found]
+    if came_in:
+        records.read(came_in, came_in)
+        states = records.states
+    known |= {
+        unit: Candidate(unit)
+        for unit in came_in
+        if unit not in known and unit in records.nodes and not ranking.is_left_out(unit)
+    }
     ahead = [known[unit] for unit in order if unit in known]
+    # Scores fall from one to the next: what was put before another is at least as good.
     scores = [candidate.score for candidate in ahead]
     for place in range(len(ahead) - 2, -1, -1):
         scores[place] = max(scores[place], scores[place + 1])
@@ -82,52 +97,56 @@ def put_newest_first(ranking: Ranking, passages: Passages, catalog: Catalog, lim
         candidate.score = score
     placed = {candidate.unit for candidate in ahead}
     ranking.candidates = ahead + [candidate for candidate in ranking.candidates if candidate.unit not in placed]
-    brought_in = placed.difference(candidate.unit for candidate in top)
-    return (states | states_of(brought_in, catalog, ranking.scope) if brought_in else states), links
+    return states, links
 
 
-def hits(ranking: Ranking, states: States, links: Links, passages: Passages, catalog: Catalog, limit: int) -> list[Hit]:
+def _hits(
+    ranking: Ranking, states: States, links: Links, passages: Passages, records: Records, limit: int
+) -> list[Hit]:
     """Return the best candidates by the text that matched: a turn by its fact that is nearest to the question."""
-    best = [(candidate, *candidate.best()) for candidate in ranking.candidates[:limit]]
-    missing = [node_id for _, node_id, _ in best if node_id not in passages.nodes]
-    nodes = {**passages.nodes, **(catalog.nodes(missing) if missing else {})}
+    scope = ranking.question.scope
     confidence = passages.confidence()
+    best = [(one, *records.best.get(one.unit, (one.unit, one.unit))) for one in ranking.candidates[:limit]]
+    if missing := [node_id for _, node_id, _ in best if node_id not in records.nodes]:
+        records.read(missing, ())
     found: list[tuple[Candidate, Node, NodeId]] = []
     for candidate, node_id, chunk in best:
-        if (node := nodes.get(node_id)) is not None:  # else it was forgotten since it was ranked
-            drawn = (one.fact for one in states.of(node_id) if not one.is_reworded)
-            facts = [fact for fact in drawn if ranking.scope.admits(fact)]
+        if (node := records.nodes.get(node_id)) is not None:  # else it was forgotten since it was ranked
+            drawn = states.facts.get(node_id, ())
+            facts = [one.fact for one in drawn if not one.is_reworded and scope.admits(one.fact)]
             shown = _nearest(node, facts, passages.words)
             found.append((candidate, shown, chunk if shown.node_id == node_id else node_id))
-    evidence = evidence_of([node for _, node, _ in found], catalog, ranking.scope)
-    texts = _sections({chunk: node for _, node, chunk in found}, passages, ranking, catalog)
-    beside = {candidate.unit: _named_beside(candidate.unit, node, states, links) for candidate, node, _ in found}
-    return [
-        Hit(
-            node_id=node.node_id,
-            level=node.level,
-            kind=node.kind,
-            title=node.title,
-            text=texts.get(chunk, node.text),
-            score=round(candidate.score, 4),
-            channel=node.channel,
-            created_at=node.created_at,
-            evidence=evidence[node.node_id],
-            contradicts=links.disputes(candidate.unit),
-            newer=tuple(dict.fromkeys(chain.from_iterable(beside[candidate.unit]))),
-            superseded_by=beside[candidate.unit][0],
-            stale_after=node.stale_after if ranking.scope.is_past(node.stale_after) else None,
-            confidence=confidence.get(candidate.unit, 0.0),
+    evidence = records.evidence([node for _, node, _ in found])
+    texts = _sections({chunk: node for _, node, chunk in found}, passages, ranking, records)
+    hits = []
+    for candidate, node, chunk in found:
+        newer, later = _successors(candidate.unit, node, states, links)
+        hits.append(
+            Hit(
+                node_id=node.node_id,
+                level=node.level,
+                kind=node.kind,
+                title=node.title,
+                text=texts.get(chunk, node.text),
+                score=round(candidate.score, 4),
+                channel=node.channel,
+                created_at=node.created_at,
+                evidence=evidence[node.node_id],
+                contradicts=links.disputes(candidate.unit),
+                newer=tuple(dict.fromkeys((*newer, *later))),
+                superseded_by=newer,
+                stale_after=node.stale_after if node.stale_after and scope.is_past(node.stale_after) else None,
+                confidence=confidence.get(candidate.unit, 0.0),
+            )
         )
-        for candidate, node, chunk in found
-    ]
+    return hits
 
 
-def _named_beside(
+def _successors(
     unit: NodeId, node: Node, states: States, links: Links
 ) -> tuple[tuple[NodeId, ...], tuple[NodeId, ...]]:
-    """Return the units that took the place of the memory that is shown for a unit, and those that likely did."""
-    state = next((one for one in states.of(unit) if one.fact.node_id == node.node_id), None)
+    """Return the units of the successors, and of the likely ones, of the memory that is shown for a unit."""
+    state = next((one for one in states.facts.get(unit, ()) if one.fact.node_id == node.node_id), None)
     if state is None:
         return tuple(links.newer.get(unit, ())), tuple(links.later.get(unit, ()))
     newer, later = ((states.unit_of[one.node_id] for one in nodes) for nodes in (state.newer, state.later))
@@ -141,10 +160,10 @@ def _nearest(node: Node, facts: Sequence[Node], asked: Words) -> Node:
 
 
 def _sections(
-    nodes: Mapping[NodeId, Node], passages: Passages, ranking: Ranking, catalog: Catalog
+    nodes: Mapping[NodeId, Node], passages: Passages, ranking: Ranking, records: Records
 ) -> dict[NodeId, str]:
     """Return the section around the nearest sentence of each long text, by the chunk that was found for it."""
-    sections = sections_of(nodes.values(), ranking, catalog)
+    sections = sections_of(nodes.values(), ranking, records)
     parents_chars = [len(node.text) for node in nodes.values() if node.node_id in sections]
     texts: dict[NodeId, str] = {}
     for chunk, node in nodes.items():
@@ -162,13 +181,69 @@ def _excerpt(text: str, spans: Sequence[tuple[int, int]]) -> str:
     return f"{ahead}{shown}{behind}"
 
 
-def evidence_of(
-    nodes: Iterable[Node], catalog: Catalog, scope: Scope = EVERYTHING
-) -> dict[NodeId, tuple[Evidence, ...]]:
-    """Return the turns that each node cites, of the scope's channels; a turn is its own evidence."""
-    listed = list(nodes)
-    turns = {node.node_id: (Evidence(node.node_id, node.external_id),) for node in listed if node.kind is Kind.TURN}
-    return turns | catalog.evidence([node.node_id for node in listed if node.kind is not Kind.TURN], scope)
+def section_budget(parents_chars: Collection[int], chunk_chars: int, most_chars: int = MOST_CHARS) -> int:
+    """Return the characters of a section: the median length of the long texts, within [chunk_chars, most_chars].
+
+    FALLBACK_CHARS where there is no long text.
+    """
+    usual = int(median(parents_chars)) if parents_chars else FALLBACK_CHARS
+    return max(chunk_chars, min(usual, most_chars))
+
+
+def widened(
+    text: str, sentences: Sequence[Piece], spans: Sequence[tuple[int, int]], budget_chars: int
+) -> list[tuple[int, int]]:
+    """Return spans grown evenly on both sides, by whole sentences, to `budget_chars` together; overlaps are merged.
+
+    Spans are taken in their order while they fit; the first always is. Each round gives each span the sentence before
+    it and the one after it, so that none starves another. The result is in the order of the text, and no two overlap.
+    """
+    taken: list[tuple[int, int]] = []
+    for span in spans:
+        if not taken or _size(merged([*taken, span])) <= budget_chars:
+            taken = merged([*taken, span])
+    ends = [(one.start, one.end) for one in sentences]
+    grew = True
+    while grew:
+        grew = False
+        for span in taken:
+            for wider in (_with_sentence_before, _with_sentence_after):
+                grown = merged([*taken, wider(span, ends)])
+                if grown != taken and _size(grown) <= budget_chars:
+                    taken, grew = grown, True
+    return [(_from_heading(text, start), end) for start, end in taken]
+
+
+def _with_sentence_before(span: tuple[int, int], sentences: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    place = bisect_left(sentences, (span[0],)) - 1
+    return (sentences[place][0], span[1]) if place >= 0 else span
+
+
+def _with_sentence_after(span: tuple[int, int], sentences: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    place = bisect_left(sentences, (span[1],))
+    return (span[0], sentences[place][1]) if place < len(sentences) else span
+
+
+def _from_heading(text: str, start: int) -> int:
+    """Return where the heading right above a place begins, the place itself where there is none."""
+    above = text[:start].rstrip()
+    line = above.rfind("\n") + 1
+    return line if above[line:].lstrip().startswith("#") else start
+
+
+def merged(spans: Collection[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return spans in order, those that overlap or touch as one."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _size(spans: Sequence[tuple[int, int]]) -> int:
+    return sum(end - start for start, end in spans)
 
 
 def trace(ranking: Ranking) -> dict[str, Any]:

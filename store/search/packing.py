@@ -15,19 +15,31 @@ from ..index.projection import Node
 from ..index.scope import Scope
 from ..model import Envelope, Evidence, NodeId, Slot
 from ..roles import MACHINES
-from ..text.chunking import estimate_tokens
 from ..text.dates import format_short_date, with_days
 from ..text.fence import fenced, speaker_name, unmarked
 from ..text.quotes import leading, leans, quote, read_reply
 from ..text.sentences import Sentence as Piece
 from ..text.sentences import joined_sentences
+from ..text.token_count import estimate_tokens
 from ..text.words import folded_words
-from .hits import evidence_of
-from .priors import note_of_time
-from .relevance import LEAST_SHARE, Passage, Passages, Sentence, Words, confidence_of, passages_of, with_sections
-from .search import Ranking
-from .sections import LONG_CHARS, section_budget
-from .supersession import FactState, States, answers, states_of
+from .fetch import Records, fetch
+from .gathering import Ranking
+from .hits import section_budget
+from .relevance import (
+    BESIDE,
+    LEAST_SHARE,
+    LONG_CHARS,
+    READ,
+    Passage,
+    Passages,
+    Sentence,
+    Words,
+    confidence_of,
+    passages_of,
+    with_sections,
+)
+from .scoring import note_of_time
+from .supersession import FactState, States, answers
 
 FREE_TOKENS, HALVING_TOKENS = 50, 20
 """One turn's words beyond the first count half as much with every so many tokens: a long answer leaves room for others.
@@ -76,6 +88,13 @@ LIKELY_SHARE = 0.3
 """The least share of a sentence's relevance that one has which likely took its place, as far as such links are right:
 of those between the readers' pairs half are, each pair in a channel of its own, and a quarter with all in one."""
 
+CURATED_SHARE = 0.2
+"""The part of an envelope's budget that curated memories may take: the short lines that come first in every envelope
+of their channel, whatever is asked."""
+
+ALWAYS = "always"
+NOTHING_ELSE = "nothing else that is remembered answers this"
+
 NOTE = "note"
 TOO_SMALL = "what was found does not fit: ask with a larger budget"
 
@@ -114,12 +133,13 @@ def envelope(
     Without `now` nothing is out of date. What stands in a text of `given` is left out, and with `only_sure` what is
     not surely worth telling to one who has not asked for it.
     """
-    passages = passages_of(ranking, catalog)
+    records = fetch(ranking, catalog, READ, beside=BESIDE)
+    passages = passages_of(ranking, records, READ, BESIDE)
     if passages.is_far:
         return Envelope("", 0, (), abstained=True, notes=tuple(ranking.notes))
-    passages = with_sections(passages, ranking, catalog)
-    states = states_of([one.unit for one in passages.passages], catalog, ranking.scope)
-    told = _told(passages, states, ranking.scope)
+    passages = with_sections(passages, ranking, records)
+    states = records.states
+    told = _told(passages, states, ranking.question.scope)
     if told and told[0].relevance < FAINT_RELEVANCE:
         return Envelope(
             "", 0, (), abstained=True, notes=tuple(ranking.notes), confidence=confidence_of(told[0].relevance)
@@ -128,7 +148,7 @@ def envelope(
     if only_sure:
         told = [one for one in told if passages.is_sure(one.sentence)]
     room = max(1.0, budget_tokens / USUAL_TOKENS)
-    choice = _Choice(budget_tokens - FENCE_TOKENS, passages, states, ranking.scope, room)
+    choice = _Choice(budget_tokens - FENCE_TOKENS, passages, states, ranking.question.scope, room)
     choice.fill(told)
     if choice.lines:
         choice.left = budget_tokens - _tokens_of(_render(choice, now))  # parts are estimated more dearly than the whole
@@ -139,7 +159,7 @@ def envelope(
     return Envelope(
         _text_of(rendered),
         _tokens_of(rendered) if rendered else 0,
-        _slots(rendered, catalog, ranking),
+        _slots(rendered, records),
         abstained=not rendered,
         notes=(
             *ranking.notes,
@@ -527,8 +547,8 @@ def _rendered(line: _Line, *, is_new_day: bool, now: datetime | None) -> _Render
     return _Rendered(line, words, _line_text(line, shown, is_new_day=is_new_day, now=now))
 
 
-def _slots(rendered: Sequence[_Rendered], catalog: Catalog, ranking: Ranking) -> tuple[Slot, ...]:
-    evidence = evidence_of([one.line.node for one in rendered], catalog, ranking.scope)
+def _slots(rendered: Sequence[_Rendered], records: Records) -> tuple[Slot, ...]:
+    evidence = records.evidence([one.line.node for one in rendered])
     return tuple(_slot(one, evidence[one.line.node.node_id]) for one in rendered)
 
 
@@ -536,7 +556,7 @@ def _slot(one: _Rendered, evidence: tuple[Evidence, ...]) -> Slot:
     line = one.line
     node_id = line.facts[0].node_id if line.facts else line.node.node_id
     opposed = tuple(dict.fromkeys(other for other in line.opposed if other != line.unit))
-    return Slot(node_id, one.text, evidence, one.tokens, opposed, one.words)
+    return Slot(node_id, one.text, one.tokens, evidence, opposed, one.words)
 
 
 def _newest_last(line: _Line) -> tuple[str, int]:
@@ -549,3 +569,33 @@ def _line_text(line: _Line, words: str, *, is_new_day: bool, now: datetime | Non
     day = _written(line.node.created_at) if is_new_day else ""
     head = ", ".join(part for part in (day, speaker_name(line.node.role) or NOTE, *notes) if part)
     return f"{head}: {words}" if is_new_day else f"- {head}: {words}"
+
+
+def curated_slots(nodes: Sequence[Node], budget_tokens: int) -> tuple[Slot, ...]:
+    """Return a line for each node, in their order, while their share of a budget lasts; one too long is left out."""
+    left = int(budget_tokens * CURATED_SHARE)
+    slots = []
+    for node in nodes:
+        text = f"{ALWAYS}, {speaker_name(node.role) or NOTE}: {unmarked(node.text)}"
+        tokens = estimate_tokens(text) - SPECIAL_TOKENS  # they are the fence's
+        if tokens <= left:
+            left -= tokens
+            slots.append(Slot(node.node_id, text, tokens, (), words=" ".join(node.text.split())))
+    return tuple(slots)
+
+
+def with_curated(envelope: Envelope, curated: tuple[Slot, ...], asked_tokens: int = 0) -> Envelope:
+    """Return an envelope with curated lines before its own; one that abstains still says that it does.
+
+    Its text says so too, where this fits into `asked_tokens`, the budget of a question; 0: nobody asked.
+    """
+    if not curated:
+        return envelope
+    slots = (*curated, *envelope.slots)
+    lines = [slot.text for slot in slots]
+    if envelope.abstained:
+        rest = f"- {TOO_SMALL if TOO_SMALL in envelope.notes else NOTHING_ELSE}"
+        lines += [rest] if estimate_tokens(fenced("\n".join([*lines, rest]))) <= asked_tokens else []
+    text = fenced("\n".join(lines))
+    tokens = max(estimate_tokens(text), envelope.tokens + sum(slot.tokens for slot in curated))
+    return replace(envelope, text=text, tokens=tokens, slots=slots)

@@ -1,4 +1,4 @@
-"""Questions: what is asked, of which memories, and in a bounded text.
+"""Questions: what is asked, of which memories, in a bounded text, and what the words say of the kind of answer.
 
 A pasted log or a picture made of marks costs no more than words.
 """
@@ -6,25 +6,38 @@ A pasted log or a picture made of marks costs no more than words.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from ..filters import Clause, Condition, Filter, Group, wanted_fields
 from ..index.projection import FORGOTTEN
 from ..index.scope import Scope
 from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, InvalidInput, Kind, Level
+from ..text.dates import Event, Resolved, asks_for_newest, asks_for_time_alone, event_in, find_asked
 from ..text.token_count import beginning
+from ..text.words import query_terms, stems_of
 
 BY_DEFAULT = (Level.SESSION, Level.FACT)
-"""Scenarios and profiles retell many facts: they answer when asked for, and would crowd out what they retell."""
+"""The levels that answer unless others are asked for: scenarios and profiles summarise many facts, and would crowd
+these out."""
 
 PAGES = (Level.SCENARIO, Level.PROFILE)
-"""The levels that retell facts."""
+"""The levels that summarise facts."""
+
+NO_PAGES_THEN = "pages are written anew with what is learned, so turns and facts alone answer as of an earlier time"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Question:
-    """A query and its filters. `channel` None is `_global` alone, `*` is all."""
+    """A query with its filters, and what both say, read once. Raises InvalidInput for a text that says nothing.
+
+    `channel` None is `_global` alone, `*` is all. Of the text, `words` are searched for and `meant` is embedded; both
+    are empty where it has no words. `terms` are the words that say what is asked for, `stems` their stems. `scope` is
+    what an answer may bring in or name; `conditions` are the filter of what may answer, as every engine understands it.
+    `shows_facts`: a turn is ranked for the facts drawn from it; else each memory by itself. `is_plain`: it has no
+    filters of its own. `notes` say what is not looked for.
+    """
 
     text: str
     limit: int = 10
@@ -33,28 +46,32 @@ class Question:
     include_archived: bool = False
     as_of: datetime | None = None
     where: Filter = ()
+    words: str = field(init=False)
+    meant: str = field(init=False)
+    terms: list[str] = field(init=False)
+    stems: frozenset[str] = field(init=False)
+    scope: Scope = field(init=False)
+    conditions: Filter = field(init=False)
+    shows_facts: bool = field(init=False)
+    is_plain: bool = field(init=False)
+    notes: tuple[str, ...] = field(init=False)
 
-    @property
-    def shows_facts(self) -> bool:
-        """Return True if turns stand for the facts drawn from them; else each memory is judged by itself."""
-        return not self.levels and not self.scope.is_each_alone
-
-    @property
-    def scope(self) -> Scope:
-        """Return the scope of what an answer may bring in or name."""
-        if self.channel == ALL_CHANNELS:
-            channels = None
-        else:
-            channels = frozenset({self.channel or GLOBAL_CHANNEL, GLOBAL_CHANNEL})
-        return Scope(channels, self.as_of, self.include_archived, self.where)
-
-    @property
-    def is_plain(self) -> bool:
-        """Return True for a question without filters of its own, which others may ask too."""
-        return not (self.levels or self.include_archived or self.as_of or self.where)
+    def __post_init__(self) -> None:
+        """Read the text and the filters."""
+        read = read_query(self.text)
+        self.words, self.meant = read.words, read.meant
+        self.terms = query_terms(read.words)
+        self.stems = stems_of(self.terms)
+        in_reach = None if self.channel == ALL_CHANNELS else frozenset({self.channel or GLOBAL_CHANNEL, GLOBAL_CHANNEL})
+        self.scope = Scope(in_reach, self.as_of, self.include_archived, self.where)
+        self.shows_facts = not self.levels and not self.scope.is_each_alone
+        self.is_plain = not (self.levels or self.include_archived or self.as_of or self.where)
+        self.conditions = _normalised_filter(self)
+        asks_for_old_pages = self.as_of is not None and not {*self.levels}.isdisjoint(PAGES)
+        self.notes = tuple(filter(None, (read.note, NO_PAGES_THEN if asks_for_old_pages else "")))
 
 
-def normalised_filter(question: Question) -> Filter:
+def _normalised_filter(question: Question) -> Filter:
     """Return the memories that may answer, as conditions that every engine understands."""
     conditions: list[Clause] = [*question.where]
     if question.as_of is not None:
@@ -76,6 +93,42 @@ def normalised_filter(question: Question) -> Filter:
     if question.as_of is not None or question.include_archived:
         conditions.append(Condition(FORGOTTEN, "is_null"))
     return tuple(conditions)
+
+
+LONGEST_CHARS = 300
+"""Beyond this length a text is pasted rather than asked, and the dates in it are not what is asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The form of a question: the number of its terms, and the spans of time or the event that it asks about.
+
+    `newest`: it asks for what is newest; `nothing_else`: it asks about these times, or the newest, and no thing.
+    """
+
+    terms: int = 0
+    spans: Sequence[Resolved] = ()
+    event: Event | None = None
+    newest: bool = False
+    nothing_else: bool = False
+
+
+NOTHING_ASKED = Asked()
+
+
+def asked_by(question: str, terms: int, now: datetime) -> Asked:
+    """Read the form of a question, with `terms` distinct terms; days are relative to `now`."""
+    spans = find_asked(question[:LONGEST_CHARS], now.date())
+    is_short = len(question) <= LONGEST_CHARS
+    newest = is_short and not spans and asks_for_newest(question)
+    has_begun = all(one.first <= now.date() for one in spans)
+    return Asked(
+        terms,
+        spans,
+        None if spans else event_in(question),
+        newest=newest,
+        nothing_else=is_short and has_begun and asks_for_time_alone(question, spans),
+    )
 
 
 READ_CHARS = 2_000

@@ -10,28 +10,26 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from heapq import nlargest
 from typing import NamedTuple
 
-from ..index.catalog import Catalog
 from ..index.projection import Node
 from ..model import NodeId
 from ..redaction import redact
 from ..roles import MACHINES, Role
-from ..text.chunking import estimate_tokens
 from ..text.fence import speaker_name, unmarked
 from ..text.quotes import with_steps
 from ..text.sentences import FEWEST_WORDS, joined, rows_in, split
 from ..text.sentences import Sentence as Piece
-from ..text.spelling import beginning_of_name, unnamed
-from ..text.terms import names_in
+from ..text.spelling import beginning_of_name, names_asked, unnamed
+from ..text.token_count import estimate_tokens
 from ..text.words import stem, without_possessive
-from .gathering import Candidate
-from .search import Ranking
-from .sections import Section, sections_of
+from .fetch import Records
+from .gathering import Candidate, Ranking
 
 READ = 40
 """Candidates whose words are read."""
@@ -367,14 +365,91 @@ class Rarity:
         return sum(nlargest(2, (self._weights[one] for one in found)))
 
 
-def passages_of(ranking: Ranking, catalog: Catalog, read: int = READ, beside: int = BESIDE) -> Passages:
-    """Read the `read` best candidates, the turns beside the `beside` best, and what was said before each."""
-    return _Reading(ranking, catalog).passages(read, beside)
+def passages_of(ranking: Ranking, records: Records, read: int, beside: int = 0) -> Passages:
+    """Weigh the `read` best candidates and the turns on both sides of the `beside` best, as `fetch` read them."""
+    candidates = ranking.candidates[:read]
+    nodes = records.nodes
+    turns = {name for one in candidates[:beside] for name in records.beside[one.unit] if name is not None}
+    shown = _shown(ranking, candidates, turns, records)
+    cosines = _cosines(ranking, candidates, turns & shown.keys())
+    terms = ranking.question.stems
+    words = Words(terms)
+    said = {node_id: words.found(node.text) for node_id, node in nodes.items()}
+    shared = [said[node.node_id] for node in shown.values()]
+    rarity = Rarity(terms, shared)
+    fused = {one.unit: one.score for one in candidates}
+    near = {
+        unit: FUSED * fused.get(unit, 0.0)
+        + COSINE * max(0.0, cosines.get(unit, 0.0))
+        + COVER * rarity.share(said[node.node_id] | said.get(records.beside[unit][0] or "", frozenset()))
+        + BIAS
+        for unit, node in shown.items()
+    }
+    best = max(near.values(), default=0.0)
+    return Passages(
+        [
+            Passage(
+                unit,
+                node,
+                nodes.get(before or ""),
+                said[node.node_id],
+                near[unit] + _speaker(node) + _place(near.get(before or ""), near.get(after or ""), best),
+                after=nodes.get(after or ""),
+            )
+            for unit, node in shown.items()
+            for before, after in [records.beside[unit]]
+        ],
+        nodes,
+        words,
+        rarity,
+        max(cosines.values(), default=None),
+        max(map(rarity.share, shared), default=0.0),
+        max(map(len, shared), default=0),
+        _names_not_read(ranking, said.values(), nodes.values()),
+        ranking.is_of_time,
+    )
 
 
-def with_sections(passages: Passages, ranking: Ranking, catalog: Catalog) -> Passages:
-    """Weigh the sections of long texts, each by its own chunk: where a note is about the question, not that it is."""
-    sections = sections_of([one.node for one in passages.passages], ranking, catalog)
+def _shown(
+    ranking: Ranking, candidates: Sequence[Candidate], turns: AbstractSet[NodeId], records: Records
+) -> dict[NodeId, Node]:
+    """Return the nodes that may be shown, by unit: those of candidates, and some turns beside the best."""
+    nodes = records.nodes
+    shown: dict[NodeId, Node] = {}
+    for one in candidates:
+        node = nodes.get(one.unit) or nodes.get(records.best[one.unit][0])
+        if node is not None:  # it may have been forgotten since it was ranked
+            shown[one.unit] = node
+    if ranking.question.shows_facts:
+        for unit in sorted((turns & nodes.keys()) - shown.keys()):
+            if ranking.question.scope.admits(nodes[unit]) and nodes[unit].session_id != ranking.session:
+                shown[unit] = nodes[unit]
+    return shown
+
+
+def _cosines(ranking: Ranking, candidates: Sequence[Candidate], turns: AbstractSet[NodeId]) -> dict[NodeId, float]:
+    """Return the cosines of candidates, as the search found them, and of turns beside the best."""
+    found = {one.unit: one.scores["vector"] for one in candidates if "vector" in one.scores}
+    missing = turns - found.keys()
+    return found | (ranking.cosines(missing) if missing else {})
+
+
+def _names_not_read(ranking: Ranking, said: Iterable[frozenset[str]], nodes: Collection[Node]) -> list[str]:
+    """Return the names in the question that occur in no node read, nor in its speaker, title, channel or year."""
+    question = ranking.question
+    missing = question.stems.difference(*said)
+    if not missing or not (names := names_asked(question.words, missing)):
+        return []
+    texts = [" ".join((one.text, one.role, one.title, one.channel, _year(one))) for one in nodes]
+    unread = [name for name in names if not any(map(_begins_like(name).search, texts))]
+    told = redact(question.words).text if unread else ""  # the question may hold a secret
+    unread = [name for name in unread if name in told]
+    return unnamed([*map(without_possessive, unread)], texts) if unread else []
+
+
+def with_sections(passages: Passages, ranking: Ranking, records: Records) -> Passages:
+    """Weigh the sections of long texts, each by its own chunk: a long note answers by one of its parts."""
+    sections = sections_of([one.node for one in passages.passages], ranking, records)
     weighed = [
         replace(one, sections=passages.weighed(one, sections[one.node.node_id]))
         if one.node.node_id in sections
@@ -384,89 +459,27 @@ def with_sections(passages: Passages, ranking: Ranking, catalog: Catalog) -> Pas
     return replace(passages, passages=weighed)
 
 
-@dataclass(slots=True)
-class _Reading:
-    """One question's reading of its candidates."""
+LONG_CHARS = 2000
+"""A longer text is returned by its sections; `show` has the rest."""
 
-    ranking: Ranking
-    catalog: Catalog
-    nodes: dict[NodeId, Node] = field(default_factory=dict)
-    shown: dict[NodeId, Node] = field(default_factory=dict)
 
-    def passages(self, read: int, beside: int) -> Passages:
-        candidates = self.ranking.candidates[:read]
-        others = {other for one in candidates[:beside] for other in _both_sides(one.unit)}
-        self._read(candidates, others)
-        cosines = self._cosines(candidates, others)
-        words = Words(self.ranking.terms)
-        said = {node_id: words.found(node.text) for node_id, node in self.nodes.items()}
-        shared = [said[node.node_id] for node in self.shown.values()]
-        rarity = Rarity(self.ranking.terms, shared)
-        fused = {one.unit: one.score for one in candidates}
-        near = {
-            unit: FUSED * fused.get(unit, 0.0)
-            + COSINE * max(0.0, cosines.get(unit, 0.0))
-            + COVER * rarity.share(said[node.node_id] | said.get(turn_beside(unit, -1) or "", frozenset()))
-            + BIAS
-            for unit, node in self.shown.items()
-        }
-        best = max(near.values(), default=0.0)
-        return Passages(
-            [
-                Passage(
-                    unit,
-                    node,
-                    self._beside(unit, -1),
-                    said[node.node_id],
-                    near[unit] + _speaker(node) + place,
-                    after=self._beside(unit, 1),
-                )
-                for unit, node in self.shown.items()
-                for place in [_place(unit, near, best)]
-            ],
-            self.nodes,
-            words,
-            rarity,
-            max(cosines.values(), default=None),
-            max(map(rarity.share, shared), default=0.0),
-            max(map(len, shared), default=0),
-            self._unread(said.values()),
-            self.ranking.is_of_time,
-        )
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A chunk of a long text: characters [start, end), and its cosine with the question, None without vectors."""
 
-    def _unread(self, said: Iterable[frozenset[str]]) -> list[str]:
-        """Return the question's names that no text read, nor its speaker, title, channel or year, holds a word like."""
-        missing = self.ranking.terms.difference(*said)
-        if not missing or not (names := names_in(self.ranking.words, missing)):
-            return []
-        texts = [" ".join((one.text, one.role, one.title, one.channel, _year(one))) for one in self.nodes.values()]
-        unread = [name for name in names if not any(map(_begins_like(name).search, texts))]
-        told = redact(self.ranking.words).text if unread else ""  # what was asked may hold a secret
-        unread = [name for name in unread if name in told]
-        return unnamed([*map(without_possessive, unread)], texts) if unread else []
+    start: int
+    end: int
+    cosine: float | None
 
-    def _beside(self, unit: NodeId, step: int) -> Node | None:
-        return self.nodes.get(turn_beside(unit, step) or "")
 
-    def _read(self, candidates: Sequence[Candidate], beside: set[NodeId]) -> None:
-        """Read the nodes that may be told, and those said right before them."""
-        units = {one.unit for one in candidates} | {one.best()[0] for one in candidates} | beside
-        self.nodes = self.catalog.nodes(units | {before for one in units if (before := turn_beside(one, -1))})
-        for one in candidates:
-            node = self.nodes.get(one.unit) or self.nodes.get(one.best()[0])
-            if node is not None:  # it may have been forgotten since it was ranked
-                self.shown[one.unit] = node
-        if self.ranking.shows_facts:
-            self.shown |= {unit: self.nodes[unit] for unit in sorted(beside - self.shown.keys()) if self._admits(unit)}
-
-    def _admits(self, unit: NodeId) -> bool:
-        node = self.nodes.get(unit)
-        return node is not None and self.ranking.scope.admits(node) and node.session_id != self.ranking.session
-
-    def _cosines(self, candidates: Sequence[Candidate], beside: set[NodeId]) -> dict[NodeId, float]:
-        cosines = {one.unit: one.scores["vector"] for one in candidates if "vector" in one.scores}
-        missing = (beside & self.shown.keys()) - cosines.keys()
-        return cosines | (self.ranking.cosines(missing) if missing else {})
+def sections_of(nodes: Iterable[Node], ranking: Ranking, records: Records) -> dict[NodeId, list[Section]]:
+    """Return the chunks of those nodes that are long, by node, in the order of the text."""
+    chunks = records.chunks([node.node_id for node in nodes if len(node.text) > LONG_CHARS])
+    cosines = ranking.cosines([one.chunk_id for listed in chunks.values() for one in listed]) if chunks else {}
+    return {
+        node_id: [Section(one.start, one.end, cosines.get(one.chunk_id)) for one in listed]
+        for node_id, listed in chunks.items()
+    }
 
 
 def _begins_like(name: str) -> re.Pattern[str]:
@@ -483,10 +496,17 @@ def _speaker(node: Node) -> float:
     return ASSISTANT if node.role == Role.ASSISTANT else PERSON
 
 
-def _place(unit: NodeId, near: Mapping[NodeId, float], best: float) -> float:
-    """Return the weight of a turn by how relevant the turns beside it are, each as a share of the best."""
-    before, after = (near.get(turn_beside(unit, step) or "", -math.inf) for step in (-1, 1))
-    return AFTER_THE_BEST * math.exp(before - best) + BEFORE_THE_BEST * math.exp(after - best)
+def _place(before: float | None, after: float | None, best: float) -> float:
+    """Return the weight of a turn by the relevance of the turns right before and after it, each as a share of the best.
+
+    None is a turn that is not shown.
+    """
+    weight = 0.0
+    if before is not None:
+        weight += AFTER_THE_BEST * math.exp(before - best)
+    if after is not None:
+        weight += BEFORE_THE_BEST * math.exp(after - best)
+    return weight
 
 
 @lru_cache(maxsize=2048)
@@ -501,20 +521,6 @@ def pieces_of(text: str) -> tuple[Piece, ...]:
 
 def _is_deed(node: Node) -> bool:
     return node.role == Role.TOOL or _DEED.match(node.text) is not None
-
-
-def turn_beside(node_id: NodeId, step: int) -> NodeId | None:
-    """Return the id of the turn `step` turns later in the same session; None for what is no turn."""
-    session, _, ordinal = node_id.rpartition("#")
-    if not session or not ordinal.isdigit() or int(ordinal) + step < 1:
-        return None
-    return f"{session}#{int(ordinal) + step}"
-
-
-def _both_sides(unit: NodeId) -> Iterator[NodeId]:
-    for step in (-1, 1):
-        if (other := turn_beside(unit, step)) is not None:
-            yield other
 
 
 def confidence_of(relevance: float) -> float:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import score_stages as values
+from .. import settings as values
 from ..engine.interface import VectorStore
 from ..engine.vectors import unit
 from ..index.catalog import Catalog
@@ -25,10 +25,10 @@ from ..index.projection import LATER, SUCCESSOR, Node
 from ..index.scope import Scope
 from ..model import NodeId
 from ..roles import Role
-from ..score_stages import PRESETS, Stages
-from ..settings import SearchSettings
+from ..settings import PRESETS, SearchSettings, Stages
 from .gathering import Candidate, Reranker, fuse_by_score
 from .question import PAGES, Question
+from .supersession import drawn_from
 
 KIND_OF_LINK = {"supersedes": "supersedes", SUCCESSOR: "supersedes", LATER: "supersedes", "relates": "related"}
 """The edge of each kind of link between facts; others are `other`."""
@@ -79,8 +79,10 @@ class StageReranker:
         known = {one.unit: one for one in candidates}
         facts: dict[NodeId, list[Node]] = {}
         if self._stages.tense is not None or self._stages.cascade is not None:
-            drawn = self._catalog.facts_drawn(known, scope)
-            facts = {name: [one.fact for one in listed if not one.is_reworded] for name, listed in drawn.items()}
+            to_facts = self._catalog.fact_links(known)
+            ends = self._catalog.nodes({*known, *(link.source for link in to_facts)})
+            drawn = drawn_from(known, ends, to_facts, scope)
+            facts = {name: [fact for fact, is_reworded in of if not is_reworded] for name, of in drawn.items()}
         links = list(self._links(facts, scope)) if self._stages.cascade else []
         links = [link for link in links if brings or (link[0] in known and link[1] in known)]
         units = tuple(sorted({*known, *(name for one, other, _ in links for name in (one, other))}))

@@ -1,13 +1,16 @@
-"""From a question to ranked memories: arms, fusion, scoring. Each step is one function with its own timing."""
+"""From a question to ranked memories: arms, fusion, scoring. Each step is one function with its own timing.
+
+What is kept between questions is here too: the trust that feedback gives to memories, and the candidates of past
+questions.
+"""
 
 from __future__ import annotations
 
+import marshal
 import threading
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import nullcontext
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
 from functools import partial
@@ -15,6 +18,7 @@ from functools import partial
 import numpy as np
 
 from ..embedding.embedding import ModelUnavailable, QueryEmbedder
+from ..embedding.vector_cache import Recent, form_of
 from ..engine.deadline import within
 from ..engine.interface import Match, Vector, VectorStore
 from ..engine.soft_lock import SoftLock
@@ -22,17 +26,16 @@ from ..filters import Condition, Filter
 from ..index.catalog import Catalog
 from ..index.index import COLLECTION
 from ..index.projection import Node, is_turn
-from ..index.scope import EVERYTHING, Scope
-from ..model import Level, NodeId, StoreBusy
+from ..ledger.ledger import Ledger
+from ..model import GAIN, MOST_TRUST, Level, NodeId, StoreBusy, trust
+from ..results import QueryCacheStatus
 from ..roles import MACHINES, Role
-from ..settings import SearchSettings
+from ..settings import QueryCacheSettings, SearchSettings
 from ..text.dates import Resolved, format_span, names_one_of
-from ..text.terms import query_terms
-from ..text.words import stems_of
-from .features import READ_CHARS, Found, Values, features_of
 from .gathering import (
     Candidate,
     Gathering,
+    Ranking,
     Reranker,
     fuse_by_reciprocal_rank,
     fuse_by_score,
@@ -40,10 +43,16 @@ from .gathering import (
     scores_by,
     speakers_of,
 )
-from .priors import NOTHING_ASKED, Asked, Priors, asked_by, priors_of
-from .question import BY_DEFAULT, PAGES, QueryText, Question, normalised_filter, read_query
-from .scorer import scores_of
-from .weights import WEIGHTS
+from .question import BY_DEFAULT, Asked, Question, asked_by
+from .scoring import (
+    READ_CHARS,
+    Found,
+    Priors,
+    Values,
+    features_of,
+    priors_of,
+    scores_of,
+)
 
 QUESTIONS_AT_ONCE = 4
 """Questions embedded at a time: as many as the server answers at once."""
@@ -61,8 +70,6 @@ One by one, 4 to 32 clients get a fifth more answers a second than at once; whil
 KEYWORD_S = 1.0
 """The time limit of keyword search, after which vectors answer alone; at a million turns it takes .02 s."""
 
-NO_PAGES_THEN = "pages are written anew with what is learned, so turns and facts alone answer as of an earlier time"
-
 TOLD_WITHIN = timedelta(days=7)
 """The days after a time in which what is said may name it: "the kiln broke on Thursday"."""
 
@@ -73,47 +80,6 @@ _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UT
 
 WEIGHED = 40
 """Candidates, at least, whose order is right in every respect: as many as are ever read for an answer."""
-
-
-@dataclass(slots=True)
-class Ranking:
-    """The candidates, best first, and how they were found.
-
-    `words` are the question's, `terms` the stems of those that say what it asks for, `asked` its form. `is_of_time`:
-    the candidates are what was said at the time that it asks about, and no thing was looked for. `shows_facts`: turns
-    stand for the facts drawn from them. `scope` is what may be brought in beside them, but nothing of `session`.
-    `cosines` returns how near other chunks are to the question; {} without vectors.
-    """
-
-    candidates: list[Candidate]
-    terms: frozenset[str] = frozenset()
-    words: str = ""
-    asked: Asked = NOTHING_ASKED
-    is_of_time: bool = False
-    shows_facts: bool = False
-    scope: Scope = EVERYTHING
-    session: NodeId | None = None
-    cosines: Callable[[Collection[NodeId]], dict[NodeId, float]] = lambda chunks: {}
-    vector: Vector | None = None
-    timings_ms: dict[str, float] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-    def leave_out_session(self, session_id: NodeId | None) -> None:
-        """Drop the candidates that are a session's own turns: its agent has them."""
-        if session_id is not None:
-            self.session = session_id
-            self.candidates = [one for one in self.candidates if not self.is_left_out(one.unit)]
-
-    def is_left_out(self, unit: NodeId) -> bool:
-        """Return True for a turn of the session that is left out."""
-        return self.session is not None and unit.partition("#")[0] == self.session
-
-    @contextmanager
-    def timed(self, step: str) -> Iterator[None]:
-        """Note how long a step took."""
-        began = time.perf_counter()
-        yield
-        self.timings_ms[step] = round((time.perf_counter() - began) * 1e3, 3)
 
 
 class Search:
@@ -133,10 +99,8 @@ class Search:
         self._settings = settings
         self._now = now
         self._reranker = self._chosen_reranker() if settings.is_reranked else None
-        self.weights: Mapping[str, float] = WEIGHTS
-        """The weights of the learned scorer; another mapping may take their place at any time."""
         self.trusted: Mapping[NodeId, float] = {}
-        """The trust in judged memories, by how much it differs from the usual; replaced in the same way."""
+        """The trust in judged memories, by how much it differs from the usual; replaced as a whole at any time."""
         self.alone = SoftLock(PATIENCE_S)
         """Held by what ranks a question, and by what makes an answer of a ranking."""
         self._long_ones = threading.Lock()
@@ -156,85 +120,80 @@ class Search:
 
         Without a model that is ready, the keyword arm answers alone and a note says so.
         """
-        query = read_query(question.text)
-        terms = query_terms(query.words)
-        ranking = self._begun(question, query, terms)
-        if not query.meant:
+        ranking = Ranking(question, notes=[*question.notes])
+        if not question.meant:
             return ranking
-        embedding = self._embedding.submit(self.embed, query.meant)  # neither holds Python up for long
+        embedding = self._embedding.submit(self.embed, question.meant)  # its work is done without the interpreter lock
         with ranking.timed("read"):
-            ranking.asked = asked_by(ranking.words, len(ranking.terms), question.as_of or self._now())
-        if ranking.asked.nothing_else and {*question.levels} <= {*BY_DEFAULT}:
-            embedding.cancel()
-            with self.alone.held(), self._catalog.one_state(), self._backend.reading(), ranking.timed("time"):
-                self._list_time(ranking, question)
-            return ranking
+            ranking.asked = asked_by(question.words, len(question.stems), question.as_of or self._now())
         with self.alone.held(), self._catalog.one_state(), self._backend.reading():
-            vector = self._gather(ranking, question, terms, embedding)
-            if not ranking.candidates:
+            if ranking.asked.nothing_else and {*question.levels} <= {*BY_DEFAULT}:
+                embedding.cancel()
+                with ranking.timed("time"):
+                    self._list_time(ranking)
                 return ranking
-            if self._reranker is not None:
-                with ranking.timed("score"):
-                    if vector is not None:
-                        self._complete_cosines(ranking, vector)
-                    ranking.candidates = self._reranker.rerank(question, ranking.candidates)
-                return ranking
-            by_score = vector is not None and self._settings.fusion == "score"
-            if vector is not None and by_score:
-                with ranking.timed("cosines"):
-                    self._complete_cosines(ranking, vector)
-            if by_score and self._settings.scorer == "learned":
-                with ranking.timed("score"):
-                    self._score(ranking)
-                return ranking
-            with ranking.timed("fuse"):
-                self._fuse(ranking)
-            with ranking.timed("score"):
-                self._weigh_speakers(ranking, max(WEIGHED, question.limit))
-            return ranking
+            self._gather(ranking, embedding)
+            if ranking.candidates:
+                self._order(ranking)
+        return ranking
 
-    def _gather(
-        self,
-        ranking: Ranking,
-        question: Question,
-        terms: list[str],
-        embedding: Future[tuple[Vector | None, list[str]]],
-    ) -> Vector | None:
+    def _gather(self, ranking: Ranking, embedding: Future[tuple[Vector | None, list[str]]]) -> None:
         """Ask the arms for candidates; what does not need the question's vector is done while it is being made."""
-        where = normalised_filter(question)
+        question = ranking.question
         reach = max(self._settings.reach, 3 * question.limit)
-        gathering = Gathering(self._catalog, self._backend, ranking.scope)
+        filters = _with_the_times(question.conditions, ranking.asked)
+        gathering = Gathering(self._catalog, self._backend, question.scope)
         with ranking.timed("keyword"):
-            for among in _of_the_time(where, ranking.asked):
-                gathering.add("keyword", self._search_keyword(terms, reach, among, ranking))
+            for where in filters:
+                gathering.add("keyword", self._search_keyword(question.terms, reach, where, ranking))
         with ranking.timed("embed, beyond keyword"):
             vector, notes = embedding.result()
         ranking.notes += notes
         if vector is not None:
             self.use_vector(ranking, vector)
             with ranking.timed("vector"):
-                for among in _of_the_time(where, ranking.asked):
-                    gathering.add("vector", self._backend.search_vector(COLLECTION, vector, reach, among))
+                for where in filters:
+                    gathering.add("vector", self._backend.search_vector(COLLECTION, vector, reach, where))
         ranking.candidates = gathering.candidates()
-        return vector
 
-    def _list_time(self, ranking: Ranking, question: Question) -> None:
+    def _order(self, ranking: Ranking) -> None:
+        """Order the candidates as the settings say, best first, with scores that fall."""
+        vector, settings = ranking.vector, self._settings
+        if self._reranker is not None:
+            with ranking.timed("score"):
+                if vector is not None:
+                    self._complete_cosines(ranking, vector)
+                ranking.candidates = self._reranker.rerank(ranking.question, ranking.candidates)
+            return
+        if vector is not None and settings.fusion == "score":
+            with ranking.timed("cosines"):
+                self._complete_cosines(ranking, vector)
+            if settings.scorer == "learned":
+                with ranking.timed("score"):
+                    self._score(ranking)
+                return
+        with ranking.timed("fuse"):
+            self._fuse(ranking)
+        with ranking.timed("score"):
+            self._weigh_speakers(ranking, max(WEIGHED, ranking.question.limit))
+
+    def _list_time(self, ranking: Ranking) -> None:
         """Take what was said at the times that a question asks about, or last: what is known of it first, the newest.
 
         A dream drew a fact from what is worth keeping; what a person said comes before what a program did.
         """
         ranking.is_of_time = True
-        spans = ranking.asked.spans
-        channels = ranking.scope.channels or set(self._catalog.channel_names())
+        question, spans = ranking.question, ranking.asked.spans
+        channels = ranking.question.scope.channels or set(self._catalog.channel_names())
         reach = max(self._settings.reach, question.limit)
         levels = question.levels or BY_DEFAULT
         nodes = [
             node
             for since, until in _bounds_of(spans)
             for node in self._catalog.said_between(since, until, channels, reach)
-            if node.level in levels and ranking.scope.admits(node) and _is_of(node, spans)
+            if node.level in levels and ranking.question.scope.admits(node) and _is_of(node, spans)
         ]
-        units = self._catalog.units([node.node_id for node in nodes], ranking.scope)
+        units = self._catalog.units([node.node_id for node in nodes], ranking.question.scope)
         placed: dict[NodeId, tuple[bool, int, int]] = {}
         for node in nodes:
             place = (node.level is not Level.FACT, int(node.role in MACHINES), -(node.time_s or 0))
@@ -249,7 +208,7 @@ class Search:
 
     def features(self, ranking: Ranking) -> dict[str, Values]:
         """Return the features of the candidates, in the ranking's order; there is at least one."""
-        return features_of(self._found(ranking), ranking.words)
+        return features_of(self._found(ranking), ranking.question.words)
 
     def priors(self, ranking: Ranking) -> Priors:
         """Return what is added to the candidates' learned scores, in the ranking's order."""
@@ -284,12 +243,12 @@ class Search:
         the fused scores, and so on: what is calibrated on these stays so.
         """
         found = self._found(ranking)
-        features = features_of(found, ranking.words)
+        features = features_of(found, ranking.question.words)
         priors = self._priors(found, ranking)
         of_vectors = self._settings.vector_weight
         fused = (features["keyword"] + of_vectors * features["vector"]) / (1.0 + of_vectors)
         fused *= 1.0 - (1.0 - self._settings.assistant_weight) * features["assistant"]
-        learned = scores_of(features, self.weights) + sum(priors.values())
+        learned = scores_of(features) + sum(priors.values())
         best_first = np.argsort(-learned, kind="stable").tolist()
         ranking.candidates = [ranking.candidates[place] for place in best_first]
         for candidate, score in zip(ranking.candidates, np.sort(fused)[::-1].tolist(), strict=True):
@@ -297,24 +256,6 @@ class Search:
         if priors:
             for candidate, place in zip(ranking.candidates, best_first, strict=True):
                 candidate.priors = {name: float(added[place]) for name, added in priors.items() if added[place]}
-
-    def begin(self, question: Question) -> Ranking:
-        """Return a question's ranking without candidates yet."""
-        query = read_query(question.text)
-        return self._begun(question, query, query_terms(query.words))
-
-    @staticmethod
-    def _begun(question: Question, query: QueryText, terms: Sequence[str]) -> Ranking:
-        ranking = Ranking(
-            [],
-            stems_of(terms),
-            query.words,
-            shows_facts=question.shows_facts,
-            scope=question.scope,
-        )
-        ranking.notes += [query.note] if query.note else []
-        ranking.notes += [NO_PAGES_THEN] if question.as_of is not None and {*question.levels} & {*PAGES} else []
-        return ranking
 
     def use_vector(self, ranking: Ranking, vector: Vector) -> None:
         """Let a ranking compare chunks with the question's vector."""
@@ -373,9 +314,7 @@ class Search:
         """
         weight = self._settings.assistant_weight
         ranking.candidates.sort(key=_score_last)
-        least = (
-            weight * ranking.candidates[min(first, len(ranking.candidates)) - 1].score if ranking.candidates else 0.0
-        )
+        least = weight * ranking.candidates[min(first, len(ranking.candidates)) - 1].score
         roles = self._catalog.roles([one.unit for one in ranking.candidates if one.score >= least])
         for candidate in ranking.candidates:
             if roles.get(candidate.unit) == Role.ASSISTANT:
@@ -407,10 +346,83 @@ def _is_of(node: Node, spans: Sequence[Resolved]) -> bool:
     return names_one_of(node.text[:READ_CHARS], said_on, spans)
 
 
-def _of_the_time(where: Filter, asked: Asked) -> list[Filter]:
-    """Return the filter of a search, and that of another among what was said at the time that a question asks about."""
-    within_it = [
-        (Condition("time", "gte", (int(since.timestamp()),)), Condition("time", "lt", (int(until.timestamp()),)))
-        for since, until in _bounds_of(asked.spans)
+def _with_the_times(where: Filter, asked: Asked) -> list[Filter]:
+    """Return the filter of a search, and those of more searches within the times that a question asks about."""
+    bounds = _bounds_of(asked.spans) if asked.spans else []
+    at = [(int(since.timestamp()), int(until.timestamp())) for since, until in bounds]
+    return [
+        where,
+        *((*where, Condition("time", "gte", (since,)), Condition("time", "lt", (until,))) for since, until in at),
     ]
-    return [where, *([(*where, *one) for one in within_it] if asked.spans else [])]
+
+
+class Judgements:
+    """Gives search the trust in the memories that the ledger has feedback on. Any thread may call it."""
+
+    def __init__(self, ledger: Ledger, search: Search) -> None:
+        self._ledger = ledger
+        self._search = search
+        self.version = 0
+        """Counts the changes: what was ranked before one may be ranked otherwise after it."""
+
+    def read(self) -> None:
+        """Read all judgements, at the start and after a person's own."""
+        self._use(trusted(self._ledger.feedback()))
+
+    def on_used(self, node_ids: Iterable[NodeId]) -> None:
+        """Count memories as used, before the ledger has it."""
+        known = dict(self._search.trusted)
+        for node_id in node_ids:
+            known[node_id] = min(MOST_TRUST - 1.0, known.get(node_id, 0.0) + GAIN["used"])
+        self._use(known)
+
+    def _use(self, known: Mapping[NodeId, float]) -> None:
+        self._search.trusted = known
+        self.version += 1
+
+
+def trusted(feedback: Mapping[NodeId, Mapping[str, int]]) -> dict[NodeId, float]:
+    """Return by how much the trust in each memory differs from that in one without feedback: -1 to 1, without 0."""
+    differences = {node_id: trust(said) - 1.0 for node_id, said in feedback.items()}
+    return {node_id: difference for node_id, difference in differences.items() if difference}
+
+
+class QueryCache:
+    """Ranks questions, and keeps the candidates of each for one that asks the same in the same words.
+
+    Questions are the same in `form_of`: names, numbers and negations differ there; case, spacing, articles and commas
+    do not. Candidates are shared for the same channel and limit, while `generation` returns the same value: it changes
+    with every change of the index. What is shown of them is read anew, and counted.
+    """
+
+    def __init__(
+        self,
+        search: Search,
+        values: QueryCacheSettings,
+        generation: Callable[[], Hashable],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._search, self._settings, self._generation, self._now = search, values, generation, now
+        self.held = Recent[tuple[Vector, bytes]](values.entries)
+
+    def status(self) -> QueryCacheStatus:
+        """Count what is held, and what came of it."""
+        return QueryCacheStatus(entries=len(self.held), hits=self.held.hits, misses=self.held.misses)
+
+    def rank(self, question: Question) -> Ranking:
+        """Rank the units that answer a question, as `Search.rank` does. Any thread may ask."""
+        if not self._settings.entries or not question.is_plain:
+            return self._search.rank(question)
+        period, state = self._now().timestamp() // self._settings.ttl_s, self._generation()
+        key = (form_of(question.meant), question.channel, question.limit, period, state)
+        if (found := self.held.get(key)) is not None:
+            ranking = Ranking(question, notes=[*question.notes])
+            self._search.use_vector(ranking, found[0])
+            ranking.candidates = [Candidate(*row) for row in marshal.loads(found[1])]  # noqa: S302 (our own bytes)
+            return ranking
+        ranking = self._search.rank(question)
+        if ranking.vector is not None and not ranking.notes and state == self._generation():
+            # In bytes: an answer changes candidates, and as objects they take seven times the room.
+            rows = [(one.unit, one.matched, one.scores, None, one.score, one.priors) for one in ranking.candidates]
+            self.held.put(key, (ranking.vector, marshal.dumps(rows)))
+        return ranking

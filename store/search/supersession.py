@@ -1,6 +1,7 @@
-"""Supersession: what became of the facts of a turn, read from the links that dreams and `remember` left.
+"""Supersession: what became of the facts of a turn, and the order that puts the newest first.
 
-Nothing is compared on the way of an answer: who took whose place was decided when it was learned.
+It reads the links that dreams and `remember` left. Nothing is compared while a question is answered: which fact
+supersedes which was decided when they were learned.
 """
 
 from __future__ import annotations
@@ -9,31 +10,31 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..index.catalog import Catalog, FactLink
-from ..index.projection import LATER, SUCCESSOR, Node
-from ..index.scope import EVERYTHING, Scope
-from ..model import NodeId
+from ..index.catalog import LONGEST_CHAIN
+from ..index.projection import LATER, REWORDS, SUCCESSOR, Link, Node, is_turn
+from ..index.scope import Scope
+from ..model import Level, NodeId
 
-TAKE_PLACE = frozenset({SUCCESSOR, LATER})
+CONTRADICTS = "contradicts"
 
-LONGEST_CHAIN = 16
-"""Successors of successors that are followed, to what holds now."""
+SUPERSEDING = frozenset({SUCCESSOR, LATER})
+"""The links to a successor, certain or likely."""
 
 ANSWERS_FROM = 0.2
-"""Share of the older's probability from which what likely took its place answers by itself: of 8 true links that were
-asked about the least had .37, of 10 false ones two .8 and more, and the rest at most .07. What does not is named in a
-mark, and stands where its own words put it; but what was said later in the same session ("a week earlier after all")
-leans on what was said before, and needs no words of the question."""
+"""A likely successor is shown before the older fact from this share of the older one's probability on: of 8 true links
+that were asked about the least had .37, of 10 false ones two .8 and more, and the rest at most .07. One below it is
+named in a mark, and keeps its own place; but what was said later in the same session ("a week earlier after all")
+depends on what was said before, and needs no words of the question."""
 
 NAMED_BESIDE = 3
-"""Of the memories that took one's place, or contradict it, the number that is told beside it."""
+"""The most successors, and the most contradictions, that are shown beside one fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactState:
-    """A fact and what became of it: what took its place, what probably did, what says otherwise.
+    """A fact with its successors (`newer`), its likely successors (`later`) and the facts that contradict it.
 
-    `is_reworded`: its person put its words in place of those of the turn, and it stands for itself.
+    `is_reworded`: its person replaced the words of the turn by those of the fact, which is shown by itself.
     """
 
     fact: Node
@@ -44,18 +45,18 @@ class FactState:
 
     @property
     def is_marked(self) -> bool:
-        """Return True if it is not simply true."""
+        """Return True if it has a successor, a likely one or a contradiction."""
         return bool(self.newer or self.later or self.opposed)
 
     @property
     def ahead(self) -> tuple[Node, ...]:
-        """Return what is told before it, relevant or not: what took its place, and what newer says otherwise."""
-        return (*self.newer, *(one for one in self.opposed if _said(one) > _said(self.fact)))
+        """Return what is shown before it, relevant or not: its successors, and newer facts that contradict it."""
+        return (*self.newer, *(one for one in self.opposed if _since(one) > _since(self.fact)))
 
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """The facts of some units, by the unit; `unit_of` maps what is named beside them to its own unit."""
+    """The facts of some units, by unit; `unit_of` maps the facts named beside them to their own units."""
 
     facts: Mapping[NodeId, Sequence[FactState]] = field(default_factory=dict)
     unit_of: Mapping[NodeId, NodeId] = field(default_factory=dict)
@@ -70,72 +71,109 @@ class States:
         return replace(self, facts=facts)
 
     def __or__(self, other: States) -> States:
-        """Return these and those of other units."""
+        """Return the union with the states of other units."""
         return States({**self.facts, **other.facts}, {**self.unit_of, **other.unit_of})
 
 
-def _said(fact: Node) -> tuple[str, NodeId]:
+def _since(fact: Node) -> tuple[str, NodeId]:
     """Return the key by which of two facts the one that has held since later is the newer, ties by id."""
     return (fact.since.isoformat() if fact.since else "", fact.node_id)
 
 
-def states_of(units: Collection[NodeId], catalog: Catalog, scope: Scope = EVERYTHING) -> States:
-    """Read the facts that were drawn from these turns, or that these are, and what became of each.
+def states_of(units: Collection[NodeId], nodes: Mapping[NodeId, Node], links: Sequence[Link], scope: Scope) -> States:
+    """Return the facts that were drawn from some turns, or that the units are, with what became of each.
 
-    A fact that was archived without a successor is left out, and so is what is out of the scope. With `as_of` in the
-    scope only what held then has taken a place.
+    `links` are the catalogue's `fact_links` of these units, `nodes` the ends of these links. A fact that was archived
+    without a successor is left out, and so is what is out of the scope. With `as_of` in the scope only what held then
+    is a successor.
     """
-    facts = catalog.facts_drawn(units, scope)
-    known = [drawn.fact.node_id for listed in facts.values() for drawn in listed]
+    first_cited = {link.source: link.target for link in links if link.kind == "cites"}
+    drawn = drawn_from(units, nodes, links, scope)
+    if not drawn:
+        return States()
     held = replace(scope, where=(), include_archived=False)  # what a filter leaves out is named as well
-    links, others = _followed(catalog.fact_links(known), catalog, held)
-    beside: dict[NodeId, list[FactLink]] = defaultdict(list)
-    for link in links:
-        if link.other in others:
-            beside[link.fact].append(link)
+    outgoing = _outgoing(links)
+    known = {fact.node_id for facts in drawn.values() for fact, _ in facts}
+    followed = {fact: _followed(fact, outgoing, nodes, held) for fact in known}
+    named: dict[NodeId, Node] = {}
     states: dict[NodeId, list[FactState]] = {}
-    for unit, listed in facts.items():
-        for fact, is_reworded in listed:
-            state = _state(fact, beside[fact.node_id], others)
-            if is_reworded:
-                state = replace(state, is_reworded=True)
-                if not state.newer and held.admits(fact):
-                    others = {**others, fact.node_id: fact}
-                    state = replace(state, newer=(fact,))
-            if scope.admits(fact) or state.newer:
-                states.setdefault(unit, []).append(state)
-    return States(states, catalog.units(others, scope) if others else {})
+    for unit, facts in drawn.items():
+        for fact, is_reworded in facts:
+            newer, later, opposed = (followed[fact.node_id].get(kind, ()) for kind in (SUCCESSOR, LATER, CONTRADICTS))
+            if is_reworded and not newer and held.admits(fact):
+                newer = (fact,)  # of the turn's own words it is the successor
+            if newer or scope.admits(fact):
+                states.setdefault(unit, []).append(FactState(fact, newer, later, opposed, is_reworded))
+                named |= {one.node_id: one for one in (*newer, *later, *opposed)}
+    return States(states, {name: _unit_of(node, first_cited.get(name), nodes, scope) for name, node in named.items()})
+
+
+def drawn_from(
+    units: Collection[NodeId], nodes: Mapping[NodeId, Node], links: Sequence[Link], scope: Scope
+) -> dict[NodeId, list[tuple[Node, bool]]]:
+    """Return the facts of each unit in the order of the turn's text, each with whether its person reworded it."""
+    drawn: dict[NodeId, list[tuple[Node, bool]]] = {}
+    wanted = {*units}
+    pairs = [
+        (link.target, link.source, link.kind == REWORDS)
+        for link in links
+        if link.kind in ("cites", REWORDS) and link.target in wanted
+    ]
+    for unit, name, is_reworded in (*sorted(pairs), *((unit, unit, False) for unit in sorted(wanted))):
+        fact = nodes.get(name)
+        if fact is not None and fact.level is Level.FACT and scope.holds(fact.channel):
+            drawn.setdefault(unit, []).append((fact, is_reworded))
+    for facts in drawn.values():
+        facts.sort(key=lambda pair: (pair[0].ordinal, pair[0].node_id))
+    return drawn
+
+
+def _outgoing(links: Sequence[Link]) -> dict[NodeId, list[tuple[NodeId, str]]]:
+    """Return the other end and the kind of each fact's links, whichever of the two files has them, in order."""
+    found: dict[NodeId, set[tuple[NodeId, str]]] = defaultdict(set)
+    for source, target, kind in ((link.source, link.target, link.kind) for link in links):
+        if kind in (SUCCESSOR, LATER, CONTRADICTS):
+            found[source].add((target, kind))
+        if kind in ("supersedes", CONTRADICTS):
+            found[target].add((source, SUCCESSOR if kind == "supersedes" else CONTRADICTS))
+    return {fact: sorted(ends) for fact, ends in found.items()}
 
 
 def _followed(
-    links: Sequence[FactLink], catalog: Catalog, held: Scope
-) -> tuple[Sequence[FactLink], Mapping[NodeId, Node]]:
-    """Let links to a successor that holds no more lead to what took its place; return them and the nodes that hold."""
-    nodes: dict[NodeId, Node] = {}
+    fact: NodeId, outgoing: Mapping[NodeId, Sequence[tuple[NodeId, str]]], nodes: Mapping[NodeId, Node], held: Scope
+) -> Mapping[str, tuple[Node, ...]]:
+    """Return what a fact is linked to by kind, NAMED_BESIDE each, following a successor that holds no more to its own.
+
+    What is not in the scope `held` is left out in the end.
+    """
+    ends = outgoing.get(fact, ())
     for _ in range(LONGEST_CHAIN):
-        nodes |= catalog.nodes({link.other for link in links} - nodes.keys())
-        holding = {name for name, node in nodes.items() if held.admits(node)}
-        over = {link.other for link in links if link.kind in TAKE_PLACE} - holding
-        heirs: dict[NodeId, list[NodeId]] = defaultdict(list)
-        for link in catalog.fact_links(over) if over else ():
-            if link.kind == SUCCESSOR:
-                heirs[link.fact].append(link.other)
-        if not heirs:
+        heirs: dict[NodeId, list[NodeId]] = {}
+        for other, kind in ends:
+            if kind in SUPERSEDING and not (other in nodes and held.admits(nodes[other])):
+                heirs[other] = [heir for heir, kind_of_it in outgoing.get(other, ()) if kind_of_it == SUCCESSOR]
+        if not any(heirs.values()):
             break
-        links = [
-            link._replace(other=other)
-            for link in links
-            for other in (heirs.get(link.other, (link.other,)) if link.kind in TAKE_PLACE else (link.other,))
-            if other != link.fact
+        ends = [
+            (heir, kind)
+            for other, kind in ends
+            for heir in ((heirs.get(other) or (other,)) if kind in SUPERSEDING else (other,))
+            if heir != fact
         ]
-    return links, {name: node for name, node in nodes.items() if held.admits(node)}
+    named: dict[str, dict[NodeId, Node]] = {}
+    for other, kind in ends:
+        if other in nodes and held.admits(nodes[other]):
+            named.setdefault(kind, {})[other] = nodes[other]
+    return {kind: tuple(found.values())[:NAMED_BESIDE] for kind, found in named.items()}
 
 
-def _state(fact: Node, links: Sequence[FactLink], others: Mapping[NodeId, Node]) -> FactState:
-    def named(kind: str) -> tuple[Node, ...]:
-        return tuple(dict.fromkeys(others[link.other] for link in links if link.kind == kind))[:NAMED_BESIDE]
-
-    return FactState(fact, named(SUCCESSOR), named(LATER), named("contradicts"))
+def _unit_of(node: Node, cited: NodeId | None, nodes: Mapping[NodeId, Node], scope: Scope) -> NodeId:
+    """Return the unit of a node, as `Catalog.units` does: the first turn that a fact cites, where that may be shown."""
+    if cited is None or node.level is not Level.FACT or is_turn(node.node_id):
+        return node.node_id
+    turn = nodes.get(cited)
+    is_shown = turn is None or (turn.live and scope.holds(turn.channel) and not scope.is_each_alone)
+    return cited if is_shown else node.node_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +186,16 @@ class Links:
 
     def disputes(self, unit: NodeId) -> tuple[NodeId, ...]:
         """Return the units that contradict this one or its successors, older or newer."""
-        later = {unit, *self.newer.get(unit, ()), *self.later.get(unit, ())}
-        against = [old for one in later for old in self.opposed.get(one, ())]
-        against += [newer for newer, olds in self.opposed.items() if later & set(olds)]
-        return tuple(dict.fromkeys(other for other in against if other not in later))
+        chain = dict.fromkeys((unit, *self.newer.get(unit, ()), *self.later.get(unit, ())))
+        against = [old for one in chain for old in self.opposed.get(one, ())]
+        against += [newer for newer, olds in self.opposed.items() if not chain.keys().isdisjoint(olds)]
+        return tuple(dict.fromkeys(other for other in against if other not in chain))
 
 
 def links_of(states: States, is_asked: Callable[[str], bool]) -> Links:
-    """Return the links between units by those of their facts that a question asks for, by their text.
+    """Return the links between units, by those of their facts of whose text `is_asked` is true.
 
-    Of two facts that contradict each other it is enough that it asks for one.
+    Of two facts that contradict each other one that is asked for is enough.
     """
     newer: dict[NodeId, dict[NodeId, None]] = defaultdict(dict)
     later: dict[NodeId, dict[NodeId, None]] = defaultdict(dict)
@@ -182,17 +220,17 @@ def links_of(states: States, is_asked: Callable[[str], bool]) -> Links:
 
 
 def answers(later: NodeId, unit: NodeId, probability: float, older_probability: float) -> bool:
-    """Check that the unit which likely took another's place is told before it, whatever else is."""
+    """Return True if the likely successor of a unit is relevant enough to be shown before it (ANSWERS_FROM)."""
     session, mark, _ = unit.partition("#")
     return (bool(mark) and later.startswith(session + mark)) or probability >= ANSWERS_FROM * older_probability
 
 
 def newest_first(order: Sequence[NodeId], links: Links, confidence: Mapping[NodeId, float]) -> list[NodeId]:
-    """Return the order with a unit's successors right before it, and the units that it contradicts right after it.
+    """Return the order with a unit's successors directly before it, and the units that it contradicts directly after.
 
-    A likely successor only where it is in the order or has a confidence, so was found, and answers by itself; other
-    units that were not there are added. A chain of successors comes newest first; a circle, which only edits by hand
-    can make, keeps its order.
+    These are added where they were not in the order. A likely successor is placed only if it was found, so is in the
+    order or has a confidence, and `answers`. A chain of successors comes newest first; a circle, which only edits by
+    hand can make, keeps its order.
     """
     disputed_by: dict[NodeId, list[NodeId]] = defaultdict(list)
     for newer, olds in links.opposed.items():

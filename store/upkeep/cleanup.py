@@ -44,7 +44,7 @@ class Cleanup:
         self.sweep()
         self._core.writer.write(*prune_questions(now)).result()
         self._core.embeddings.prune(self._core.index.text_hashes())
-        self._core.ledger.look_through()  # what is seldom read is looked at now and then
+        self._core.ledger.look_through()  # damage in rows that are seldom read is found here
         self._core.opened.problems()
 
     def sweep(self) -> None:

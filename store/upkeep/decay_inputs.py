@@ -33,7 +33,7 @@ class DecayInputs:
 
 
 def read_decay_inputs(core: Core) -> DecayInputs:
-    """Read the inputs of decay, after what was acknowledged is found."""
+    """Read the inputs of decay, after acknowledged writes can be found."""
     core.settle()
     ledger, catalog = core.ledger, core.catalog
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
-from ..embedding.cache import EmbeddingCache
 from ..embedding.embedding import Embedder, ModelUnavailable, batches_by_length
+from ..embedding.vector_cache import EmbeddingCache
 from ..engine.database import is_full
 from ..engine.interface import Vector
 from ..index.index import Index, Pending
@@ -18,18 +18,18 @@ from .worker import wait_until_idle
 
 logger = logging.getLogger(__name__)
 
+# Chunks read from the index at a time: enough to sort by length, few enough to stay small and to stop soon.
 BATCH = 256
-"""Chunks read from the index at a time: enough to sort by length, few enough to stay small and to stop soon."""
 
+# Chunks whose vectors are made again before new chunks are looked for.
 NEAR_BATCH = 64
-"""Chunks whose vectors are made again before new chunks are looked for."""
 
+# Tokens embedded between two checks for a stop, and written in one transaction. `stop` waits for one such slice: 16
+# long texts at once took 29 s on a busy machine.
 SLICE_TOKENS = 256
-"""Tokens embedded between two checks for a stop, and written in one transaction. `stop` waits for one such slice: 16
-long texts at once took 29 s on a busy machine."""
 
+# The wait before the next attempt after a fault of the model or the disk, and after one of the index.
 RETRY_S, SOON_S = 5.0, 0.2
-"""The wait before the next attempt after a fault of the model or the disk, and after one of the index."""
 
 
 class EmbedQueue:
@@ -134,10 +134,12 @@ class EmbedQueue:
             wait_until_idle(self._is_busy, self._stopping)
 
     def _embed(self, pending: Sequence[Pending]) -> int:
+        # The same text is embedded once: after a rebuild nearly every vector is in the cache.
         known = self._cache.get_many({item.text_hash for item in pending})
         seen = [item for item in pending if item.text_hash in known]
         self._index.set_vectors(seen, [known[item.text_hash] for item in seen])
         unseen = [item for item in pending if item.text_hash not in known]
+        # Texts of like length together: a batch takes as long as its longest text.
         slices = batches_by_length([item.text for item in unseen], SLICE_TOKENS)
         with ThreadPoolExecutor(thread_name_prefix="dreamd-embedding-slice") as pool:
             while not self._stopping.is_set():

@@ -14,11 +14,10 @@ from typing import Final
 
 from ..changes.repeats import Once
 from ..core import Core
-from ..door import Door
+from ..index.scope import EVERYTHING
 from ..ledger import records
 from ..ledger.questions import (
     LONGEST_QUESTION_CHARS,
-    PastQuestion,
     add_gold,
     drop_gold,
     forget_questions,
@@ -28,40 +27,40 @@ from ..ledger.questions import (
 from ..ledger.records import record_feedback
 from ..model import Hit, NewTurn, NodeId, Slot, Verdict
 from ..roles import Role
-from ..search import hits
-from ..search.learned import Judgements
-from ..search.search import Ranking
-from ..text.terms import query_terms, term_stems
+from ..search.fetch import evidence_of
+from ..search.gathering import Ranking
+from ..search.search import Judgements
+from ..text.words import query_terms, term_stems
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned
 from .worker import MOST_WAITING, WorkQueue
 
+# The share of a memory's content words, without the question's, that the assistant's next turn must hold to use it.
 HELD_SHARE: Final = 0.6
-"""The share of a memory's content words, without the question's, that the assistant's next turn must hold to use it."""
 
+# Fewer words to compare are no evidence, and a question with fewer is not recorded.
 FEWEST_WORDS: Final = 3
-"""Fewer words to compare are no evidence, and a question with fewer is not recorded."""
 
+# A question whose nearest shown memory is below this cosine counts as one without an answer.
 NEAR_COSINE: Final = 0.35
-"""A question whose nearest shown memory is below this cosine counts as one without an answer."""
 
+# The time after an answer in which a turn, or a lookup by id, counts as its use.
 SAID_WITHIN: Final = timedelta(minutes=15)
 LOOKED_AT_WITHIN: Final = timedelta(minutes=30)
-"""The time after an answer in which a turn, or a lookup by id, counts as its use."""
 
+# The longest wait of a purge of questions for those that are still queued.
 HANDED_OVER_WITHIN_S: Final = 2.0
-"""The longest wait of a purge of questions for those that are still queued."""
 
+# The last questions whose uses are looked for, held in memory.
 QUESTIONS_IN_MIND: Final = 128
-"""The last questions whose uses are looked for, held in memory."""
 
+# Questions between two removals of old ones from the ledger.
 PRUNED_EVERY: Final = 100
-"""Questions between two removals of old ones from the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownMemory:
-    """A memory as it was shown. `gold` stands for it in a probe: its turns, or its own id where it has none."""
+    """A memory as it was shown. `gold` represents it in a probe: its turns, or its own id if it has none."""
 
     node_id: NodeId
     text: str
@@ -86,67 +85,33 @@ class _RecentQuestion:
         return self.channel in (None, "*", channel)
 
 
-class RelevanceFeedback:
-    """Records questions, and what was useful for them, in the ledger. Every method may be called from any thread.
+class Feedback:
+    """Records questions, and the memories useful for them, in the ledger. Every method may be called from any thread.
 
-    `write` takes rows for the ledger that may be written later; `is_busy` says that a request is in flight; `asked`
-    are the questions of the ledger, newest first.
+    `clear_caches` drops what search holds of earlier questions.
     """
 
-    def __init__(
-        self,
-        write: Callable[..., None],
-        is_busy: Callable[[], bool],
-        asked: Callable[[], Sequence[PastQuestion]],
-        door: Door,
-        on_used: Callable[[Sequence[NodeId]], object] = lambda node_ids: None,
-    ) -> None:
-        self._door = door
-        self._on_used = on_used
-        self._write = write
-        self._asked = asked
-        self._work = WorkQueue("dreamd-feedback", is_busy, burst=MOST_WAITING, finish_on_stop=True)
+    def __init__(self, core: Core, judgements: Judgements, clear_caches: Callable[[], None]) -> None:
+        self._core = core
+        self._ledger = core.ledger
+        self._writer = core.writer
+        self._now = core.now
+        self._keeps_questions = core.settings.probes
+        self._judgements = judgements
+        self._clear_caches = clear_caches
+        self._work = WorkQueue("dreamd-feedback", core.is_busy, burst=MOST_WAITING, finish_on_stop=True)
         self._open: deque[_RecentQuestion] = deque(maxlen=QUESTIONS_IN_MIND)
         self._kept = 0
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread, and remove questions that are kept although the settings now say that none are."""
         self._work.start()
+        if not self._keeps_questions and self._ledger.asked() and not self._ledger.is_copy:
+            self.purge_questions()
 
     def stop(self) -> None:
         """End the thread, after all events so far are recorded."""
         self._work.stop()
-
-    # ---- events
-
-    def on_answer(
-        self,
-        text: str,
-        channel: str | None,
-        session: NodeId | None,
-        ranking: Ranking,
-        shown: Sequence[ShownMemory],
-        at: datetime,
-    ) -> None:
-        """Queue a question that was answered, with the memories shown for it.
-
-        The ranking is read here: queued rankings, with all their candidates, took 30 MiB of a busy daemon.
-        """
-        is_near = _is_near(ranking, shown)
-        self._work.put(lambda: self._take_question(_RecentQuestion(text, channel, session, at, shown), is_near))
-
-    def on_turns(self, session_id: NodeId, channel: str, turns: Sequence[NewTurn], at: datetime) -> None:
-        """Queue the assistant's turns of those that came in for a session."""
-        if spoken := [turn for turn in turns if turn.role == Role.ASSISTANT]:
-            self._work.put(lambda: self._take_turns(session_id, channel, spoken, at))
-
-    def on_shown(self, node_id: NodeId, at: datetime) -> None:
-        """Queue a lookup of a memory by its id."""
-        self._work.put(lambda: self._take_lookup(node_id, at))
-
-    def on_verdict(self, node_id: NodeId, gold: Collection[NodeId], useful: bool) -> None:
-        """Queue explicit feedback on a memory, for the last question that it was shown for."""
-        self._work.put(lambda: self._take_feedback(node_id, gold, useful))
 
     def settle(self, timeout_s: float) -> bool:
         """Wait until all events so far are handed to the ledger; False after the timeout."""
@@ -156,99 +121,7 @@ class RelevanceFeedback:
         """Drop the questions held in memory, after all events so far."""
         self._work.put(self._open.clear, even_if_full=True)
 
-    # ---- the thread
-
-    def _take_question(self, question: _RecentQuestion, is_near: bool) -> None:
-        if len(question.text) > LONGEST_QUESTION_CHARS or len(query_terms(question.text)) < FEWEST_WORDS:
-            return
-        question.text = self._door.redacted(question.text).text
-        question.channel = question.channel and self._door.redacted(question.channel).text
-        question.words = term_stems(question.text)
-        self._open.append(question)
-        shown = [each.node_id for each in question.shown]
-        self._write(record_question(question.text, question.channel, shown, is_near, question.at))
-        self._kept += 1
-        if self._kept % PRUNED_EVERY == 0:
-            self._write(*prune_questions(question.at))
-
-    def _take_turns(self, session_id: NodeId, channel: str, turns: Sequence[NewTurn], at: datetime) -> None:
-        for question in self._open:
-            if not question.waits_for_assistant or not question.may_be_answered_in(session_id, channel):
-                continue
-            said = [turn.text for turn in turns if _is_said_after(turn, question.at)]
-            if said and question.at <= at <= question.at + SAID_WITHIN:
-                question.waits_for_assistant = False
-                self._use(question, _echoed(question, term_stems(said[0])), at)
-
-    def _take_lookup(self, node_id: NodeId, at: datetime) -> None:
-        for question in reversed(self._open):
-            if question.at <= at <= question.at + LOOKED_AT_WITHIN:
-                looked_at = [each for each in question.shown if node_id == each.node_id or node_id in each.gold]
-                if looked_at:
-                    self._use(question, looked_at, at)
-                    return
-
-    def _take_feedback(self, node_id: NodeId, gold: Collection[NodeId], useful: bool) -> None:
-        change = add_gold if useful else drop_gold
-        for question in reversed(self._open):
-            if any(node_id == each.node_id for each in question.shown):
-                self._write(change(question.text, question.channel, gold))
-                return
-        for asked in self._asked():
-            if node_id in asked.shown:
-                self._write(change(asked.text, asked.channel, gold))
-                return
-
-    def _use(self, question: _RecentQuestion, used: Sequence[ShownMemory], at: datetime) -> None:
-        if gold := list(dict.fromkeys(node_id for each in used for node_id in each.gold)):
-            self._write(
-                add_gold(question.text, question.channel, gold),
-                *(record_feedback(each.node_id, "used", at) for each in used),
-            )
-            self._on_used([each.node_id for each in used])
-
-
-def _is_said_after(turn: NewTurn, asked_at: datetime) -> bool:
-    """Return True unless a turn is older than the question by more than clocks differ: imports bring old turns."""
-    return turn.at is None or turn.at >= asked_at - timedelta(minutes=1)
-
-
-def _echoed(question: _RecentQuestion, said: frozenset[str]) -> list[ShownMemory]:
-    """Return the shown memories whose content words are in what was said."""
-    return [each for each in question.shown if _holds(said, term_stems(each.text) - question.words)]
-
-
-def _holds(said: frozenset[str], words: frozenset[str]) -> bool:
-    return len(words) >= FEWEST_WORDS and len(words & said) >= HELD_SHARE * len(words)
-
-
-def _is_near(ranking: Ranking, shown: Sequence[ShownMemory]) -> bool:
-    """Return True if a shown memory is near in meaning, or, without a model, if any was found by its words."""
-    cosines = [candidate.scores["vector"] for candidate in ranking.candidates if "vector" in candidate.scores]
-    return bool(shown) and (max(cosines) >= NEAR_COSINE if cosines else True)
-
-
-class Feedback:
-    """Hands questions, answers and judgements to the background worker that keeps them.
-
-    `clear_caches` drops what search holds of earlier questions.
-    """
-
-    def __init__(
-        self,
-        core: Core,
-        relevance: RelevanceFeedback,
-        judgements: Judgements,
-        clear_caches: Callable[[], None],
-    ) -> None:
-        self._core = core
-        self._ledger = core.ledger
-        self._writer = core.writer
-        self._now = core.now
-        self._keeps_questions = core.settings.probes
-        self._relevance = relevance
-        self._judgements = judgements
-        self._clear_caches = clear_caches
+    # ---- events
 
     def answered(
         self,
@@ -258,18 +131,25 @@ class Feedback:
         ranking: Ranking,
         shown: Sequence[ShownMemory],
     ) -> None:
-        """Queue a question and its answer to be kept, unless questions or learning are off."""
+        """Queue a question with the memories shown for it, unless questions or learning are off.
+
+        The ranking is read here: queued rankings, with all their candidates, took 30 MiB of a busy daemon.
+        """
         switches = self._core.switches
         if self._keeps_questions and not switches.paused and channel not in switches.channels_off:
-            self._relevance.on_answer(query, channel, session, ranking, shown, self._now())
+            question, is_near = _RecentQuestion(query, channel, session, self._now(), shown), _is_near(ranking, shown)
+            self._work.put(lambda: self._take_question(question, is_near))
 
     def looked_up(self, node_id: NodeId) -> None:
-        """Count a lookup by id as positive feedback for the answer that listed the node."""
-        self._relevance.on_shown(node_id, self._now())
+        """Queue a lookup by id: it counts as a use of the answer that listed the node."""
+        at = self._now()
+        self._work.put(lambda: self._take_lookup(node_id, at))
 
     def said(self, session_id: NodeId, channel: str, turns: Sequence[NewTurn]) -> None:
-        """Compare what an assistant says with the answers that were shown before."""
-        self._relevance.on_turns(session_id, channel, turns, self._now())
+        """Queue the assistant's turns among those of a session, to compare them with the answers shown before."""
+        at = self._now()
+        if spoken := [turn for turn in turns if turn.role == Role.ASSISTANT]:
+            self._work.put(lambda: self._take_turns(session_id, channel, spoken, at))
 
     def feedback(self, node_id: NodeId, verdict: Verdict, idempotency_key: str | None = None) -> None:
         """Keep a person's verdict on a memory, once for each `idempotency_key`. Raises NotFound."""
@@ -292,14 +172,14 @@ class Feedback:
             if plan.was_repeated:
                 return
         self._judgements.read()
-        gold = [turn.node_id for turn in hits.evidence_of([node], self._core.catalog)[node_id]] or [node_id]
-        self._relevance.on_verdict(node_id, gold, verdict == "useful")
+        gold = [turn.node_id for turn in evidence_of([node], self._core.catalog, EVERYTHING)[node_id]] or [node_id]
+        self._work.put(lambda: self._take_verdict(node_id, gold, useful=verdict == "useful"))
 
     def purge_questions(self) -> int:
         """Remove every question that was kept, for good; return how many there were."""
         self._clear_caches()
-        self._relevance.forget()
-        self._relevance.settle(HANDED_OVER_WITHIN_S)
+        self.forget()
+        self.settle(HANDED_OVER_WITHIN_S)
 
         def erase(files: PendingFiles) -> Planned[int]:
             held = len(self._ledger.asked())
@@ -308,10 +188,58 @@ class Feedback:
 
         return self._writer.submit(erase).result()
 
-    def purge_if_off(self) -> None:
-        """Remove questions that are kept although the settings now say that none are."""
-        if not self._keeps_questions and self._ledger.asked() and not self._ledger.is_copy:
-            self.purge_questions()
+    # ---- the thread
+
+    def _take_question(self, question: _RecentQuestion, is_near: bool) -> None:
+        if len(question.text) > LONGEST_QUESTION_CHARS or len(query_terms(question.text)) < FEWEST_WORDS:
+            return
+        question.text = self._core.door.redacted(question.text).text
+        question.channel = question.channel and self._core.door.redacted(question.channel).text
+        question.words = term_stems(question.text)
+        self._open.append(question)
+        shown = [each.node_id for each in question.shown]
+        self._writer.later(record_question(question.text, question.channel, shown, is_near, question.at))
+        self._kept += 1
+        if self._kept % PRUNED_EVERY == 0:
+            self._writer.later(*prune_questions(question.at))
+
+    def _take_turns(self, session_id: NodeId, channel: str, turns: Sequence[NewTurn], at: datetime) -> None:
+        # One answer of the assistant may use the memories of several questions; each waits for its first turn only.
+        for question in self._open:
+            if not question.waits_for_assistant or not question.may_be_answered_in(session_id, channel):
+                continue
+            said = [turn.text for turn in turns if _is_said_after(turn, question.at)]
+            if said and question.at <= at <= question.at + SAID_WITHIN:
+                question.waits_for_assistant = False
+                self._use(question, _echoed(question, term_stems(said[0])), at)
+
+    def _take_lookup(self, node_id: NodeId, at: datetime) -> None:
+        for question in reversed(self._open):
+            if question.at <= at <= question.at + LOOKED_AT_WITHIN:
+                looked_at = [each for each in question.shown if node_id == each.node_id or node_id in each.gold]
+                if looked_at:
+                    self._use(question, looked_at, at)
+                    return
+
+    def _take_verdict(self, node_id: NodeId, gold: Collection[NodeId], *, useful: bool) -> None:
+        change = add_gold if useful else drop_gold
+        # The newest question in memory first; after a restart those in the ledger.
+        for question in reversed(self._open):
+            if any(node_id == each.node_id for each in question.shown):
+                self._writer.later(change(question.text, question.channel, gold))
+                return
+        for asked in self._ledger.asked():
+            if node_id in asked.shown:
+                self._writer.later(change(asked.text, asked.channel, gold))
+                return
+
+    def _use(self, question: _RecentQuestion, used: Sequence[ShownMemory], at: datetime) -> None:
+        if gold := list(dict.fromkeys(node_id for each in used for node_id in each.gold)):
+            self._writer.later(
+                add_gold(question.text, question.channel, gold),
+                *(record_feedback(each.node_id, "used", at) for each in used),
+            )
+            self._judgements.on_used([each.node_id for each in used])
 
 
 def shown_hit(hit: Hit) -> ShownMemory:
@@ -326,3 +254,23 @@ def shown_slot(slot: Slot) -> ShownMemory:
 
 def _gold(shown: Hit | Slot) -> tuple[NodeId, ...]:
     return tuple(turn.node_id for turn in shown.evidence) or (shown.node_id,)
+
+
+def _is_said_after(turn: NewTurn, asked_at: datetime) -> bool:
+    """Return True unless a turn is older than the question by more than clocks differ: imports bring old turns."""
+    return turn.at is None or turn.at >= asked_at - timedelta(minutes=1)
+
+
+def _echoed(question: _RecentQuestion, said: frozenset[str]) -> list[ShownMemory]:
+    """Return the shown memories whose content words occur in the said text."""
+    return [each for each in question.shown if _holds(said, term_stems(each.text) - question.words)]
+
+
+def _holds(said: frozenset[str], words: frozenset[str]) -> bool:
+    return len(words) >= FEWEST_WORDS and len(words & said) >= HELD_SHARE * len(words)
+
+
+def _is_near(ranking: Ranking, shown: Sequence[ShownMemory]) -> bool:
+    """Return True if a shown memory is near in meaning, or, without a model, if any was found by its words."""
+    cosines = [candidate.scores["vector"] for candidate in ranking.candidates if "vector" in candidate.scores]
+    return bool(shown) and (max(cosines) >= NEAR_COSINE if cosines else True)

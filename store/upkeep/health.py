@@ -21,10 +21,9 @@ from ..model import IndexDamaged, Level, NodeId
 from ..okf.memory_file import is_edited_page
 from ..paths import StorePaths
 from ..redaction import places_of_secrets, redact
-from ..results import Leak, Problem, StoreStatus
-from ..search.learned import RankingWeights
-from ..search.query_cache import QueryCache
-from ..text.languages import is_english
+from ..results import EmbeddingStatus, Leak, Problem, StoreStatus
+from ..search.search import QueryCache
+from ..text.words import is_english
 from ..vault.disk import Disk
 from ..vault.leftovers import Leftovers
 from ..vault.vault import Vault
@@ -32,12 +31,12 @@ from ..writer.derived import DerivedFiles, notes_on
 from .embed_queue import EmbedQueue
 from .reconciliation import Reconciliation
 
+# The longest wait of `status` for acknowledged writes to be counted.
 STATUS_WAITS_S = 0.5
-"""The longest wait of `status` for what was acknowledged before it to be counted."""
 
+# The turns by which `status` judges the language: their number at most and at least, their length, and the characters
+# read of each.
 TURNS_READ, LEAST_TURNS, LEAST_CHARS, MOST_CHARS = 100, 20, 40, 400
-"""The turns by which `status` judges the language: their number at most and at least, their length, and the characters
-read of each."""
 
 OTHER_MODEL = (
     'Most of what is said here is not English: with store.embedding.model = "multilingual" recall finds more of it '
@@ -58,8 +57,8 @@ LEFTOVER = (
 )
 
 
+# The ledger's flag with the newest run of lost turns that a person accepted.
 ACCEPTED = "accepted"
-"""The ledger's flag with the newest run of lost turns that a person accepted."""
 
 LOST_TURNS = (
     "{} turns of {} are gone from their files, as with an older copy of the vault; `dreamctl undo {}` brings them back,"
@@ -71,8 +70,8 @@ BEHIND = (
     " newer one brings back"
 )
 
+# The folders of the pages that dreams write.
 PAGES = ("profiles/", "scenarios/")
-"""The folders of the pages that dreams write."""
 
 HELD = (
     "you edited it, so dreams leave it as it is; to have it written again, keep what is yours with"
@@ -89,7 +88,6 @@ class Health:
         queue: EmbedQueue,
         deletions: Deletions,
         questions: QueryCache,
-        ranking: RankingWeights,
     ) -> None:
         self.repairs = core.repairs
         self._core = core
@@ -100,7 +98,6 @@ class Health:
         self._queue = queue
         self._deletions = deletions
         self._questions = questions
-        self._ranking = ranking
 
     @repeated_after_repair
     def status(self) -> StoreStatus:
@@ -109,31 +106,30 @@ class Health:
         ledger = self._ledger.counts()
         broken = self._opened.catalog.problems()
         counts = self._opened.catalog.counts()
-        return {
-            "memories": {level.value: counts[name] for level, name in COUNTED.items()},
-            "files": counts["files"],
-            "turns": counts["turns"],
-            "turns_purged": counts["turns_purged"],
-            "turns_forgotten": counts["turns_forgotten"],
-            "chunks": counts["chunks"],
-            "channels": self._opened.catalog.channels(),
-            "pending_embeddings": counts["embedding_queue"],
-            "embedding": {
-                "model": self._embedder.made_by,
-                "ready": self._embedder.ready,
-                "advice": OTHER_MODEL if self._is_foreign() else "",
-            },
-            "query_cache": self._questions.status(),
-            "ranking_fitted_to": self._ranking.questions,
-            "journal": ledger["journal"],
-            "not_found_yet": self._writer.lag + self._core.indexer.lag,
-            "catching_up": not self._opened.is_compared,
-            "runs": ledger["runs"],
-            "paused": self._core.switches.paused,
-            "channels_off": sorted(self._core.switches.channels_off),
-            "broken_files": len(broken),
-            "problems": list(self._problems(broken, ledger["conflicts"])),
-        }
+        return StoreStatus(
+            memories={level.value: counts[name] for level, name in COUNTED.items()},
+            files=counts["files"],
+            turns=counts["turns"],
+            turns_purged=counts["turns_purged"],
+            turns_forgotten=counts["turns_forgotten"],
+            chunks=counts["chunks"],
+            channels=self._opened.catalog.channels(),
+            pending_embeddings=counts["embedding_queue"],
+            embedding=EmbeddingStatus(
+                model=self._embedder.made_by,
+                ready=self._embedder.ready,
+                advice=OTHER_MODEL if self._is_foreign() else "",
+            ),
+            query_cache=self._questions.status(),
+            journal=ledger["journal"],
+            not_found_yet=self._writer.lag + self._core.indexer.lag,
+            catching_up=not self._opened.is_compared,
+            runs=ledger["runs"],
+            paused=self._core.switches.paused,
+            channels_off=sorted(self._core.switches.channels_off),
+            broken_files=len(broken),
+            problems=list(self._problems(broken, ledger["conflicts"])),
+        )
 
     def _is_foreign(self) -> bool:
         """Return True if most turns are not English while the shipped model is used, which was trained on English."""
@@ -202,7 +198,7 @@ class Checkup:
         self._reconciliation = reconciliation
 
     def check(self, accept: bool = False) -> Sequence[Problem]:
-        """Check vault and databases; return what is wrong. `accept` takes missing files as deleted on purpose."""
+        """Check vault and databases; return the problems. `accept` takes missing files as deleted on purpose."""
         try:
             return self._check(accept)
         except IndexDamaged as error:
@@ -322,7 +318,7 @@ def _open_to_others(*folders: Path) -> Iterator[Problem]:
 
 
 def check_closed(paths: StorePaths) -> Iterator[Problem]:
-    """Yield what is wrong with a store that no process has open. The vault's files are not looked at."""
+    """Yield the problems of a store that no process has open. The vault's files are not checked."""
     is_marked = Vault(paths.vault, Disk()).has_marker()
     if paths.ledger.exists() and not is_marked:
         yield Problem(

@@ -29,24 +29,24 @@ from ..index.projection import Node
 from ..ledger.records import LINK
 from ..model import Changeset, Level, NodeId
 from ..search.gathering import CHUNK_MARK, node_of_chunk
-from ..text.judging import Candidate, Relation, judge
-from ..text.terms import query_terms
+from ..text.judging import EarlierStatement, Relation, judge
+from ..text.words import query_terms
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned
 from .embed_queue import EmbedQueue
 from .worker import WorkQueue
 
+# Older facts by cosine: the one that a statement changes is among them for 80 % of the readers' pairs.
 NEAREST: Final = 5
-"""Older facts by cosine: the one that a statement changes is among them for 80 % of the readers' pairs."""
 
+# Older facts by keyword search.
 BY_WORDS: Final = 10
-"""Older facts by keyword search."""
 
+# Terms of the new statement that are searched for.
 TERMS: Final = 16
-"""Terms of the new statement that are searched for."""
 
+# The longest wait until a statement is found that was remembered a moment ago.
 SETTLE_S: Final = 5.0
-"""The longest wait until a statement is found that was remembered a moment ago."""
 
 
 class OlderFacts:
@@ -62,13 +62,14 @@ class OlderFacts:
         self._backend = backend
         self._embed_now = embed_now
 
-    def of(self, node: Node) -> dict[NodeId, tuple[Node, Candidate]]:
+    def of(self, node: Node) -> dict[NodeId, tuple[Node, EarlierStatement]]:
         """Return the candidates by id, without the node itself; by words alone while no model can embed."""
         where = _facts_of(node.channel)
         terms = query_terms(node.text, TERMS)
         chunks = [match.id for match in self._backend.search_keyword(COLLECTION, terms, BY_WORDS, where)]
         vector = self._vector(node, chunks)
         if vector is not None:
+            # One more than wanted: the statement itself is the nearest.
             near = self._backend.search_vector(COLLECTION, vector, NEAREST + 1, where)
             chunks += [match.id for match in near]
         cosines = {} if vector is None else self._backend.cosines(COLLECTION, vector, set(chunks))
@@ -78,7 +79,7 @@ class OlderFacts:
             nearest[other] = max(nearest.get(other, 0.0), cosines.get(chunk, 0.0))
         found = self._catalog.nodes([other for other in nearest if other != node.node_id])
         return {
-            node_id: (other, Candidate(node_id, other.text, nearest[node_id]))
+            node_id: (other, EarlierStatement(node_id, other.text, nearest[node_id]))
             for node_id, other in sorted(found.items())
         }
 
@@ -136,7 +137,7 @@ class Linker:
         self._work.put(job)
 
     def settle(self, timeout_s: float) -> bool:
-        """Wait until what was remembered so far is linked; False after the timeout."""
+        """Wait until the statements so far are linked; False after the timeout."""
         return self._work.settle(timeout_s)
 
     def _link(self, node_id: NodeId, known: bool) -> None:
@@ -178,7 +179,7 @@ class Linker:
                 self._say_again(found.node_id)
 
     def _say_again(self, node_id: NodeId) -> None:
-        """Count a memory as said again, if its file is still there; wait until that is acknowledged."""
+        """Count a memory as stated again, if its file is still there; wait until that is acknowledged."""
         now = self._now()
         run_id = new_run_id(now, REMEMBER)
 
@@ -191,6 +192,7 @@ class Linker:
         self._core.writer.submit(plan).result()
 
     def _is_older(self, other: Node, node: Node) -> bool:
+        # A statement that is still queued was remembered after this one, whatever its date.
         if other.node_id in self._not_yet or not other.path.startswith("facts/"):
             return False
         if pair_key(other.node_id, node.node_id) in self._core.tombstones.names:

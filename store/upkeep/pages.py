@@ -46,7 +46,7 @@ class Pages:
         return foreign
 
     def contents(self) -> Sequence[Content]:
-        """Return a line for every memory and session whose file is there, after what was acknowledged is found."""
+        """Return a line for every memory and session whose file is there, after acknowledged writes can be found."""
         self._core.settle()
         return [
             line for line in self._core.catalog.contents() if self._vault.exists(line.path)

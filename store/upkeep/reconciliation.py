@@ -24,11 +24,11 @@ from .embed_queue import EmbedQueue
 
 logger = logging.getLogger(__name__)
 
+# The pause after a failed comparison of vault and index, before the next one.
 COMPARED_AGAIN_S = 5.0
-"""The pause after a failed comparison of vault and index, before the next one."""
 
+# The time after a start, or the vault's return, in which questions wait for the comparison.
 PATIENCE_S = 2.0
-"""The time after a start, or the vault's return, in which questions wait for the comparison."""
 
 
 class Reconciliation:
@@ -59,7 +59,7 @@ class Reconciliation:
 
     @repeated_after_repair
     def reconcile(self, accept_vanished: bool = False) -> Reconciled:
-        """Compare every file with what the index knows of it, and index what differs.
+        """Compare every file with the index, and index the differences.
 
         A missing file is recorded as deleted after a moment, or withheld; `accept_vanished` takes all as deleted, at
         once.
@@ -83,7 +83,7 @@ class Reconciliation:
     # ---- on demand
 
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> Rebuilt:
-        """Make the index anew from vault and ledger; what was embedded before is not embedded again."""
+        """Build a new index from vault and ledger; known texts are not embedded again."""
         self._core.settle()
         began = time.monotonic()
         self._vault.raise_if_away()
@@ -103,7 +103,7 @@ class Reconciliation:
         self._deletions.look(at_once=True)
 
     def embed(self, node_ids: Collection[NodeId]) -> None:
-        """Embed what was changed now, before all other chunks that wait; nothing while there is no model."""
+        """Embed the changed nodes now, before all other chunks that wait; nothing while there is no model."""
         self._core.settle()
         with contextlib.suppress(ModelUnavailable):
             self._queue.embed_now(node_ids)
@@ -128,6 +128,7 @@ class Reconciliation:
         error = compared.exception()
         if error is not None and not self._core.closing.is_set() and not isinstance(error, IndexDamaged):
             logger.warning("the vault could not be compared (%s); again soon", type(error).__name__, exc_info=error)
+            # A timer, since this runs in the indexer's thread, which must not wait.
             again = threading.Timer(COMPARED_AGAIN_S, self._catch_up_again)
             again.daemon = True
             again.start()
@@ -148,6 +149,7 @@ class Reconciliation:
         """Compare vault and index, unless the vault is away."""
         if self._core.absence is not None:
             return Reconciled()
+        # The order matters: withheld files are known again before the missing ones are decided.
         found = self._opened.reconcile()
         self._deletions.relearn()
         self._deletions.recall(lost := self._opened.take_lost())
@@ -168,6 +170,7 @@ class Reconciliation:
     def _read_again(self, paths: Sequence[str]) -> None:
         known = self._opened.catalog.known_files(paths)
         stamps = {path: self._vault.stamp(path) for path in paths}
+        # Two files gone at once may be a folder that was moved: a comparison of all finds them at their new paths.
         if sum(stamps[path] is None for path in known) >= 2 or self._core.absence is not None:
             self._compare()
         else:

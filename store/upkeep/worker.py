@@ -12,14 +12,14 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
+# Jobs that wait at most; later ones are turned away.
 MOST_WAITING: Final = 1000
-"""Jobs that wait at most; later ones are turned away."""
 
+# The longest wait of background work for a moment without requests.
 IDLE_WAIT_S: Final = 2.0
-"""The longest wait of background work for a moment without requests."""
 
+# The interval at which it looks for one.
 IDLE_POLL_S: Final = 0.05
-"""The interval at which it looks for one."""
 
 Job = Callable[[], None]
 

@@ -1,1 +1,1 @@
-"""The state of work that is under way: what the agent of a session is doing right now."""
+"""The state of work that is under way, in sessions that go on."""

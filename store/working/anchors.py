@@ -15,12 +15,12 @@ from ..model import InvalidInput, NodeId
 from ..results import Anchor, Found
 from ..text.fence import fenced, unmarked
 
+# The size of an anchor: the characters of all its texts, and its decisions; the oldest decisions are dropped.
 MOST_CHARS: Final = 2000
 MOST_DECISIONS: Final = 8
-"""The size of an anchor: the characters of all its texts, and its decisions; the oldest decisions are dropped."""
 
+# A session with a younger anchor, and without an end, may be going on beside the one that asks.
 STILL_AT_WORK: Final = timedelta(hours=1)
-"""A session with a younger anchor, and without an end, may be going on beside the one that asks."""
 
 
 class Anchors:

@@ -17,8 +17,8 @@ from ..model import InvalidInput, NodeId, NotFound
 from ..results import Goal, GoalState
 from .sessions import TTL_S, WorkingSessions
 
+# Open goals of one session, and threads of one channel that are returned.
 MOST_OPEN: Final = 50
-"""Open goals of one session, and threads of one channel that are returned."""
 
 MOST_CHARS: Final = 500
 ID_CHARACTERS: Final = 8
@@ -146,6 +146,7 @@ class Goals:
         if parent not in parents:
             raise NotFound(f"there is no goal {parent} in {goal.channel}", hint="`goals` lists them.")
         above: str | None = parent
+        # Bounded by the number of goals: rows from elsewhere may hold a circle.
         for _ in parents:
             if above == goal.goal_id:
                 raise InvalidInput(f"{parent} serves {goal.goal_id} already", hint="A goal cannot serve itself.")

@@ -22,28 +22,21 @@ from ..engine.interface import Vector
 from ..ledger.ledger import Ledger
 from ..ledger.work import HANDED_KEPT, MOST_HANDED, Handed, set_handed
 from ..model import GLOBAL_CHANNEL, Envelope, NodeId
+from ..results import HeardTurn
 from ..writer.writer import Writer
 
+# A session that was not touched for so long is over, whether or not its end was noted.
 TTL_S: Final = 3600.0
-"""A session that was not touched for so long is over, whether or not its end was noted."""
 
+# Turns whose mean is the running context.
 MOST_SESSIONS: Final = 64
 MOST_TURNS, MOST_TURN_CHARS, MOST_CHARS = 64, 4000, 64_000
 MOST_THOUGHTS, MOST_THOUGHT_CHARS = 64, 2000
 MOST_GIVEN: Final = 2000
 WINDOW: Final = 8
-"""Turns whose mean is the running context."""
 
+# A turn with a lower cosine to the running context begins another topic.
 OTHER_TOPIC: Final = 0.3
-"""A turn with a lower cosine to the running context begins another topic."""
-
-
-@dataclass(frozen=True, slots=True)
-class BufferedTurn:
-    """A turn without secrets, cut to MOST_TURN_CHARS."""
-
-    role: str
-    text: str
 
 
 @dataclass(slots=True)
@@ -56,7 +49,7 @@ class WorkingSession:
     session_id: NodeId
     channel: str
     touched_s: float
-    turns: deque[BufferedTurn] = field(default_factory=lambda: deque(maxlen=MOST_TURNS))
+    turns: deque[HeardTurn] = field(default_factory=lambda: deque(maxlen=MOST_TURNS))
     thoughts: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_THOUGHTS))
     given: dict[NodeId, int] = field(default_factory=dict)
     asked: int = 0
@@ -64,7 +57,7 @@ class WorkingSession:
     pending: Envelope | None = None
     topics: int = 1
 
-    def add(self, turn: BufferedTurn) -> None:
+    def add(self, turn: HeardTurn) -> None:
         """Add a turn to the buffer, and drop the oldest beyond its bound."""
         self.turns.append(turn)
         while sum(len(one.text) for one in self.turns) > MOST_CHARS:
@@ -81,6 +74,7 @@ class WorkingSession:
 
         The nodes given since the turn before stay given: `context` may have been called for this very turn.
         """
+        # The mean of the last turns, not the last alone: one short reply does not change the topic.
         context = np.mean(self.window, axis=0) if self.window else vector
         length = float(np.linalg.norm(context))
         is_other = bool(self.window) and length > 0 and float(vector @ context) / length < OTHER_TOPIC

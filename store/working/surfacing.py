@@ -16,30 +16,30 @@ from typing import Final
 from ..core import Core
 from ..model import Envelope, NewTurn, NodeId, Slot
 from ..recall import Recall
-from ..results import Pending, Working
+from ..results import HeardTurn, Pending, Working
 from ..roles import MACHINES, Role
 from ..text.fence import fenced
 from ..text.sentences import FEWEST_WORDS, sentences_of
-from ..text.terms import term_stems
+from ..text.words import term_stems
 from ..upkeep.worker import WorkQueue
-from .sessions import MOST_THOUGHT_CHARS, MOST_TURN_CHARS, BufferedTurn, WorkingSession, WorkingSessions
+from .sessions import MOST_THOUGHT_CHARS, MOST_TURN_CHARS, WorkingSession, WorkingSessions
 
+# A turn of fewer words ("thanks, ok") is not searched for, and begins no topic.
 BUDGET_TOKENS: Final = 300
 FEWEST_TERMS: Final = 3
-"""A turn of fewer words ("thanks, ok") is not searched for, and begins no topic."""
 
+# More turns at once, or older ones, are an import, and not a session at work.
 MOST_AT_ONCE: Final = 16
 LIVE: Final = timedelta(hours=1)
-"""More turns at once, or older ones, are an import, and not a session at work."""
 
+# Sessions whose turns are queued; those of further sessions are skipped.
 MOST_WAITING: Final = 64
-"""Sessions whose turns are queued; those of further sessions are skipped."""
 
 SETTLE_S: Final = 0.5
 
+# Characters of one turn that are read for a summary: the long output of a tool does not show the subject.
 MOST_SENTENCES: Final = 5
 READ_CHARS: Final = 2000
-"""Characters of one turn that are read for a summary: the long output of a tool does not show the subject."""
 
 
 class Surfacing:
@@ -77,6 +77,7 @@ class Surfacing:
         if not live or len(turns) > MOST_AT_ONCE:
             return
         with self._lock:
+            # A session has one job in the queue; further turns are added to it.
             if (waiting := self._waiting.get(session_id)) is not None:
                 waiting[2].extend(live)
                 del waiting[2][:-MOST_AT_ONCE]
@@ -129,15 +130,15 @@ class Surfacing:
             return len(session.thoughts)
 
     def working(self, session_id: NodeId) -> Working:
-        """Return what is held of a session, after the turns so far are read."""
+        """Return the part of a session that is held in memory, after its turns so far are read."""
         self.settle(SETTLE_S)
         session_id = self._door.session_name(session_id)
         with self._sessions.held(session_id) as session:
             if session is None:
                 return Working(session_id, None)
-            turns, thoughts = tuple((turn.role, turn.text) for turn in session.turns), tuple(session.thoughts)
+            turns, thoughts = tuple(session.turns), tuple(session.thoughts)
             channel, topics = session.channel, session.topics
-        said = [text for role, text in turns if role != Role.TOOL]
+        said = [turn.text for turn in turns if turn.role != Role.TOOL]
         return Working(session_id, channel, turns, tuple(summary_of(said)), thoughts, topics)
 
     # ---- the thread
@@ -145,7 +146,7 @@ class Surfacing:
     def _read(self, session_id: NodeId) -> None:
         with self._lock:
             channel, generation, turns = self._waiting.pop(session_id)
-        heard = [BufferedTurn(turn.role, self._door.text(turn.text)[:MOST_TURN_CHARS]) for turn in turns]
+        heard = [HeardTurn(turn.role, self._door.text(turn.text)[:MOST_TURN_CHARS]) for turn in turns]
         with self._sessions.touched(session_id, channel, generation) as session:
             if session is None:
                 return
@@ -166,6 +167,7 @@ class Surfacing:
                 return
             session.turn_to(vector)
             given = set(session.given)
+        # The lock is free during the search; the session may have been given nodes, or dropped, meanwhile.
         found = self._recall.unasked(asked, channel, session_id, given, BUDGET_TOKENS)
         with self._sessions.touched(session_id, channel, generation) as session:
             if session is not None:

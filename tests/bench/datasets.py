@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dreamd.daemon.importing.reading.items import SessionRead
+from dreamd.daemon.importing.items import SessionRead
 
 from .in_process import AnyDaemon
 from .sets.beam import read as read_beam

@@ -288,7 +288,7 @@ class StoreInProcess:
 
     def waiting(self) -> int:
         """Ask the store."""
-        return int(self.store.status()["journal"])
+        return int(self.store.status().journal)
 
 
 def _kept(submit: Callable[[], Future[Any]]) -> None:

@@ -11,19 +11,18 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from dreamd.daemon.importing.reading.items import SessionRead
-from dreamd.pipelines.changeset_file import read_changeset
+from dreamd.daemon.importing.items import SessionRead
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.gate.gate import Dropped, Gate
 from dreamd.pipelines.gate.shadow_index import ShadowIndex
-from dreamd.pipelines.protocol import RunRequest
+from dreamd.pipelines.protocol import RunRequest, read_changeset
 from dreamd.pipelines.registry import Stage
-from dreamd.pipelines.workspace.embedding import CachedEmbedder
+from dreamd.pipelines.workspace.cached_embedder import CachedEmbedder
 from dreamd.pipelines.workspace.snapshot import Snapshot
 from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
-from dreamd.store.embedding.cache import EmbeddingCache
 from dreamd.store.embedding.embedding import Embedder, embedder_for
+from dreamd.store.embedding.vector_cache import EmbeddingCache
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, Changeset, Level
 from dreamd.store.settings import StoreSettings
@@ -171,7 +170,7 @@ def _fill(file: Path, paths: StorePaths, settings: StoreSettings, embedder: Embe
     for sessions in by_channel.values():
         for item in sessions[:-2]:
             store.observe(item.head, item.turns).result()
-    say(f"dreaming of {store.status()['turns']} turns")
+    say(f"dreaming of {store.status().turns} turns")
     _embed(store)
     done = dream(_request(paths, "a-night-long-ago", LONG_AGO), lambda _: None)
     assert done.changeset_path is not None

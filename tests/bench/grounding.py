@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 
-from dreamd.pipelines.grounding.verify import Source, ground
+from dreamd.pipelines.grounding.verify import ClaimSource, ground
 
 from .claims import Claim, draw
 from .options import Options
@@ -43,7 +43,7 @@ def _scripted(claims: list[Claim], options: Options) -> Iterator[Row]:
 def is_accepted(claim: Claim) -> bool:
     """Whether grounding lets a claim pass on the sentence that it cites, with the question before it or without."""
     said = claim.said
-    cited = [Source(said.text, said.speaker, said.other, said.day)]
+    cited = [ClaimSource(said.text, said.speaker, said.other, said.day)]
     if said.asked:
-        cited.append(Source(f"{said.asked} {said.text}", said.speaker, said.other, said.day))
+        cited.append(ClaimSource(f"{said.asked} {said.text}", said.speaker, said.other, said.day))
     return ground(claim.text, cited).is_grounded

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import sqlite3
 import time
 from concurrent.futures import Future
@@ -14,13 +15,15 @@ from typing import Any, Self
 from dreamd.daemon.agents.hooks import Hooks
 from dreamd.daemon.clock import local_now, utc_now
 from dreamd.daemon.dreaming.dreamer import Dreamer
-from dreamd.daemon.dreaming.idle import Activity
+from dreamd.daemon.dreaming.idle import LastActivity
 from dreamd.daemon.dreaming.schedule import Schedule
+from dreamd.daemon.host.folder_watch import VaultWatch
 from dreamd.daemon.importing.following.follower import Follower
-from dreamd.daemon.methods.control import ControlMethods
+from dreamd.daemon.methods.control import Process
+from dreamd.daemon.methods.table import methods_of
 from dreamd.daemon.settings import Settings, store_paths
-from dreamd.daemon.vault_watch import Watcher
 from dreamd.ipc.call import Call
+from dreamd.ipc.protocol import encode_answer
 from dreamd.pipelines.settings import PipelineSettings, ScheduleSettings
 from dreamd.store import MemoryStore, embedder_for
 
@@ -46,7 +49,7 @@ class DaemonInProcess:
         self._settings = Settings(data_dir=folder / "data", pipelines=unscheduled)
 
     def __enter__(self) -> Self:
-        settings, paths, activity = self._settings, store_paths(self._settings), Activity()
+        settings, paths, activity = self._settings, store_paths(self._settings), LastActivity()
         if self._kept.is_file():
             paths.embeddings.parent.mkdir(parents=True, exist_ok=True)
             _copy(self._kept, paths.embeddings)
@@ -56,18 +59,17 @@ class DaemonInProcess:
         self.store = MemoryStore.open(paths, settings.store, embedder, utc_now)
         follower = Follower(self.store, settings.transcripts, (), utc_now, activity.touch, activity.quiet_s)
         dreamer = Dreamer(self.store, paths, settings, local_now, activity)
-        self._handlers = ControlMethods(
+        methods = methods_of(
             self.store,
             dreamer,
             Schedule(self.store, dreamer, activity, settings.pipelines, local_now),
-            Watcher(settings.vault, settings.watch, self.store.file_changed, self.store.reconcile),
+            VaultWatch(settings.vault, settings.watch, self.store.file_changed, self.store.reconcile),
             Hooks(self.store, follower, utc_now),
             follower,
             settings,
-            started_s=time.monotonic(),
-            stop=lambda: None,
-            socket_problem=str,
-        ).handlers()
+            Process(time.monotonic(), stop=lambda: None, socket_problem=str),
+        )
+        self._methods = {method.name: method for method in methods}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -77,13 +79,13 @@ class DaemonInProcess:
 
     def call(self, method: str, **params: Any) -> Any:
         """Return a method's result in the wire's own types. Raises what the store raises."""
-        handler = self._handlers[method]
-        result = handler.call(handler.params.model_validate(params), Call(None, method))
+        asked = self._methods[method]
+        result = asked.answer(asked.params.model_validate(params), Call(None, method))
         if inspect.iscoroutine(result):
             result = self._loop.run(result)
         elif isinstance(result, Future):
             result = result.result()
-        return handler.shape(result)
+        return json.loads(encode_answer(0, result))["result"]
 
     def wait_until_embedded(self) -> None:
         """Wait until no chunk waits for its vector."""

@@ -144,7 +144,7 @@ class Child:
 
     def answers(self) -> list[object]:
         """What the index says to fixed questions, embeddings awaited."""
-        while self.store.status()["pending_embeddings"]:
+        while self.store.status().pending_embeddings:
             time.sleep(0.01)
         listed = sorted(line.node_id for line in self.store.list(limit=10**6))
         found = [[hit.node_id for hit in self.store.recall(query, limit=20).hits] for query in QUERIES]

@@ -83,7 +83,7 @@ def check(folder: Path, say: Say, kept: dict[int, str], *, rebuild: bool) -> Non
     store = open_store(folder)
     if rebuild:
         store.rebuild()
-    while not store.settle(SETTLED_S) or store.status()["catching_up"]:
+    while not store.settle(SETTLED_S) or store.status().catching_up:
         time.sleep(0.01)
     store.settle(SETTLED_S)
     files = {path.stem: path.read_text() for path in store.paths.vault.rglob("sessions/**/chat-*.md")}

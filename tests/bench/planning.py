@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 import psutil
 from dreamd.daemon.dreaming.child import CHILD, Child, DreamError
-from dreamd.pipelines import run
+from dreamd.pipelines.pipe import StepProgress
 from dreamd.pipelines.protocol import Done, Progress, RunRequest
 from dreamd.pipelines.registry import Stage
-from dreamd.pipelines.steps import Steps
+from dreamd.pipelines.run import run_steps
 from dreamd.pipelines.workspace.snapshot import Snapshot
 from dreamd.pipelines.workspace.view import Vectors, View
 from dreamd.store.embedding.embedding import Embedder, embedder_for
@@ -68,11 +68,11 @@ def measure(options: Options) -> Iterator[Row]:
         took = time.monotonic() - began
     seconds = ", ".join(f"{step} {s:.0f}" for step, s in done.report["seconds"].items() if s >= 0.5)
     how = (
-        f"{held['chunks']:,} chunks: {held['turns']:,} turns, "
-        f"{held['memories']['L1']:,} facts, {held['memories']['L2']:,} pages; "
+        f"{held.chunks:,} chunks: {held.turns:,} turns, "
+        f"{held.memories['L1']:,} facts, {held.memories['L2']:,} pages; "
         f"{done.report['actions']} actions; {cpu_s:.0f} s of processor; seconds: {seconds}"
     )
-    enough = held["chunks"] >= 0.9 * chunks and bool(held["memories"]["L1"]) and bool(done.report["actions"])
+    enough = held.chunks >= 0.9 * chunks and bool(held.memories["L1"]) and bool(done.report["actions"])
     within = took <= MOST_S and peak <= MOST_MIB * MIB
     yield Row(name, f"{took:.0f} s, {peak / MIB:.0f} MiB", f"{target}, of a memory so large", within and enough, how)
 
@@ -135,8 +135,8 @@ def _open(paths: StorePaths, embedder: Embedder) -> MemoryStore:
     store = MemoryStore.open(paths, StoreSettings(), embedder, lambda: NOW)
     say("reading the vault")
     store.wait_until_caught_up(INDEXED_S)
-    say(f"embedding {store.status()['pending_embeddings']} chunks")
-    while store.status()["pending_embeddings"]:
+    say(f"embedding {store.status().pending_embeddings} chunks")
+    while store.status().pending_embeddings:
         time.sleep(0.2)
     return store
 
@@ -160,8 +160,8 @@ def _dream_in_bulk(paths: StorePaths, embedder: Embedder) -> None:
     request = _request(paths, "long-ago")
     snapshot = Snapshot(request.folder, request.vault, request.index, request.ledger)
     view = View(snapshot, snapshot.history(), lambda texts: _stacked(embedder, texts), "long-ago")
-    view.steps = Steps(lambda at: say(at.stage))
-    run.plan(view, NOW - timedelta(hours=20), _STAGES)
+    view.steps = StepProgress(lambda at: say(at.stage))
+    run_steps(view, NOW - timedelta(hours=20), _STAGES)
     snapshot.close()
     for action in view.actions:
         file = paths.vault / action.path

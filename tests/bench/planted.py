@@ -365,7 +365,7 @@ def new_facts(sandbox: Sandbox, share_percent: int) -> Iterator[Action]:
 
 def all_that_is_due(sandbox: Sandbox, step: int) -> Iterator[Action]:
     """Do what a dream would do: facts, scenarios, profiles, as far as asked."""
-    view = View(sandbox.view._source, sandbox.view.history, sandbox.view._embed, "tonight")
+    view = View(sandbox.view._snapshot, sandbox.view.history, sandbox.view._embed, "tonight")
     for stage in (consolidate, scenarios, profiles)[:step]:
         planned = stage.plan(view, sandbox.now)
         view.apply(planned.actions, planned.cursors)

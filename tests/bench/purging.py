@@ -36,8 +36,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no threads in the parent: 
 
 import apsw
 from dreamd.store import okf
-from dreamd.store.embedding.cache import EmbeddingCache
 from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.embedding.vector_cache import EmbeddingCache
 from dreamd.store.index.index import Index
 from dreamd.store.ledger.ledger import Ledger
 from dreamd.store.ledger.records import unpacked
@@ -60,7 +60,7 @@ POINTS = (
     "after:intent:1", "after:scrub:1", "before:erase:1", "after:erase:1", "after:erase:2", "before:index:1",
     "after:index:1", "after:cache:1", "before:ledger:1", "after:ledger:1", "before:remove:1", "after:remove:1",
 )  # fmt: skip
-"""The instants of a purge at which it is killed with `--every-step`."""
+"""The instants of a purge at which it is killed with `--steps`."""
 
 TOKEN = re.compile(r"tok[a-z]{9}")
 WORDS = "river lantern copper meadow violin harbor pepper glacier saddle orchard ribbon walnut tunnel feather".split()
@@ -211,7 +211,7 @@ class Life:
     def ask(self) -> None:
         if turns := self.turns():
             self.store.recall(self.rng.choice(turns).text[:200], channel=CHANNEL)
-            self.store.operations.relevance.settle(5)
+            self.store.operations.feedback.settle(5)
 
     # ---- and then erased
 
@@ -522,10 +522,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--purges", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--every-step", action="store_true", help="one purge for each step, killed right there")
+    parser.add_argument("--steps", type=int, metavar="N", help="one purge for every Nth step, killed right there")
     given = parser.parse_args()
     account, rng, began = Account(), random.Random(given.seed), time.monotonic()
-    points = POINTS if given.every_step else ()
+    points = POINTS[:: given.steps] if given.steps else ()
     for number, point in enumerate(points):
         with tempfile.TemporaryDirectory() as name:
             one_purge(Path(name), set(), given.seed * 10_000 + number, account, rng, point)

@@ -25,7 +25,7 @@ import apsw
 from dreamd.daemon.clock import utc_now
 from dreamd.daemon.importing.formats import claude_code
 from dreamd.daemon.importing.importer import Importer
-from dreamd.daemon.importing.reading.items import SessionRead
+from dreamd.daemon.importing.items import SessionRead
 from dreamd.ipc.call import Call
 from dreamd.store import MemoryStore, StorePaths
 from dreamd.store.embedding.embedding import StubEmbedder

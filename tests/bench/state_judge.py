@@ -25,7 +25,8 @@ from dreamd.llm.budget import Asker
 from dreamd.llm.settings import LlmSettings
 from dreamd.pipelines.grounding.prompts import harmless
 from dreamd.pipelines.stages import drift
-from dreamd.pipelines.workspace.view import History, View
+from dreamd.pipelines.workspace.snapshot import History
+from dreamd.pipelines.workspace.view import View
 from dreamd.store import embedder_for, okf
 from dreamd.store.model import Kind, Level, Memory
 from dreamd.store.settings import StoreSettings

@@ -20,8 +20,8 @@ from dreamd.store.ledger.journal import sha256
 from dreamd.store.ledger.ledger import Ledger
 from dreamd.store.model import Action, Changeset
 from dreamd.store.redaction import redaction as rules
+from dreamd.store.redaction.key_forms import CANDIDATE, Span
 from dreamd.store.redaction.prefilter import folded
-from dreamd.store.redaction.shapes import CANDIDATE, Span
 from dreamd.store.settings import StoreSettings
 
 from . import kill_store, planted_secrets, purging, redaction, unseen_secrets
@@ -38,6 +38,7 @@ def trial(tmp_path: Path) -> Trial:
     return Trial(DaemonUnderTest(tmp_path / "daemon", {"DREAMD_STORE__EMBEDDING__MODEL": "stub"}), seed=1)
 
 
+@pytest.mark.nightly
 @pytest.mark.system
 @pytest.mark.parametrize("kind", ["writes", "imports"])
 def test_a_daemon_that_refuses_every_write_fails_the_kills(trial: Trial, kind: str) -> None:
@@ -47,6 +48,7 @@ def test_a_daemon_that_refuses_every_write_fails_the_kills(trial: Trial, kind: s
     assert any("learning is paused" in violation for violation in trial.violations)
 
 
+@pytest.mark.nightly
 @pytest.mark.system
 def test_a_daemon_that_ends_by_itself_fails_the_kills(trial: Trial) -> None:
     with trial.daemon as daemon:
@@ -116,6 +118,7 @@ def test_damage_that_nobody_notices_is_too_little() -> None:
     assert account.too_little == []
 
 
+@pytest.mark.nightly
 @pytest.mark.system
 def test_a_memory_that_is_not_there_after_damage_is_a_broken_promise(tmp_path: Path) -> None:
     store = Store(tmp_path)
@@ -183,6 +186,7 @@ def test_a_corpus_counts_what_stays_and_what_is_wrongly_taken(tmp_path: Path) ->
     assert measured["unseen innocents with an alarm"].measured == "1 of 2"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "words",
     [("tests.bench",), ("tests.bench.quality", "beam"), ("tests.bench.people", "lives"), ("tests.bench.wording",)],

@@ -336,7 +336,7 @@ def _take_hit(hit: Mapping[str, Any], said: Said, memories: Mapping[str, Memory]
     memory = memories.get(hit["node_id"])
     texts = said.of(ids) if memory is None or memory.level is Level.FACT else [memory.text]
     words, reply_to = read_reply(hit["text"]) if memory else (hit["text"], "")
-    rendered = render.recalled({"hits": [hit], "notes": [], "elsewhere": []}, {})  # type: ignore[typeddict-item]
+    rendered = render.recalled({"hits": [hit], "notes": [], "elsewhere": []}, {})
     lines = rendered.partition("\n")[2].partition("</dreamd-memory>")[0].splitlines()
     for one in (words, reply_to):
         found.take("hits", one, texts, where=hit["node_id"])

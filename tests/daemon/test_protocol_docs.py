@@ -4,43 +4,45 @@ from __future__ import annotations
 
 import json
 import re
-import typing
-from collections.abc import Awaitable, Iterator
+from collections import abc
+from collections.abc import Iterator
+from concurrent import futures
+from dataclasses import is_dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NamedTuple, NotRequired, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import pytest
 from dreamd.daemon.agents.hook_formats import FORMATS
+from dreamd.daemon.importing import FORMAT_NAMES
 from dreamd.daemon.importing.importer import MAX_SKIPPED
-from dreamd.daemon.importing.names import FORMAT_NAMES
-from dreamd.daemon.methods import review
-from dreamd.daemon.methods.control import ControlMethods
-from dreamd.ipc import answers, filters, protocol, store_methods, typed_calls
-from dreamd.ipc.answers import ANSWERS
-from dreamd.ipc.filters import BoundedFilter
-from dreamd.ipc.mcp import session as mcp_session
+from dreamd.daemon.methods import review_methods
+from dreamd.daemon.methods.table import METHODS
+from dreamd.ipc import client, filter_params, methods, protocol, question_methods
+from dreamd.ipc.call import Method
+from dreamd.ipc.filter_params import BoundedFilter
+from dreamd.ipc.mcp import mcp_session
 from dreamd.ipc.mcp.render import LONGEST_ANSWER
 from dreamd.ipc.mcp.tools import TOOLS
-from dreamd.ipc.paths import MAX_SOCKET_PATH_BYTES
-from dreamd.ipc.serialize import MAX_TEXT_BYTES
+from dreamd.ipc.question_methods import MAX_TEXT_BYTES
 from dreamd.ipc.server.server import PROGRESS_INTERVAL_S
 from dreamd.ipc.settings import IpcSettings
+from dreamd.ipc.socket_path import MAX_SOCKET_PATH_BYTES
 from dreamd.store.documents.document_file import MOST_VALUE_BYTES
 from dreamd.store.index.catalog import LONGEST_CURATED
 from dreamd.store.ledger.records import ANSWERS_KEPT
 from dreamd.store.ledger.work import KEPT_DAYS, MOST_ANCHORS, THREAD_DAYS
+from dreamd.store.memory import MemoryStore
 from dreamd.store.names import MAX_CHARACTERS
-from dreamd.store.search.curated import SHARE
+from dreamd.store.search.packing import CURATED_SHARE
 from dreamd.store.search.question import MEANT_TOKENS, READ_CHARS
 from dreamd.store.working import anchors, goals, sessions, surfacing
 from pydantic import ValidationError
 
-from tests.answer_types import typed_dicts, within
+from tests.answer_types import ANSWERS, dataclasses_in, sent, within
 
 DOC = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
 PAGE = " ".join(DOC.split())
-METHODS = DOC.partition("\n## Methods\n")[2]
+SECTIONS = DOC.partition("\n## Methods\n")[2]
 NOTATION = re.compile(r"[a-z_]+\??|[{}\[\]:,]")
 
 
@@ -80,7 +82,7 @@ def notation(text: str) -> dict[str, Field]:
 
 
 def documented() -> Iterator[tuple[str, Documented]]:
-    for section in re.split(r"^### ", METHODS, flags=re.MULTILINE)[1:]:
+    for section in re.split(r"^### ", SECTIONS, flags=re.MULTILINE)[1:]:
         for method in re.finditer(r"`(\w+) (\{[^`]*\})`", section.partition("\n")[0]):
             answer = re.compile(r"→\s+`(\{[^`]*\})`").search(section, method.end())
             assert answer, f"{method[1]} has no answer"
@@ -90,23 +92,31 @@ def documented() -> Iterator[tuple[str, Documented]]:
 DOCUMENTED = dict(documented())
 
 
-@pytest.fixture(scope="module")
-def handlers() -> Any:
-    """Give every handler of the daemon; none of them is called."""
-    part: Any = object()
-    settings: Any = SimpleNamespace(vault=Path())
-    return ControlMethods(
-        part, part, part, part, part, part, settings, started_s=0.0, stop=lambda: None, socket_problem=str
-    ).handlers()
+TABLE: dict[str, Method[Any, Any]] = {method.name: method for method in METHODS}
 
 
-def test_every_method_has_a_type_and_a_section(handlers: Any) -> None:
-    assert set(DOCUMENTED) == set(ANSWERS) == {*handlers, "cancel"}
+def test_every_method_is_one_row_and_one_section() -> None:
+    assert len(TABLE) == len(METHODS)
+    assert set(DOCUMENTED) == set(ANSWERS) == {*TABLE, "cancel"}
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_a_row_has_the_types_of_its_function(method: Method[Any, Any]) -> None:
+    hints = get_type_hints(method.run, localns=vars(futures) | vars(abc) | {"MemoryStore": MemoryStore})
+    assert hints["params"] is method.params
+    result = hints["return"]
+    assert method.result in (result, *get_args(result), *(part for one in get_args(result) for part in get_args(one)))
+
+
+def test_the_client_names_methods_of_the_table() -> None:
+    assert {*client._OF_A_CHANNEL, *client._READING} <= set(TABLE)
+    folders = {name for name, method in TABLE.items() if "cwd" in method.params.model_fields}
+    assert set(client._OF_A_CHANNEL) == folders - {"hook", "list"}
 
 
 @pytest.mark.parametrize("method", sorted(set(DOCUMENTED) - {"cancel"}))
-def test_the_documented_parameters_are_those_that_are_taken(handlers: Any, method: str) -> None:
-    taken = handlers[method].params.model_fields
+def test_the_documented_parameters_are_those_that_are_taken(method: str) -> None:
+    taken = TABLE[method].params.model_fields
     assert {name: field.optional for name, field in DOCUMENTED[method].params.items()} == {
         field.alias or name: not field.is_required() for name, field in taken.items()
     }
@@ -118,14 +128,14 @@ def test_the_documented_answer_is_the_declared_one(method: str) -> None:
     assert not differences
 
 
-def test_activity_is_marked_where_it_is(handlers: Any) -> None:
+def test_activity_is_marked_where_it_is() -> None:
     marked = set()
-    for section in re.split(r"^### ", METHODS, flags=re.MULTILINE)[1:]:
+    for section in re.split(r"^### ", SECTIONS, flags=re.MULTILINE)[1:]:
         head, _, rest = section.partition("\n\n")
         answer = rest.partition("\n\n")[0] if rest.startswith("→") else ""
         if "*activity*" in head + answer:
             marked |= set(re.findall(r"`(\w+) \{", head))
-    assert marked == {name for name, handler in handlers.items() if handler.activity}
+    assert marked == {name for name, method in TABLE.items() if method.activity}
 
 
 REQUIRED: dict[str, dict[str, Any]] = {
@@ -162,10 +172,10 @@ BOUNDS: list[tuple[str, str, str, list[Any], list[Any]]] = [
 
 @pytest.mark.parametrize(("said", "method", "name", "taken", "refused"), BOUNDS, ids=lambda one: str(one)[:40])
 def test_what_is_within_the_bounds_of_the_page_is_taken_and_no_more(
-    handlers: Any, said: str, method: str, name: str, taken: list[Any], refused: list[Any]
+    said: str, method: str, name: str, taken: list[Any], refused: list[Any]
 ) -> None:
     assert said in PAGE
-    params, required = handlers[method].params, REQUIRED.get(method, {})
+    params, required = TABLE[method].params, REQUIRED.get(method, {})
     for value in taken:
         params.model_validate(required | {name: value})
     for value in refused:
@@ -201,12 +211,12 @@ CHOICES: list[tuple[str, str, str, set[str]]] = [
 
 @pytest.mark.parametrize(("method", "name", "said", "beside"), CHOICES, ids=lambda one: str(one)[:40])
 def test_the_words_that_a_parameter_takes_are_those_of_the_page(
-    handlers: Any, method: str, name: str, said: str, beside: set[str]
+    method: str, name: str, said: str, beside: set[str]
 ) -> None:
     assert re.search(".*?".join(map(re.escape, said.split(" … "))), PAGE)
     words = set(re.findall(r"`([\w-]+)`", said.replace("`kind`: note", "note"))) - beside
     words = words or set(re.findall(r"[a-z]+", said.partition(": ")[2])) - {"default"}
-    field = handlers[method].params.model_fields[name]
+    field = TABLE[method].params.model_fields[name]
     choices = {word for one in (field.annotation, *get_args(field.annotation)) for word in get_args(one)}
     assert words == {word for word in choices if isinstance(word, str)}
 
@@ -242,7 +252,7 @@ FIGURES: list[tuple[str, object]] = [
     ("a string of at most 128 characters, unique", protocol.MAX_ID_CHARACTERS),
     ("At most 32 requests of one connection", SETTINGS.max_in_flight),
     ("has not after 20 s answers", SETTINGS.deadline_s),
-    ("has not after 20 s answers", store_methods.ANSWER_S),
+    ("has not after 20 s answers", question_methods.ANSWER_S),
     ("128 are connected", SETTINGS.max_connections),
     ("more than 4 MiB wait", SETTINGS.stalled_output_bytes / 2**20),
     ("wait for it for 10 s", SETTINGS.stalled_s),
@@ -253,8 +263,8 @@ FIGURES: list[tuple[str, object]] = [
     ("at most 16 of a session", mcp_session.MOST_LISTENING),
     ("the first 2,000 are looked for by words", READ_CHARS),
     ("the first 128 tokens or so", MEANT_TOKENS),
-    ("`in` (at most 100 values)", filters.MOST_VALUES),
-    ("at most 5 deep and 64 tests", (filters.MOST_DEPTH, filters.MOST_TESTS)),
+    ("`in` (at most 100 values)", filter_params.MOST_VALUES),
+    ("at most 5 deep and 64 tests", (filter_params.MOST_DEPTH, filter_params.MOST_TESTS)),
     ("at most 280 characters that stand first", LONGEST_CURATED),
     ("the last 8.", anchors.MOST_DECISIONS),
     ("at most 2,000 characters, of which the oldest decisions", anchors.MOST_CHARS),
@@ -266,15 +276,15 @@ FIGURES: list[tuple[str, object]] = [
     ("at most 300 tokens", surfacing.BUDGET_TOKENS),
     ("at most 1,015,808 bytes", MOST_VALUE_BYTES),
     ("holds the first 1,000", MAX_SKIPPED),
-    ("the soonest first, at most 500", review.MOST_FADING),
-    ("the newest first, at most 50; `newer`", review.MOST_DECISIONS),
-    ("then the newest, at most 50 from `offset` on", review.MOST_MARKS),
+    ("the soonest first, at most 500", review_methods.MOST_FADING),
+    ("the newest first, at most 50; `newer`", review_methods.MOST_DECISIONS),
+    ("then the newest, at most 50 from `offset` on", review_methods.MOST_MARKS),
 ]
 IN_WORDS: list[tuple[str, bool]] = [
-    ("waits, at most two seconds", store_methods.LINKING_S == 2),
+    ("waits, at most two seconds", methods.LINKING_S == 2),
     ("at most twenty a second", PROGRESS_INTERVAL_S == 1 / 20),
     ("two requests of one at a time", SETTINGS.max_at_work == 2),
-    ("in at most a fifth of the budget", SHARE == 1 / 5),
+    ("in at most a fifth of the budget", CURATED_SHARE == 1 / 5),
     ("for a day, a repeated key", ANSWERS_KEPT.days == 1),
     ("for an hour after the last call", sessions.TTL_S == 3600),
     ("far in meaning from the last eight", sessions.WINDOW == 8),
@@ -297,34 +307,25 @@ def test_a_figure_in_words_is_the_one_that_counts(said: str, is_so: bool) -> Non
     assert is_so
 
 
-def test_every_method_has_the_type_of_its_answer_for_a_type_checker() -> None:
-    spaces = {**vars(typing), **vars(answers), "Awaitable": Awaitable, "Params": Any, "OnProgress": Any}
-    declared: dict[str, type[Any]] = {}
-    for overload in typing.get_overloads(typed_calls.AsyncCall.__call__):
-        hints = get_type_hints(overload, spaces)
-        if hints["method"] is not str:
-            declared |= dict.fromkeys(typing.get_args(hints["method"]), typing.get_args(hints["return"])[0])
-    assert declared == dict(ANSWERS), "give the method an overload in ipc/typed_calls.py"
-
-
 def test_every_type_is_spelled_out_somewhere() -> None:
     spelled: set[type] = set()
     for method, said in DOCUMENTED.items():
         collect(said.answer, ANSWERS[method], spelled)
-    every = {part for answer in ANSWERS.values() for part in typed_dicts(answer)}
+    every = {part for answer in ANSWERS.values() for part in dataclasses_in(answer)}
     assert {part.__name__ for part in every} == {part.__name__ for part in spelled}
 
 
 def differing(fields: dict[str, Field], declared: Any, place: str) -> Iterator[str]:
-    hints = get_type_hints(declared, include_extras=True)
-    for name in sorted(fields.keys() ^ hints.keys()):
+    there = sent(declared)
+    for name in sorted(fields.keys() ^ there.keys()):
         yield f"{place}.{name} is {'documented' if name in fields else 'declared'} alone"
-    for name in fields.keys() & hints.keys():
-        if fields[name].optional != (get_origin(hints[name]) is NotRequired):
+    for name in fields.keys() & there.keys():
+        hint, optional = there[name]
+        if fields[name].optional != optional:
             yield f"{place}.{name} may be left out in one of them"
         if (own := fields[name].fields) is not None:
-            inner = within(hints[name])
-            if is_typeddict(inner):
+            inner = within(hint)
+            if is_dataclass(inner):
                 yield from differing(own, inner, f"{place}.{name}")
             else:
                 yield f"{place}.{name} has no fields of its own"
@@ -332,7 +333,6 @@ def differing(fields: dict[str, Field], declared: Any, place: str) -> Iterator[s
 
 def collect(fields: dict[str, Field], declared: Any, spelled: set[type]) -> None:
     spelled.add(declared)
-    hints = get_type_hints(declared)
     for name, field in fields.items():
         if field.fields is not None:
-            collect(field.fields, within(hints[name]), spelled)
+            collect(field.fields, within(sent(declared)[name][0]), spelled)

@@ -8,8 +8,8 @@ from typing import get_args
 
 import pytest
 from dreamd.daemon.settings import Settings, SettingsError, default_config_path, known_keys, load
-from dreamd.store.score_stages import PRESETS, StageName
 from dreamd.store.search.rerankers import stages_of
+from dreamd.store.settings import PRESETS, StageName
 
 
 @pytest.fixture(autouse=True)

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.ipc.call import Handler
 from dreamd.ipc.client import Client
 from dreamd.ipc.server.listener import Listener, open_listener
 from dreamd.ipc.server.server import Attach, Server
 from dreamd.ipc.settings import IpcSettings
+
+from tests.ipc.methods import AnyMethod, named
 
 
 class Serving:
@@ -24,7 +25,7 @@ class Serving:
     def __init__(
         self,
         path: Path,
-        handlers: Mapping[str, Handler],
+        handlers: Mapping[str, AnyMethod],
         settings: IpcSettings,
         listener: Listener | None = None,
         protocols: Mapping[str, Attach] | None = None,
@@ -32,7 +33,7 @@ class Serving:
         self.path = path
         self.active: list[str] = []
         self.loop = asyncio.new_event_loop()
-        self.server = Server(handlers, settings, self.active.append, protocols)
+        self.server = Server(named(dict(handlers)), settings, self.active.append, protocols)
         self._wires: list[Wire] = []
         self._stopped = False
         self._thread = threading.Thread(target=self.loop.run_forever)
@@ -115,7 +116,7 @@ def serve(socket_folder: Path) -> Iterator[Serve]:
     started: list[Serving] = []
 
     def start(
-        handlers: Mapping[str, Handler],
+        handlers: Mapping[str, AnyMethod],
         listener: Listener | None = None,
         protocols: Mapping[str, Attach] | None = None,
         **settings: Any,

@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 
 import pytest
 from dreamd.ipc.async_client import AsyncClient, context_or_empty, recall_or_empty
-from dreamd.ipc.call import Call, Handler
+from dreamd.ipc.call import Call
 from dreamd.ipc.client import Absent, ClientError, DaemonError, Unreachable
+from dreamd.ipc.params import Params
 from dreamd.ipc.protocol import MAX_LINE_BYTES, METHOD_NOT_FOUND
-from dreamd.ipc.store_methods import Params
 
 from tests.ipc.conftest import Serve, Serving
+from tests.ipc.methods import method
 
 T = TypeVar("T")
 
@@ -52,7 +53,7 @@ def test_calls_run_at_once_on_one_connection(serve: Serve) -> None:
         let_go.set()
         return {"said": params.query}
 
-    serving = serve({"wait": Handler(Asked, wait, blocking=True), "hello": Handler(Hello, hello)})
+    serving = serve({"wait": method(Asked, wait, blocking=True), "hello": method(Hello, hello)})
 
     async def both(client: AsyncClient) -> list[Any]:
         found = await asyncio.gather(*(client.call("wait", {"query": word}) for word in ("one", "two")))
@@ -64,7 +65,7 @@ def test_calls_run_at_once_on_one_connection(serve: Serve) -> None:
 
 
 def test_an_error_has_message_hint_and_code(serve: Serve) -> None:
-    serving = serve({"ping": Handler(Params, lambda params, call: {})})
+    serving = serve({"ping": method(Params, lambda params, call: {})})
     with pytest.raises(DaemonError, match="no method") as caught:
         run(lambda client: client.call("pong"), serving)
     assert (caught.value.code, caught.value.hint) == (METHOD_NOT_FOUND, "did you mean ping?")
@@ -76,7 +77,7 @@ def test_progress_is_handed_on(serve: Serve) -> None:
         return {}
 
     seen: list[dict[str, Any]] = []
-    serving = serve({"work": Handler(Params, work, blocking=True)})
+    serving = serve({"work": method(Params, work, blocking=True)})
     run(lambda client: client.call("work", None, seen.append), serving)
     assert [(one["stage"], one["done"], one["total"]) for one in seen] == [("embed", 1, 2)]
 
@@ -90,7 +91,7 @@ def test_a_cancelled_call_is_taken_back_and_the_connection_lives_on(serve: Serve
         assert cancelled.wait(10)
         return {}
 
-    serving = serve({"work": Handler(Params, work, long=True), "ping": Handler(Params, lambda params, call: {})})
+    serving = serve({"work": method(Params, work, long=True), "ping": method(Params, lambda params, call: {})})
 
     async def talk(client: AsyncClient) -> dict[str, Any]:
         task = asyncio.ensure_future(client.call("work"))
@@ -112,7 +113,7 @@ def test_a_slow_daemon_costs_no_more_than_the_deadline_and_is_told(serve: Serve)
         assert cancelled.wait(10)
         return {}
 
-    serving = serve({"work": Handler(Params, work, long=True)})
+    serving = serve({"work": method(Params, work, long=True)})
     with pytest.raises(Unreachable, match=r"within 0\.2 s"):
         run(lambda client: client.call("work"), serving, timeout_s=0.2)
     assert cancelled.wait(10)
@@ -131,7 +132,7 @@ def test_without_a_daemon_the_error_says_how_to_start_one(socket_folder: Path) -
 def test_after_the_daemon_went_the_next_call_connects_again(serve: Serve, socket_folder: Path) -> None:
     async def talk() -> list[str]:
         said: list[str] = []
-        handlers = {"ping": Handler(Params, lambda params, call: {})}
+        handlers = {"ping": method(Params, lambda params, call: {})}
         serving = await asyncio.to_thread(serve, handlers)
         async with AsyncClient(str(serving.path), wait_s=2.0) as client:
             await client.call("ping")
@@ -146,7 +147,7 @@ def test_after_the_daemon_went_the_next_call_connects_again(serve: Serve, socket
 
 
 def test_a_question_too_long_for_a_line_is_not_sent(serve: Serve) -> None:
-    serving = serve({"recall": Handler(Asked, lambda params, call: {})})
+    serving = serve({"recall": method(Asked, lambda params, call: {})})
     with pytest.raises(ClientError, match="line"):
         run(lambda client: client.call("recall", {"query": "x" * MAX_LINE_BYTES}), serving)
 
@@ -178,7 +179,7 @@ def test_an_agent_gets_an_empty_answer_that_says_why(socket_folder: Path) -> Non
 
 
 def test_the_working_folder_is_named_where_no_channel_is(serve: Serve) -> None:
-    serving = serve({"recall": Handler(Asked, lambda params, call: {"cwd": params.cwd, "channel": params.channel})})
+    serving = serve({"recall": method(Asked, lambda params, call: {"cwd": params.cwd, "channel": params.channel})})
     here: object = run(lambda client: client.call("recall", {"query": "a"}), serving)
     named: object = run(lambda client: client.call("recall", {"channel": "shop"}), serving)
     assert (here, named) == ({"cwd": str(Path.cwd()), "channel": None}, {"cwd": None, "channel": "shop"})

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from dreamd.ipc.channels import full_name, nearest_names, not_looked_in, nothing_there
 from dreamd.ipc.client import Client
-from dreamd.ipc.store_methods import store_handlers
 from dreamd.store.channel import channel_of_folder
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.settings import StoreSettings
 
 from tests.ipc.conftest import Serve
+from tests.ipc.methods import store_methods
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 BILLING = "The billing service runs on port 8443."
@@ -28,7 +28,7 @@ def client(serve: Serve, tmp_path: Path) -> Iterator[Client]:
     paths = StorePaths(own / "vault", own / "ledger.db", own / "index.db", own / "embeddings.db", own / "runs")
     own.mkdir()
     with closing(MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW)) as store:
-        serving = serve(store_handlers(store))
+        serving = serve(store_methods(store))
         with serving.client() as client:
             yield client
         serving.stop()

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.ipc.call import Call, Handler
+from dreamd.ipc.call import Call
 from dreamd.ipc.client import Client, ClientError, DaemonError, Unreachable, context_or_empty, recall_or_empty
+from dreamd.ipc.params import Params
 from dreamd.ipc.protocol import MAX_LINE_BYTES, METHOD_NOT_FOUND
-from dreamd.ipc.store_methods import Params
 
 from tests.ipc.conftest import Serve
+from tests.ipc.methods import method
 
 
 class AnyQuery(Params):
@@ -57,10 +58,10 @@ def fake(socket_folder: Path) -> Iterator[Fake]:
 
 
 def test_calls_share_one_connection_and_hello_names_the_daemon(serve: Serve) -> None:
-    hello = Handler(Params, lambda params, call: {})
+    hello = method(Params, lambda params, call: {})
     answering = {
         "ping": hello,
-        "hello": Handler(
+        "hello": method(
             type("Hello", (Params,), {"__annotations__": {"client": str, "protocol": int}}),
             lambda params, call: {"version": "9", "client": params.client},
         ),
@@ -86,7 +87,7 @@ def test_progress_is_handed_on(serve: Serve) -> None:
         return {"done": True}
 
     seen: list[dict[str, Any]] = []
-    with serve({"work": Handler(AnyQuery, work, long=True)}).client() as client:
+    with serve({"work": method(AnyQuery, work, long=True)}).client() as client:
         assert client.call("work", {}, seen.append) == {"done": True}
     assert [(progress["stage"], progress["done"], progress["total"]) for progress in seen] == [("read", 3, 4)]
 
@@ -104,7 +105,7 @@ def test_a_cancel_reaches_the_daemon(serve: Serve) -> None:
     def interrupt(progress: dict[str, Any]) -> None:
         raise KeyboardInterrupt
 
-    with serve({"wait": Handler(AnyQuery, wait, long=True)}).client() as client:
+    with serve({"wait": method(AnyQuery, wait, long=True)}).client() as client:
         with pytest.raises(KeyboardInterrupt):
             client.call("wait", {}, interrupt)
         client.cancel()
@@ -128,7 +129,7 @@ def test_a_daemon_that_is_starting_is_waited_for(serve: Serve, socket_folder: Pa
 
     thread = threading.Thread(target=ask)
     thread.start()
-    serve({"ping": Handler(Params, lambda params, call: {})})
+    serve({"ping": method(Params, lambda params, call: {})})
     thread.join()
     assert answers == [{}]
 
@@ -180,7 +181,7 @@ def test_whatever_else_answers_is_an_error_and_no_crash(fake: Fake, said: bytes)
 
 
 def test_a_question_too_long_for_a_line_is_not_sent(serve: Serve) -> None:
-    with serve({"ping": Handler(AnyQuery, lambda params, call: {})}).client() as client:
+    with serve({"ping": method(AnyQuery, lambda params, call: {})}).client() as client:
         with pytest.raises(ClientError, match="that a line may have"):
             client.call("ping", {"query": "x" * MAX_LINE_BYTES})
         assert client.call("ping") == {}
@@ -203,7 +204,7 @@ def test_an_agent_gets_the_answer_when_there_is_one(serve: Serve) -> None:
     def answer(params: AnyQuery, call: Call) -> dict[str, Any]:
         return {"hits": [params.query], "limit": params.limit, "text": params.query, "budget": params.budget_tokens}
 
-    path = str(serve({"recall": Handler(AnyQuery, answer), "context": Handler(AnyQuery, answer)}).path)
+    path = str(serve({"recall": method(AnyQuery, answer), "context": method(AnyQuery, answer)}).path)
     assert recall_or_empty("a", path=path, limit=3) == {"hits": ["a"], "limit": 3, "text": "a", "budget": 0}
     assert context_or_empty("a", 77, path=path)["budget"] == 77
 
@@ -221,8 +222,8 @@ def test_without_a_channel_the_working_directory_decides(
         asked.append(params.model_dump(include={"channel", "cwd", "session"}, exclude_none=True))
         return {}
 
-    handlers = {"recall": Handler(AnyQuery, note), "context": Handler(AnyQuery, note)}
-    path = str(serve(handlers | {"observe": Handler(AnySession, note)}).path)
+    handlers = {"recall": method(AnyQuery, note), "context": method(AnyQuery, note)}
+    path = str(serve(handlers | {"observe": method(AnySession, note)}).path)
     monkeypatch.chdir(tmp_path)
     here = {"cwd": str(tmp_path)}
     recall_or_empty("a", path=path)
@@ -266,11 +267,11 @@ def answer(accepted: socket.socket, request_id: int) -> None:
 
 
 def test_the_first_call_after_a_restart_works(serve: Serve) -> None:
-    first = serve({"remember": Handler(AnyQuery, lambda params, call: {"by": "first"})})
+    first = serve({"remember": method(AnyQuery, lambda params, call: {"by": "first"})})
     with first.client() as client:
         assert client.call("remember") == {"by": "first"}
         first.stop(0.2)
-        serve({"remember": Handler(AnyQuery, lambda params, call: {"by": "second"})})
+        serve({"remember": method(AnyQuery, lambda params, call: {"by": "second"})})
         assert client.call("remember") == {"by": "second"}
 
 

@@ -13,7 +13,7 @@ from dreamd.ipc.protocol import (
     PARSE_ERROR,
     Inbox,
     LineBuffer,
-    Malformed,
+    MalformedLine,
     Message,
     Notification,
     Request,
@@ -50,8 +50,8 @@ def take_all(inbox: Inbox, data: bytes) -> list[Message]:
     return [inbox.take() for _ in range(len(inbox))]
 
 
-def malformed(message: Message) -> Malformed:
-    assert isinstance(message, Malformed)
+def malformed(message: Message) -> MalformedLine:
+    assert isinstance(message, MalformedLine)
     return message
 
 
@@ -86,7 +86,7 @@ def test_a_bounded_buffer_holds_its_bound_whatever_comes(pieces: list[bytes], bo
 @given(st.binary(max_size=300))
 def test_no_bytes_crash_it(data: bytes) -> None:
     for message in take_all(Inbox(256), data + b"\n"):
-        assert isinstance(message, Request | Notification | Malformed)
+        assert isinstance(message, Request | Notification | MalformedLine)
 
 
 @given(json_values)

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 from dreamd import __version__
-from dreamd.ipc import serialize, store_methods
+from dreamd.ipc import question_methods
+from dreamd.ipc.answers import IF_ANY
 from dreamd.ipc.client import Client, DaemonError
 from dreamd.ipc.params import RecallParams
 from dreamd.ipc.protocol import BUSY, INVALID_PARAMS, NOT_FOUND, encode
-from dreamd.ipc.serialize import cut_to_bytes, plain
-from dreamd.ipc.store_methods import store_handlers
+from dreamd.ipc.question_methods import cut_to_bytes
 from dreamd.store import okf
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.engine import deadline
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import Evidence, Level
+from dreamd.store.model import UNSENT, Evidence, Level
 from dreamd.store.settings import StoreSettings
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import memories
 from tests.ipc.conftest import Serve
+from tests.ipc.methods import store_methods
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 
@@ -47,7 +51,7 @@ def store(tmp_path: Path) -> Iterator[MemoryStore]:
 
 @pytest.fixture
 def client(serve: Serve, store: MemoryStore) -> Iterator[Client]:
-    serving = serve(store_handlers(store))
+    serving = serve(store_methods(store))
     with serving.client() as client:
         yield client
     serving.stop()
@@ -154,7 +158,7 @@ def test_a_search_that_takes_too_long_is_broken_off(client: Client, monkeypatch:
     for number in range(50):
         client.call("remember", {"text": f"Fact number {number} is kept."})
     client.call("list")
-    monkeypatch.setattr(store_methods, "ANSWER_S", 0.0)
+    monkeypatch.setattr(question_methods, "ANSWER_S", 0.0)
     for method, params in (("recall", {"query": "fact"}), ("list", {})):
         with pytest.raises(DaemonError, match="too long") as caught:
             client.call(method, params)
@@ -283,7 +287,7 @@ def test_show_names_contradictions_and_never_forgotten_words(client: Client) -> 
 
 
 def test_a_long_memory_is_shown_in_pages(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serialize, "MAX_TEXT_BYTES", 1000)
+    monkeypatch.setattr(question_methods, "MAX_TEXT_BYTES", 1000)
     text = "\n".join(f'Line {number} "ümlaut" \\ tab\t' for number in range(200))
     node_id = client.call("remember", {"text": text})["node_id"]
     shown, offset = "", 0
@@ -379,7 +383,7 @@ def nested(depth: int) -> dict[str, Any]:
 )
 def test_parameters_out_of_bounds_are_named(serve: Serve, method: str, params: dict[str, Any], says: str) -> None:
     untouched: Any = None
-    with serve(store_handlers(untouched)).client() as client, pytest.raises(DaemonError) as caught:
+    with serve(store_methods(untouched)).client() as client, pytest.raises(DaemonError) as caught:
         client.call(method, params)
     assert caught.value.code == INVALID_PARAMS
     assert says in str(caught.value)
@@ -388,11 +392,11 @@ def test_parameters_out_of_bounds_are_named(serve: Serve, method: str, params: d
 def test_hits_too_long_for_the_line_are_counted_in_a_note(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         client.call("remember", {"text": f"Parrot {number} can squawk. " + f"squawk{number} " * 30})
-    monkeypatch.setattr(serialize, "MAX_TEXT_BYTES", 700)
+    monkeypatch.setattr(question_methods, "MAX_TEXT_BYTES", 700)
     answer = client.call("recall", {"query": "parrot squawk", "limit": 1000})
     assert len(answer["hits"]) == 2
     assert answer["notes"][-1].startswith("1 more")
-    monkeypatch.setattr(serialize, "MAX_TEXT_BYTES", 100)
+    monkeypatch.setattr(question_methods, "MAX_TEXT_BYTES", 100)
     answer = client.call("recall", {"query": "parrot squawk", "limit": 1000})
     assert [len(hit["text"]) for hit in answer["hits"]] == [100]
 
@@ -404,11 +408,31 @@ def test_a_cut_text_fits_and_is_a_beginning(text: str, size_bytes: int) -> None:
     assert len(encode({"": cut})) - len(encode({"": ""})) <= size_bytes
 
 
-def test_values_become_plain() -> None:
-    assert plain({"at": NOW, "level": Level.FACT, "who": Evidence("a#1", "D1"), "names": frozenset({"b", "a"})}) == {
+@dataclass(frozen=True)
+class Part:
+    kept: int
+    unasked: int | None = field(default=None, metadata=IF_ANY)
+    inner: str = field(default="", metadata=UNSENT)
+
+
+def test_values_become_json() -> None:
+    answer = {
+        "at": NOW,
+        "level": Level.FACT,
+        "who": Evidence("a#1", "D1"),
+        "names": frozenset({"b", "a"}),
+        "path": Path("/a"),
+        "many": (Part(1), Part(0, 2, "x")),
+        "table": MappingProxyType({Level.FACT: None}),
+    }
+    assert json.loads(encode(answer)) == {
         "at": "2026-11-21T09:00:00+00:00",
         "level": "L1",
         "who": {"node_id": "a#1", "external_id": "D1"},
         "names": ["a", "b"],
+        "path": "/a",
+        "many": [{"kept": 1}, {"kept": 0, "unasked": 2}],
+        "table": {"L1": None},
     }
-    assert type(plain(Level.FACT)) is str
+    with pytest.raises(TypeError):
+        encode({"odd": object()})

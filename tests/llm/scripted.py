@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dreamd.llm.model import Answer, LlmError
+from dreamd.llm.language_model import Answer, LlmError
 
 
 class ScriptedModel:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from dreamd.llm.budget import Allowance, Asker, asker_for
-from dreamd.llm.model import LlmAborted, LlmEndless, LlmError, LlmRefused, LlmUnavailable
+from dreamd.llm.language_model import LlmAborted, LlmEndless, LlmError, LlmRefused, LlmUnavailable
 from dreamd.llm.settings import LlmSettings
 
 from tests.llm.scripted import ScriptedModel

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from dreamd.llm.budget import model_for
-from dreamd.llm.model import LanguageModel, LlmAborted, LlmError, LlmRefused, LlmUnavailable
+from dreamd.llm.language_model import LanguageModel, LlmAborted, LlmError, LlmRefused, LlmUnavailable
 from dreamd.llm.settings import LlmSettings
 
 from tests.llm.hostile import Misbehaviour, Peer, hostile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from dreamd.llm.model import misfit
+from dreamd.llm.language_model import misfit
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

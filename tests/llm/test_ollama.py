@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from dreamd.llm.budget import model_for, problem
 from dreamd.llm.http import is_loopback
-from dreamd.llm.model import LlmRefused, LlmUnavailable
+from dreamd.llm.language_model import LlmRefused, LlmUnavailable
 from dreamd.llm.ollama import OllamaModel
 from dreamd.llm.settings import LlmSettings
 

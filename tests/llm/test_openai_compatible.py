@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from dreamd.llm.budget import problem
-from dreamd.llm.model import LlmUnavailable
+from dreamd.llm.language_model import LlmUnavailable
 from dreamd.llm.openai_compatible import OpenAICompatibleModel
 from dreamd.llm.settings import REVEAL_SECRETS, LlmSettings
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from dreamd.llm.budget import asker_for, model_for
-from dreamd.llm.model import LanguageModel, LlmAborted, LlmError, LlmUnavailable
+from dreamd.llm.language_model import LanguageModel, LlmAborted, LlmError, LlmUnavailable
 from dreamd.llm.settings import LlmSettings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +25,7 @@ SCHEMA = {
 }
 ENDLESS = {"type": "object", "properties": {"story": {"type": "string", "minLength": 4000}}, "required": ["story"]}
 
-pytestmark = [pytest.mark.llm, pytest.mark.xdist_group("llm"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.llm, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
-from dreamd.llm.model import Answer, LlmError
+import pytest
+from dreamd.llm.language_model import Answer, LlmError
+from dreamd.pipelines import run
 from dreamd.pipelines.protocol import RunRequest
-from dreamd.pipelines.workspace.view import History, SessionState, Vectors, View
+from dreamd.pipelines.registry import DreamStep, Stage
+from dreamd.pipelines.workspace.proposals import Proposals
+from dreamd.pipelines.workspace.snapshot import History, SessionState, Snapshot
+from dreamd.pipelines.workspace.view import Vectors, View
 from dreamd.store import okf
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.memory import StorePaths
 from dreamd.store.model import Memory, NodeId, Turn
+from dreamd.store.paths import StorePaths
 from dreamd.store.settings import EmbeddingSettings, StoreSettings
+
+Planner = Callable[[View, datetime], Proposals]
 
 MAY_8 = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
@@ -29,6 +38,14 @@ def request_of(paths: StorePaths, run_id: str, now: datetime = NOW, **others: An
     return request
 
 
+def plant_steps(monkeypatch: pytest.MonkeyPatch, *steps: tuple[Stage, str, Planner]) -> None:
+    """Have a run take these functions, each under its switch and name, instead of the stages."""
+    for _, name, plan in steps:
+        module = cast(ModuleType, SimpleNamespace(plan=plan))
+        monkeypatch.setitem(sys.modules, f"dreamd.pipelines.stages.{name}", module)
+    monkeypatch.setattr(run, "STEPS", tuple(DreamStep(switch, name, name) for switch, name, _ in steps))
+
+
 def turns(*said: tuple[str, str], session_id: str = "s1", at: datetime | None = MAY_8) -> list[Turn]:
     """Turns of one session, half a minute apart."""
     return [
@@ -37,8 +54,8 @@ def turns(*said: tuple[str, str], session_id: str = "s1", at: datetime | None = 
     ]
 
 
-class FakeSource:
-    """A `Source` in memory."""
+class FakeSource(Snapshot):
+    """A snapshot in memory."""
 
     def __init__(self, channel: str = "proj") -> None:
         self.channel = channel

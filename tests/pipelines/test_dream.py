@@ -14,16 +14,16 @@ import pytest
 from dreamd.llm.budget import Asker
 from dreamd.llm.settings import LlmSettings
 from dreamd.pipelines import protocol
-from dreamd.pipelines.changeset_file import read_changeset
 from dreamd.pipelines.dream import dream
-from dreamd.pipelines.protocol import SPENT, Done, Failed, Progress
+from dreamd.pipelines.protocol import SPENT, Done, Failed, Progress, read_changeset
 from dreamd.pipelines.workspace.snapshot import Snapshot
 from dreamd.store import okf
 from dreamd.store.channel import channel_of_folder, project_root
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Kind, Level, NewTurn, SessionHead
 from dreamd.store.okf.file import conformance
+from dreamd.store.paths import StorePaths
 from dreamd.store.settings import EmbeddingSettings
 
 from tests.llm.scripted import ScriptedModel

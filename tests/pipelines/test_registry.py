@@ -10,25 +10,26 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from dreamd.pipelines import run, stages
-from dreamd.pipelines.changeset_file import read_changeset
+from dreamd.pipelines import stages
 from dreamd.pipelines.dream import dream
-from dreamd.pipelines.registry import COMPACTION, STEPS, Stage, Step
+from dreamd.pipelines.protocol import read_changeset
+from dreamd.pipelines.registry import COMPACTION, STEPS, DreamStep, Stage
 from dreamd.pipelines.settings import PipelineSettings
-from dreamd.pipelines.workspace.proposals import Planned
+from dreamd.pipelines.workspace.proposals import Proposals
 from dreamd.pipelines.workspace.view import View
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.memory import MemoryStore
+from dreamd.store.paths import StorePaths
 
-from tests.pipelines.fakes import NOW, SETTINGS, request_of
+from tests.pipelines.fakes import NOW, SETTINGS, plant_steps, request_of
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
-def test_a_step_is_a_stage_under_its_own_name(step: Step) -> None:
+def test_a_step_is_a_stage_under_its_own_name(step: DreamStep) -> None:
     module = import_module(f"dreamd.pipelines.stages.{step.module}")
-    assert step.plan() is module.plan
+    assert step.load() is getattr(module, step.function)
+    assert step.name.split()[0] == (module.STAGE if step.function == "plan" else step.function)
     assert step.module == module.STAGE
-    assert step.name.split()[0] == step.module
 
 
 def test_every_stage_is_named() -> None:
@@ -45,9 +46,6 @@ def test_every_stage_is_named() -> None:
 def test_a_name_is_given_once_and_every_switch_has_its_steps() -> None:
     assert len({step.name for step in STEPS}) == len(STEPS)
     assert {step.switch for step in STEPS} == set(Stage) == set(PipelineSettings().stages)
-    assert [(step.switch, step.name, step.weekly_only) for step in STEPS] == [
-        (step.stage, step.name, step.weekly_only) for step in run.STEPS
-    ]
     assert not [step for step in STEPS if step.weekly_only and step.switch in COMPACTION]
 
 
@@ -60,11 +58,11 @@ def test_the_settings_load_no_stage() -> None:
 def test_a_stage_gets_its_cursor_back_the_next_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[int] = []
 
-    def planted(view: View, now: datetime) -> Planned:
+    def planted(view: View, now: datetime) -> Proposals:
         given.append(view.cursor("planted", "everything"))
-        return Planned(cursors={("planted", "everything"): given[-1] + 7})
+        return Proposals(cursors={("planted", "everything"): given[-1] + 7})
 
-    monkeypatch.setattr(run, "STEPS", (run.Step(Stage.LINT, "planted", planted),))
+    plant_steps(monkeypatch, (Stage.LINT, "planted", planted))
     files = (tmp_path / name for name in ("vault", "ledger.db", "index.db", "vectors.db", "runs"))
     paths = StorePaths(*files)
     store = MemoryStore.open(paths, SETTINGS, StubEmbedder(), lambda: NOW)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from dreamd.daemon.settings import Settings
 from dreamd.llm.settings import LlmSettings
+from dreamd.pipelines.registry import Stage
 from dreamd.pipelines.settings import DecaySettings, LimitSettings, PipelineSettings
 from pydantic import BaseModel, ValidationError
 
@@ -32,6 +33,12 @@ def test_the_old_name_of_a_setting_is_read_from_the_environment(monkeypatch: pyt
     monkeypatch.setenv("DREAMD_PIPELINES__DECAY__LEAST_PER_RUN", "3")
     pipelines = Settings().pipelines
     assert (pipelines.limits.per_day_s, pipelines.decay.least_per_run) == (60.0, 3)
+
+
+def test_a_switch_of_an_earlier_version_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert PipelineSettings.model_validate({"stages": {"ranking": True, "lint": False}}).stages == {Stage.LINT: False}
+    monkeypatch.setenv("DREAMD_PIPELINES__STAGES__RANKING", "true")
+    assert "ranking" not in Settings().pipelines.stages
 
 
 def test_settings_reach_the_child_as_they_are() -> None:

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 from dreamd.daemon.importing.detect import read
-from dreamd.daemon.importing.reading.items import SessionRead
-from dreamd.pipelines.changeset_file import read_changeset
+from dreamd.daemon.importing.items import SessionRead
 from dreamd.pipelines.dream import dream
+from dreamd.pipelines.protocol import read_changeset
 from dreamd.pipelines.settings import GateSettings, PipelineSettings
 from dreamd.store.changes.run_kinds import AppliedRun
 from dreamd.store.changes.tombstone_keys import edit_key
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.memory import MemoryStore
+from dreamd.store.paths import StorePaths
 
 from tests.pipelines.fakes import NOW, SETTINGS, request_of
 
@@ -67,9 +68,9 @@ def nights(tmp_path: Path) -> Iterator[Nights]:
 
 
 def test_two_dreams_are_undone_backwards_to_the_byte_and_not_proposed_again(nights: Nights) -> None:
-    nights.hear(SESSIONS[:4])
+    nights.hear(SESSIONS[:2])
     nights.dream(1)
-    nights.hear(SESSIONS[4:8])
+    nights.hear(SESSIONS[2:4])
     before = nights.files()
     second = nights.dream(2)
     assert second is not None
@@ -87,13 +88,13 @@ def test_two_dreams_are_undone_backwards_to_the_byte_and_not_proposed_again(nigh
 
 
 def test_undoing_an_earlier_dream_keeps_what_later_edits_rest_on(nights: Nights) -> None:
-    nights.hear(SESSIONS[:4])
+    nights.hear(SESSIONS[:2])
     nights.dream(1)
     fact = next(path for path in sorted(nights.files()) if path.startswith("facts/"))
     full = nights.paths.vault / fact
     full.write_bytes(full.read_bytes() + b"\nA line of mine.\n")
     nights.store.file_changed([fact])
-    nights.hear(SESSIONS[4:8])
+    nights.hear(SESSIONS[2:4])
     nights.dream(2)
     before = nights.files()
     undone = nights.store.undo("run-1")

@@ -28,6 +28,7 @@ from dreamd.store.model import IndexDamaged, NewTurn, SessionHead, StoreBusy, St
 from dreamd.store.settings import StoreSettings
 from dreamd.store.vault.disk import Disk
 
+from tests.examples import NIGHTLY, examples
 from tests.store.conftest import NOW
 from tests.store.disks.full_disk import HiccupingVFS
 
@@ -75,14 +76,14 @@ def until(question: Callable[[], bool]) -> None:
 
 
 def until_whole(store: MemoryStore) -> None:
-    until(lambda: not any("made again" in problem for problem in store.status()["problems"]))
+    until(lambda: not any("made again" in problem for problem in store.status().problems))
 
 
 def until_quiet(store: MemoryStore) -> None:
     """Wait until the vault was compared with the index: what is written after that would mend a damaged page."""
     assert store.settle(WITHIN_S)
     deadline = time.monotonic() + WITHIN_S
-    while store.status()["catching_up"]:
+    while store.status().catching_up:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -151,13 +152,14 @@ def restored(filled: Path, tmp_path: Path) -> Callable[[], None]:
     return restore
 
 
+@pytest.mark.hypothesis  # on more pages in the night
 def test_any_page_of_the_index_may_be_damaged_at_the_start(
     restored: Callable[[], None], open_store: OpenStore, paths: StorePaths
 ) -> None:
     restored()
     whole = pages(paths.index)
     chosen = {0, 1, *root_pages(paths.index).values(), *range(0, whole, whole // 8)}
-    for page in sorted(chosen)[:: max(1, len(chosen) // 24)]:
+    for page in sorted(chosen)[:: max(1, len(chosen) // examples(24))]:
         restored()
         damage(paths.index, page)
         store = open_store()
@@ -481,9 +483,10 @@ def forgetting(store: MemoryStore) -> str:
 
 
 def named(store: MemoryStore) -> str:
-    return " ".join([*store.status()["problems"], *(problem.problem for problem in store.check())])
+    return " ".join([*store.status().problems, *(problem.problem for problem in store.check())])
 
 
+@pytest.mark.hypothesis
 def test_a_damaged_ledger_is_set_aside_at_the_start_and_brought_back_by_salvage(
     store: MemoryStore, open_store: OpenStore, paths: StorePaths, tmp_path: Path
 ) -> None:
@@ -494,7 +497,7 @@ def test_a_damaged_ledger_is_set_aside_at_the_start_and_brought_back_by_salvage(
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         pages_of_runs = {int(str(n)) for (n,) in connection.execute("SELECT pageno - 1 FROM dbstat WHERE name = 'run'")}
     whole = paths.ledger.read_bytes()
-    for page in range(0, len(whole) // PAGE_BYTES, 3):
+    for page in range(0, len(whole) // PAGE_BYTES, 3 if NIGHTLY else 9):
         for file in tmp_path.glob("ledger.*"):
             file.unlink()
         paths.ledger.write_bytes(whole)
@@ -648,6 +651,6 @@ def test_the_status_says_that_writes_are_refused(open_store: OpenStore, monkeypa
             broken.setattr(store.core.ledger, "commit", fail)
             with pytest.raises(StoreBusy):
                 store.remember("Vera keeps a lantern", channel="shop").result()
-            assert [problem for problem in store.status()["problems"] if "was refused" in problem]
+            assert [problem for problem in store.status().problems if "was refused" in problem]
         store.remember("Vera keeps a lantern", channel="shop").result()
-        assert not [problem for problem in store.status()["problems"] if "was refused" in problem]
+        assert not [problem for problem in store.status().problems if "was refused" in problem]

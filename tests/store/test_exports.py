@@ -45,7 +45,7 @@ def test_a_name_that_is_not_exported_is_refused() -> None:
     ("module", "loaded"),
     [
         ("dreamd.store", set()),
-        ("dreamd.daemon.settings", {"settings", "score_stages"}),
+        ("dreamd.daemon.settings", {"settings"}),
     ],
 )
 def test_a_command_that_needs_no_store_loads_none_of_it(module: str, loaded: set[str]) -> None:

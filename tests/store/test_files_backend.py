@@ -60,7 +60,7 @@ def test_words_find_and_no_model_is_asked(opened: Opened) -> None:
     store = opened()
     kept(store, "Deploys go through Jenkins", "The printer is on the second floor")
     assert found(store, "which jenkins deploys") == ["Deploys go through Jenkins"]
-    assert store.status()["pending_embeddings"] == 0
+    assert store.status().pending_embeddings == 0
     store.close()
     assert found(opened(), "printer floor") == ["The printer is on the second floor"]
 

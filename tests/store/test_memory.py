@@ -130,7 +130,7 @@ def test_a_forgotten_turn_stays_in_its_file_and_is_found_no_more(
     assert store.run(forgotten.run_id).state == "applied"
     store.reconcile()  # the index, which the count is of, has followed by then
     status = store.status()
-    assert (status["turns"], status["turns_purged"], status["turns_forgotten"]) == (0, 0, 1)
+    assert (status.turns, status.turns_purged, status.turns_forgotten) == (0, 0, 1)
     assert found(store, "wifi fridge") == []
     assert files(store) == before
     store.rebuild()
@@ -139,7 +139,7 @@ def test_a_forgotten_turn_stays_in_its_file_and_is_found_no_more(
     store = open_store()
     assert found(store, "wifi fridge") == []
     assert store.undo(forgotten.run_id).turns == 1
-    assert store.status()["turns_forgotten"] == 0
+    assert store.status().turns_forgotten == 0
     assert found(store, "wifi fridge") == ["s1#1"]
 
 
@@ -161,7 +161,7 @@ def test_status_advises_the_multilingual_model_where_most_turns_are_not_english(
         talk(store, "s1", "shop", *(GERMAN.format(n) for n in range(german)), "ja, mach das")
         talk(store, "s2", "shop", *(ENGLISH.format(n) for n in range(english)), "ok")
         store.reconcile()
-        advice = store.status()["embedding"]["advice"]
+        advice = store.status().embedding.advice
     assert bool(advice) == advises
     assert not advises or 'store.embedding.model = "multilingual"' in advice
 
@@ -182,16 +182,16 @@ def test_a_status_counts_what_is_kept_by_level_and_by_channel(store: MemoryStore
     for text, channel in (("Tabs, not spaces", "shop"), ("Tea is at five", "home")):
         store.remember(text, channel=channel).result()
     store.rebuild()
-    until(lambda: store.status()["journal"] == 0)
+    until(lambda: store.status().journal == 0)
     status = store.status()
-    assert status["memories"] == {"L0": 1, "L1": 2, "L2": 0, "L3": 0}
-    assert (status["files"], status["turns"], status["turns_purged"], status["turns_forgotten"]) == (3, 3, 0, 0)
-    assert status["channels"] == {"shop": 4, "home": 1}
-    assert (status["chunks"], status["pending_embeddings"], status["journal"], status["not_found_yet"]) == (5, 0, 0, 0)
-    assert (status["runs"], status["broken_files"], status["paused"], status["channels_off"]) == (0, 0, False, [])
+    assert status.memories == {"L0": 1, "L1": 2, "L2": 0, "L3": 0}
+    assert (status.files, status.turns, status.turns_purged, status.turns_forgotten) == (3, 3, 0, 0)
+    assert status.channels == {"shop": 4, "home": 1}
+    assert (status.chunks, status.pending_embeddings, status.journal, status.not_found_yet) == (5, 0, 0, 0)
+    assert (status.runs, status.broken_files, status.paused, status.channels_off) == (0, 0, False, [])
     store.set_channel("home", learning=False)
     store.pause()
-    assert (store.status()["paused"], store.status()["channels_off"]) == (True, ["home"])
+    assert (store.status().paused, store.status().channels_off) == (True, ["home"])
 
 
 def test_what_was_forgotten_of_a_session_is_shown_and_listed_nowhere(store: MemoryStore) -> None:
@@ -281,7 +281,7 @@ def test_broken_frontmatter_is_reported_kept_and_searchable(store: MemoryStore, 
     broken.write_text("---\ntype: [unclosed\n---\nThe heron nests in April.\n")
     store.reconcile()
     assert [problem.path for problem in store.check()] == ["facts/broken.md"]
-    assert store.status()["broken_files"] == 1
+    assert store.status().broken_files == 1
     assert len(store.recall("heron nests").hits) == 1
 
 
@@ -386,7 +386,7 @@ def test_an_index_made_by_older_rules_is_made_anew(
     monkeypatch.setattr("dreamd.store.index.opening.PROJECTION_VERSION", 99)
     again = open_store()
     assert found(again, "ferry") == [node_id]
-    assert again.status()["problems"] == []  # it is whole again
+    assert again.status().problems == []  # it is whole again
 
 
 def test_vectors_of_another_model_are_made_again_behind_everybodys_back(
@@ -406,11 +406,11 @@ def test_vectors_of_another_model_are_made_again_behind_everybodys_back(
     again = open_store()
     try:
         assert found(again, "ferry") == [node_id]
-        assert again.status()["pending_embeddings"] == 1
+        assert again.status().pending_embeddings == 1
     finally:
         may_embed.set()
     again.rebuild()
-    assert again.status()["pending_embeddings"] == 0
+    assert again.status().pending_embeddings == 0
     assert found(again, "ferry") == [node_id]
 
 
@@ -423,7 +423,7 @@ def test_an_edited_memory_is_not_found_by_what_it_no_longer_says(
     file = next((paths.vault / "facts").glob("*.md"))
     file.write_bytes(file.read_bytes().replace(b"The ferry leaves at nine from the old pier", b"Zephyrine sings"))
     store.file_changed([file.relative_to(paths.vault).as_posix()])
-    assert store.status()["pending_embeddings"] == 1
+    assert store.status().pending_embeddings == 1
     assert found(store, "ferry nine pier") == []
     assert found(store, "Zephyrine") == [node_id]
 

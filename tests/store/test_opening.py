@@ -19,7 +19,7 @@ from dreamd.store.writer.writer import Writer
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 CLOSED_IN_ORDER = [
     "Linker.stop",
-    "RelevanceFeedback.stop",
+    "Feedback.stop",
     "Deletions.stop",
     "EmbedQueue.stop",
     "Search.close",

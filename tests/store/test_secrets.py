@@ -64,7 +64,7 @@ def test_a_question_is_kept_without_its_secret(store: MemoryStore, paths: StoreP
     assert store.settle()
     store.recall(f"where is the deploy token {KEY} of the shop kept", channel="shop")
     store.context(f"where is the deploy token {KEY} of the shop kept", channel=None)
-    store.operations.relevance.settle(10)
+    store.operations.feedback.settle(10)
     assert not is_held(store, paths, KEY)
     store.close()
     assert b"[redacted:github] of the shop" in b"".join(held(paths))
@@ -193,7 +193,7 @@ def test_no_field_lets_a_persons_identifier_in_where_a_setting_asks(
         private.link(newer, older, "Contradicts")
         private.decide(private.decisions()[0].decision_id, "newer", person)
         private.recall("when does the shop open at nine", channel=person)
-        private.operations.relevance.settle(10)
+        private.operations.feedback.settle(10)
         with pytest.raises(InvalidInput, match="secret"):
             private.remember("never kept", channel=person)
         for piece in (person, session_id(person)):

@@ -78,12 +78,12 @@ def test_a_start_on_a_disk_that_takes_nothing_serves_recall_and_comes_back(
     store = opened(small)
     assert texts(store, "Where is the office in Berlin?") == ["The office is in Berlin"]
     assert any("cannot be written" in note for note in store.recall("office", channel="shop").notes)
-    assert any("cannot be written" in problem for problem in store.status()["problems"])
+    assert any("cannot be written" in problem for problem in store.status().problems)
     with pytest.raises(StoreBusy):
         store.remember("The warehouse is in Lyon", channel="shop").result(60)
 
     end(small)
-    until(lambda: not store.status()["problems"])
+    until(lambda: not store.status().problems)
     store.remember("The warehouse is in Lyon", channel="shop").result(60)
     assert store.settle(60)
     assert texts(store, "Where is the warehouse in Lyon?")[0] == "The warehouse is in Lyon"

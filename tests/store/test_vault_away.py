@@ -70,14 +70,14 @@ def test_what_is_said_while_the_vault_is_away_is_kept_and_placed_when_it_is_back
     assert found(store, "old office Berlin")[0] == "The old office is in Berlin"
     answer = store.recall("old office Berlin", channel="shop")
     assert any("is not there" in note and "wait for it" in note for note in answer.notes)
-    assert any("is waited for" in problem for problem in store.status()["problems"])
+    assert any("is waited for" in problem for problem in store.status().problems)
     assert not paths.vault.exists()
     back(paths)
     until(lambda: not store.core.writer.lag)
     assert store.settle(60)
     assert found(store, "new office Madrid")[0] == "The new office is in Madrid"
     assert texts(paths) == ["1", "2", "3"]
-    assert store.status()["problems"] == []
+    assert store.status().problems == []
     assert store.ledger.counts()["conflicts"] == 0
 
 

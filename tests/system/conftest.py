@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.bench.daemon_under_test import DaemonUnderTest
-from tests.system.recording import NO_MODEL, Recording
 
 Make = Callable[..., DaemonUnderTest]
 
@@ -42,13 +41,3 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonUnderTest
     folder = tmp_path_factory.mktemp("shared")
     with DaemonUnderTest(folder, {"DREAMD_STORE__EMBEDDING__MODEL": "stub"}) as one:
         yield one
-
-
-@pytest.fixture(scope="session")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recording:
-    """Give what one daemon answered to everything that can be asked."""
-    folder = tmp_path_factory.mktemp("recorded")
-    with DaemonUnderTest(folder / "daemon", {"DREAMD_STORE__EMBEDDING__MODEL": "stub"} | NO_MODEL) as daemon:
-        recording = Recording(daemon, folder)
-        recording.everything()
-    return recording

@@ -180,11 +180,20 @@ def test_a_model_that_is_configured_and_absent_is_said(make: Make) -> None:
     assert any(url in problem for problem in daemon.call("check")["settings_problems"])
 
 
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the data of a daemon that learned something and was stopped."""
+    with DaemonUnderTest(tmp_path_factory.mktemp("taught"), {"DREAMD_STORE__EMBEDDING__MODEL": "stub"}) as daemon:
+        daemon.call("remember", text="The heron nests behind the mill.")
+        daemon.stop()
+    return daemon.folder / "data"
+
+
 @pytest.fixture
-def with_a_memory(daemon: DaemonUnderTest) -> DaemonUnderTest:
-    """Return a daemon that learned something and was stopped."""
-    daemon.call("remember", text="The heron nests behind the mill.")
-    daemon.stop()
+def with_a_memory(taught: Path, make: Make) -> DaemonUnderTest:
+    """Return a daemon that knows this and is not started."""
+    daemon = make()
+    shutil.copytree(taught, daemon.folder / "data", symlinks=True)
     return daemon
 
 

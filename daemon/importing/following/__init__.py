@@ -1,1 +1,1 @@
-"""Following: agents' sessions, taken in as they are written."""
+"""Following: agents' sessions, imported as they are written."""

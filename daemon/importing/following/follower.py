@@ -1,8 +1,8 @@
-"""The follower: what agents write is taken in as they write it, and what they wrote before when nothing else is to do.
+"""The follower: agents' sessions are imported as they are written, and older ones while nothing else is to do.
 
-Everything is read by one thread, a step of about a megabyte at a time, so a large file holds up nothing and needs no
-more memory than a small one. A step is: read, keep, and only then move on; a crash in between has it read again, and
-its turns are known.
+One thread reads everything, in steps of about a megabyte, so that a large file delays no other one and needs no more
+memory than a small one. A step reads, keeps, and only then moves the position: after a crash in between the part is
+read again, and its turns are known.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from typing import TYPE_CHECKING
 
 from loguru import logger
 
-from ....store.model import NodeId, SessionHead, StoreError
-from ..formats.opencode_db import NAME as DATABASE_NAME
-from ..reading.items import Skipped
-from .events import LOOK_AGAIN_S, Events
-from .faults import Faults
+from ....store.model import NodeId, StoreError
+from ...host.folder_watch import LOOK_AGAIN_S, SessionsWatch
+from ..formats.opencode import DATABASE_NAME
+from ..items import Skipped
+from .followed_places import LINES, FollowedPlace, FollowedPlaces, FoundFile, files_of
 from .learning import KEEP_TIMEOUT_S, Learning
-from .named import Named
-from .places import LINES, Place, Places
-from .read_queue import ReadQueue
-from .sessions import LiveSessions
-from .survey import Found, Survey, files_of, survey
+from .live_sessions import LiveSessions
+from .named_transcripts import NamedTranscripts
+from .read_queue import Faults, ReadQueue
+from .survey import Survey, survey
 from .tail import Database, Tail, was_changed
 
 if TYPE_CHECKING:
@@ -37,21 +36,21 @@ if TYPE_CHECKING:
 
 OPEN_SOURCES = 32
 RETRY_S = 5.0
+# The quiet that the backlog waits for, at most `LONGEST_WAIT_S` before each step: a busy day only slows it down.
 GIVES_WAY_S = 0.25
-"""The quiet that the backlog waits for, at most `HELD_UP_S` before each step: it is slow on a busy day, and ends."""
-HELD_UP_S = 2.0
+LONGEST_WAIT_S = 2.0
+# A new file with so recent a change is being written now.
 FRESH_S = 60.0
-"""A file that changed so short a time ago, and was not there before, is being written."""
 FLOOD = 4_000
+# The errors of a file that has vanished, or is a link, a pipe or a device, which are not followed.
 _NO_FILE = frozenset({ENOENT, ENOTDIR, ELOOP, EINVAL, ENXIO})
-"""The errors of a file that is gone since it was seen, or is a link, a pipe or a device, which are not followed."""
 
 
 class Follower:
-    """Follows the places of its list. `start` begins, the others may be called from any thread.
+    """Follows the places of its list. All methods may be called from any thread.
 
-    `own` are folders of dreamd: a session that was held there is not learned. `grew` is called when an agent is seen
-    at work, `quiet_s` returns for how long none was.
+    `own` are dreamd's folders, whose sessions are not learned. `grew` is called when an agent is seen at work, and
+    `quiet_s` returns the seconds since one was.
     """
 
     def __init__(
@@ -68,15 +67,15 @@ class Follower:
         self._now = now
         self._grew = grew
         self._quiet_s = quiet_s
-        self.places = Places(store, settings.watch)
+        self.places = FollowedPlaces(store, settings.watch)
         self.sessions = LiveSessions(timedelta(minutes=settings.quiet_minutes))
         self.waiting = ReadQueue()
         self.taken = self._learning.taken
         self.problem = ""
         self.faults = Faults()
-        self._listed: Sequence[Place] = ()
-        self._named = Named(store)
-        self._events = Events(
+        self._listed: Sequence[FollowedPlace] = ()
+        self._named = NamedTranscripts(store)
+        self._watch = SessionsWatch(
             lambda: [place.folder for place in self._listed], self._is_ours, self._on_burst, self.scan
         )
         self._sources: OrderedDict[Path, Tail | Database] = OrderedDict()
@@ -85,43 +84,43 @@ class Follower:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="transcripts", daemon=True)
 
-    # ---- its life
+    # ---- start and stop
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the threads; returns at once."""
         self._thread.start()
-        self._events.start()
+        self._watch.start()
 
     def stop(self) -> None:
-        """End after the step that is under way."""
+        """Stop after the current step."""
         self._stop.set()
-        self._events.stop()
+        self._watch.stop()
         self.waiting.wake()
         if self._thread.is_alive():
             self._thread.join(timeout=KEEP_TIMEOUT_S)
 
-    # ---- what is followed
+    # ---- the places
 
-    def preview(self, place: Place) -> Survey:
-        """Estimate what is there already."""
+    def preview(self, place: FollowedPlace) -> Survey:
+        """Estimate the sessions that a place holds already."""
         return survey(list(files_of(place)))
 
-    def watch(self, place: Place) -> None:
-        """Follow a place from now on, also after a restart."""
+    def watch(self, place: FollowedPlace) -> None:
+        """Follow a place, also after a restart."""
         self.places.add(place)
-        self._again()
+        self._relist()
 
-    def unwatch(self, what: str) -> Place:
-        """Follow it no more; what was learned stays. Raises NotFound or InvalidInput."""
+    def unwatch(self, what: str) -> FollowedPlace:
+        """Stop following a place; its memories stay. Raises NotFound or InvalidInput."""
         place = self.places.remove(what)
-        self._again()
+        self._relist()
         self.waiting.drop(lambda path: self._place_of(path) is None)
         return place
 
     def take(self, path: Path, agent: str) -> bool:
-        """Have a transcript that a hook names read on, followed or not; False for a file that is none.
+        """Read on in a transcript that a hook names, in a followed place or not; return False for another file.
 
-        The first time it is read from its start, from then on from where it was read to, also after a restart.
+        The first time it is read from its start, then from its position, also after a restart.
         """
         if not self._named.add(path, agent, self._now(), time.monotonic()):
             return False
@@ -129,35 +128,35 @@ class Follower:
         return True
 
     def end(self, session_id: NodeId) -> None:
-        """Note that an agent said that a session is over: what is written down of it only now does not revive it."""
+        """Note that an agent reported a session's end: turns that are written shortly after it do not revive it."""
         self.sessions.end(session_id, self._now())
         self._store.end_session(session_id)
 
-    def state_of(self, place: Place) -> str:
-        """Say in a word how it is with a place."""
+    def state_of(self, place: FollowedPlace) -> str:
+        """Return the state of a place in a few words."""
         if not place.folder.is_dir():
             return "not there yet"
-        return self._events.problem or "on"
+        return self._watch.problem or "on"
 
     @property
-    def listed(self) -> Sequence[Place]:
-        """Return the places that are followed."""
+    def listed(self) -> Sequence[FollowedPlace]:
+        """The places that are followed."""
         return self._listed
 
     def scan(self) -> None:
-        """Have every file compared with what was read of it."""
+        """Have every file compared with its last reading."""
         self._must_scan.set()
         self.waiting.wake()
 
-    def _again(self) -> None:
+    def _relist(self) -> None:
         self._listed = self.places.all()
-        self._events.restart()
+        self._watch.restart()
         self.scan()
 
-    # ---- news
+    # ---- events
 
     def _is_ours(self, path: str) -> bool:
-        """Keep files by their names, and folders. A first sieve, called for every event."""
+        """Return True for the names of session files, and for folders. Called for every event."""
         name = path.rpartition("/")[2]
         return name.endswith((LINES, ".db", ".db-wal")) or "." not in name or Path(path).is_dir()
 
@@ -166,11 +165,12 @@ class Follower:
             self.scan()
             return
         files = {Path(path.removesuffix("-wal")) for path in paths if path.endswith((LINES, ".db", ".db-wal"))}
+        # A new folder may have been filled before it was watched.
         if len(files) < len(paths) and any(Path(path).is_dir() for path in paths):
             self.scan()
         self.waiting.add_live(path for path in files if self._place_of(path) is not None and path.is_file())
 
-    def _place_of(self, path: Path) -> Place | None:
+    def _place_of(self, path: Path) -> FollowedPlace | None:
         for place in self._listed:
             if path.is_relative_to(place.folder) and place.holds(path):
                 return place
@@ -182,7 +182,7 @@ class Follower:
         self._listed = self.places.all()
         self._named.restore(self._now(), time.monotonic())
         self.scan()
-        self._events.restart()
+        self._watch.restart()
         while not self._stop.is_set():
             try:
                 self._turn()
@@ -201,9 +201,11 @@ class Follower:
         if self.faults.due(time.monotonic()):
             self._must_scan.set()
         if (path := self.waiting.take_live()) is not None:
+            # Behind the other live files, so that one that grows fast does not hold up the rest.
             if self._step(path, live=True):
                 self.waiting.add_live([path])
             return
+        # Live files are read on while learning is paused: the store drops their turns, and the position moves.
         path = None if self._store.paused else self.waiting.newest_of_backlog()
         if path is None:
             self.sessions.sweep(self._now())
@@ -216,23 +218,25 @@ class Follower:
             self.waiting.done(path)
 
     def _gives_way(self) -> bool:
-        """Wait until no agent asks; True where a live file came meanwhile."""
-        ends_s = time.monotonic() + HELD_UP_S
+        """Wait until no agent is at work; return True if a live file came meanwhile."""
+        ends_s = time.monotonic() + LONGEST_WAIT_S
         while self._quiet_s() < GIVES_WAY_S and time.monotonic() < ends_s and not self._stop.is_set():
             self.waiting.wait(GIVES_WAY_S)
         return self._stop.is_set() or self.waiting.has_live
 
     def _scan(self) -> None:
-        """Compare every file with what was read of it; what differs waits to be read."""
+        """Compare every file with its last reading, and queue those that differ."""
         fresh_s = self._now().timestamp() - FRESH_S
         known = self._compared & {place.folder for place in self._listed}
-        live: list[Found] = []
-        old: list[Found] = []
+        live: list[FoundFile] = []
+        old: list[FoundFile] = []
         for place in self._listed:
             for found in files_of(place):
                 if self._must_read(found, place):
                     is_new = (
-                        place.folder in known and found.changed_s >= fresh_s and not self.waiting.is_old(found.path)
+                        place.folder in known
+                        and found.changed_s >= fresh_s
+                        and not self.waiting.is_in_backlog(found.path)
                     )
                     (live if is_new else old).append(found)
         live += [found for found, place in self._named.found() if self._must_read(found, place)]
@@ -240,24 +244,25 @@ class Follower:
         self.waiting.add_live(one.path for one in live)
         self.waiting.add_backlog(old)
 
-    def _must_read(self, found: Found, place: Place) -> bool:
+    def _must_read(self, found: FoundFile, place: FollowedPlace) -> bool:
         if self._place_of(found.path) is not place or self._learning.is_own(str(found.path)):
             return False
         if self.faults.is_aside(found.path, time.monotonic()):
             return False
         read = self._store.followed.read_up_to(str(found.path))
-        if read is None:  # of a place without its past, files that were there before are not even opened
+        # Of a place that is followed from a time on, older files are not even opened.
+        if read is None:
             return place.since is None or found.changed_s >= place.since.timestamp()
         is_database = DATABASE_NAME.fullmatch(found.path.name) is not None
         return is_database or was_changed(read, found.size_bytes, found.changed_ns)
 
-    # ---- a step
+    # ---- one step
 
     def _step(self, path: Path, *, live: bool) -> bool:
-        """Take in about a megabyte of a file; return whether more is there.
+        """Import about a megabyte of a file; return True if more follows.
 
-        What goes wrong with a file is its own: it is set aside, named, and tried again later, from where the ledger
-        says. Raises StoreError where nothing can be kept now.
+        An error concerns one file: it is set aside, named, and tried again later, from the position in the ledger.
+        Raises StoreError where nothing can be kept now.
         """
         place = self._place_of(path)
         if place is None:
@@ -271,15 +276,15 @@ class Follower:
         except Exception as error:
             self._sources.pop(path, None)
             if isinstance(error, OSError) and error.errno in _NO_FILE:
-                self.faults.taken(path)
+                self.faults.resolved(path)
             else:
                 self.faults.set_aside(path, error, time.monotonic())
                 logger.warning("a session's file cannot be taken in ({}); trying again", type(error).__name__)
             return False
-        self.faults.taken(path)
+        self.faults.resolved(path)
         return more
 
-    def _take_in(self, path: Path, place: Place, *, live: bool) -> bool:
+    def _take_in(self, path: Path, place: FollowedPlace, *, live: bool) -> bool:
         began_s = time.monotonic()
         source = self._source(path)
         before = source.read_up_to
@@ -287,11 +292,12 @@ class Follower:
         for item in items:
             if isinstance(item, Skipped) and item.is_fault:
                 self.faults.left_out(item)
-        followed = live and place in self._listed  # a file that hooks name is read when they do, not as it grows
+        # A file named by hooks is read at each hook, not as it grows.
+        followed = live and place in self._listed
         added = self._learning.keep(
             items,
             place,
-            self._note if live else lambda head: None,
+            (lambda head: self.sessions.grew(head, self._now())) if live else (lambda head: None),
             live=followed,
             rewritten=source.is_rewritten,
             written_at=None if more else datetime.fromtimestamp(source.changed_ns / 1e9, UTC),
@@ -305,15 +311,13 @@ class Follower:
             self.taken.seconds_of_backlog += time.monotonic() - began_s
         return more
 
-    def _note(self, head: SessionHead) -> None:
-        self.sessions.grew(head, self._now())
-
     def _source(self, path: Path) -> Tail | Database:
         source = self._sources.pop(path, None)
         if source is None:
             read = self._store.followed.read_up_to(str(path))
             source = Tail(path, read) if path.suffix.lower() == LINES else Database(path, read)
         self._sources[path] = source
+        # A reader holds the state of open calls; reading it again from the file takes a moment.
         while len(self._sources) > OPEN_SOURCES:
             self._sources.popitem(last=False)
         return source

@@ -1,4 +1,4 @@
-"""Learning of what was read: which of it is a person's, and how many of its turns were new."""
+"""Learning from read sessions: which of them are the person's, and how many of their turns are new."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....store.model import InvalidInput, NewTurn, SessionHead
-from ..reading.items import SessionRead
-from ..renewed import is_by_place, known_by_place, renewed
-from .places import Place
+from ..items import SessionRead
+from ..turns import is_by_place, known_by_place, renewed
+from .followed_places import FollowedPlace
 from .tail import Items
 
 if TYPE_CHECKING:
     from ....store import MemoryStore
 
 KEEP_TIMEOUT_S = 60.0
+# The most that an agent's clock is assumed to be behind; turns that are older when they are written were copied.
 MOST_BEHIND = timedelta(hours=1)
-"""As much as an agent's clock is taken to be behind; words that are older as they are written down were copied."""
 
+# Folders in which other memories run agents of their own, which repeat the turns of their person's sessions.
 OBSERVERS = frozenset({".claude-mem"})
-"""Folders in which other memories run agents of their own, which repeat what was said."""
 
 
 @dataclass(slots=True)
 class Taken:
-    """Counts of what was taken in since the start."""
+    """Counts of imported content since the start."""
 
     turns: int = 0
     skipped: int = 0
@@ -36,7 +36,7 @@ class Taken:
 
 
 class Learning:
-    """Keeps turns, and counts them. `own` are folders of dreamd: a session that was held there is not learned."""
+    """Keeps turns, and counts them. Sessions whose working directory is in `own`, dreamd's folders, are left out."""
 
     def __init__(self, store: MemoryStore, own: Sequence[Path]) -> None:
         self._store = store
@@ -46,22 +46,22 @@ class Learning:
     def keep(
         self,
         items: Items,
-        place: Place,
+        place: FollowedPlace,
         grew: Callable[[SessionHead], None],
         *,
         live: bool = False,
         rewritten: bool = False,
         written_at: datetime | None = None,
     ) -> int:
-        """Keep what was read; return how many turns were new. `grew` gets the head of a session that has new ones.
+        """Keep the turns of items; return how many were new. `grew` gets the head of each session with new turns.
 
-        `live`: the place is read as it is written. `rewritten`: other content was read there before. `written_at`: when
-        the last of it was written, by the clock here.
-        Raises StoreError where nothing can be kept now.
+        `live`: the place is read as it is written. `rewritten`: the file held other content before. `written_at`: the
+        time of its last change, by this machine's clock. Raises StoreError where nothing can be kept now.
         """
         kept = []
         since = place.since and place.since - _behind(items, written_at)
         for head, turns in self._learnable(items, since):
+            # The turns that are known by these places may have other texts now.
             if rewritten and is_by_place(turns):
                 self._store.settle()
                 turns = renewed(self._store, turns, known_by_place(self._store, head.session_id))
@@ -70,6 +70,7 @@ class Learning:
             except InvalidInput:
                 self.taken.skipped += 1
         added = 0
+        # All batches are in the writer's queue before the first is waited for, so that they share a sync.
         for head, future in kept:
             try:
                 observed = future.result(KEEP_TIMEOUT_S)
@@ -83,7 +84,7 @@ class Learning:
         return added
 
     def is_own(self, path: str) -> bool:
-        """Say whether a path is in a folder of dreamd."""
+        """Return True if a path is in a folder of dreamd."""
         return any(path == folder or path.startswith(folder + "/") for folder in self._own)
 
     def _learnable(self, items: Items, since: datetime | None) -> Iterator[tuple[SessionHead, tuple[NewTurn, ...]]]:
@@ -94,17 +95,17 @@ class Learning:
                 continue
             elif since is None:
                 yield item.head, item.turns
-            elif said := tuple(turn for turn in item.turns if turn.at is None or turn.at >= since):
-                yield replace(item.head, started_at=item.head.started_at or said[0].at), said
+            elif turns := tuple(turn for turn in item.turns if turn.at is None or turn.at >= since):
+                yield replace(item.head, started_at=item.head.started_at or turns[0].at), turns
 
     def _is_a_memorys(self, head: SessionHead) -> bool:
-        """Say whether a session was held by dreamd, or by another memory about what was said."""
+        """Return True for a session of dreamd, or of another memory that observes its person's sessions."""
         cwd = head.cwd or ""
         return self.is_own(cwd) or not OBSERVERS.isdisjoint(Path(cwd).parts)
 
 
 def _behind(items: Items, written_at: datetime | None) -> timedelta:
-    """Return by how much the clock of an agent is behind: its last words were written down as they were said."""
-    said = [turn.at for item in items if isinstance(item, SessionRead) for turn in item.turns if turn.at]
-    behind = written_at - max(said) if said and written_at else timedelta()
+    """Return how far an agent's clock is behind ours: its latest turn was written down at once."""
+    turn_times = [turn.at for item in items if isinstance(item, SessionRead) for turn in item.turns if turn.at]
+    behind = written_at - max(turn_times) if turn_times and written_at else timedelta()
     return behind if timedelta() < behind <= MOST_BEHIND else timedelta()

@@ -1,36 +1,20 @@
-"""A survey of what is there before watching begins: how much it is, and how long it will take."""
+"""A survey of a place before it is followed: its amount of sessions, and the time that importing them will take."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..formats import opencode_db
-from ..reading.items import SessionRead
-from .places import LINES, Place
+from ..formats import opencode
+from ..items import SessionRead
+from .followed_places import LINES, FoundFile
 from .tail import Tail
 
+# Files whose beginning is read.
 SAMPLED = 12
-"""Files of which the beginning is read."""
+# A laptop's rate of importing and embedding; a turn is found by its words long before.
 TURNS_A_SECOND = 100
-"""A laptop's rate of taking in and embedding; by words a turn is found long before."""
-_NOT_ENTERED = frozenset({"node_modules", "__pycache__", "snapshot", "subagents", "tool-results"})
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A file of a place."""
-
-    path: Path
-    size_bytes: int
-    changed_ns: int
-
-    @property
-    def changed_s(self) -> float:
-        """Return the time at which its content changed, in seconds since the epoch."""
-        return self.changed_ns / 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,55 +27,41 @@ class Survey:
 
     @property
     def minutes(self) -> float:
-        """Return how long it takes until all of it is found, by meaning too."""
+        """Return the time until every turn is found by meaning too."""
         return round(self.turns / TURNS_A_SECOND / 60, 1)
 
 
-def files_of(place: Place) -> Iterator[Found]:
-    """Yield every file of a place that is followed. No link is."""
-    for folder, folders, files in os.walk(place.folder):
-        folders[:] = [name for name in folders if name not in _NOT_ENTERED and not Path(folder, name).is_symlink()]
-        for name in files:
-            path = Path(folder, name)
-            if not place.holds(path) or path.is_symlink():
-                continue
-            try:
-                known = path.stat()
-            except OSError:  # gone since it was listed
-                continue
-            yield Found(path, known.st_size, known.st_mtime_ns)
-
-
-def survey(files: Sequence[Found]) -> Survey:
-    """Estimate from a sample how much there is."""
+def survey(files: Sequence[FoundFile]) -> Survey:
+    """Estimate the sessions and turns of files from a sample of them."""
     lines = sorted((one for one in files if one.path.suffix.lower() == LINES), key=lambda one: one.size_bytes)
     sessions, turns = 0, 0
     for database in (one for one in files if one.path.suffix.lower() != LINES):
-        held, messages = _counts(database.path)
-        sessions, turns = sessions + held, turns + messages
+        in_database, messages = _counts(database.path)
+        sessions, turns = sessions + in_database, turns + messages
     step = max(1, len(lines) // SAMPLED)
+    # Sorted by size, so that the sample has short and long files in proportion.
     sampled = [_sample(one) for one in lines[step // 2 :: step]]
     read = sum(size for _, _, size in sampled)
     if read:
-        everything = sum(one.size_bytes for one in lines)
+        total = sum(one.size_bytes for one in lines)
         sessions += round(len(lines) * sum(1 for found, _, _ in sampled if found) / len(sampled))
-        turns += round(everything * sum(said for _, said, _ in sampled) / read)
+        turns += round(total * sum(found for _, found, _ in sampled) / read)
     return Survey(len(files), sessions, turns)
 
 
 def _counts(path: Path) -> tuple[int, int]:
     try:
-        return opencode_db.counts(path)
+        return opencode.counts(path)
     except OSError:
         return 0, 0
 
 
-def _sample(file: Found) -> tuple[int, int, int]:
+def _sample(file: FoundFile) -> tuple[int, int, int]:
     """Return sessions, turns and bytes of a file's first megabyte."""
     tail = Tail(file.path, None)
     try:
         items, _ = tail.step()
-    except Exception:  # it is named when it is read
+    except Exception:  # the follower reports it when it reads the file
         return 0, 0, 0
     read = [item for item in items if isinstance(item, SessionRead)]
     return (

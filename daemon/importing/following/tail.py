@@ -1,9 +1,9 @@
-"""The followed files, read from where the last reading ended: those that grow by lines, and opencode's database.
+"""The followed files, read on from the last position: those that grow by lines, and opencode's database.
 
-A file of lines is known again by the hash of what was read: one that was cut, replaced, rotated or written anew in its
-place is another file, and read from its start. Nothing is learned twice by that, since a turn is known by its session
-and its own id. A reader that begins in the middle is first given the file's first lines, for the session's head, and
-those before the place, for the calls whose results may follow.
+A file of lines is identified by a hash of its part before the position. One that was cut, replaced, rotated or
+rewritten has another hash and is read from its start. No turn is learned twice by that, since a turn is identified by
+its session and its own id. A reader that begins in the middle first gets the file's first lines, for the session's
+head, and the lines before the position, for calls whose results may follow.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ from typing import Any, BinaryIO
 
 from ....store import opened
 from ....store.model import ReadUpTo
-from ..formats import claude_code, codex, gemini, opencode_db
-from ..reading.items import SessionRead, Skipped
-from ..reading.json_lines import MAX_LINE_BYTES, json_line, json_lines
-from ..reading.line_reading import LineReading, guarded
+from ..formats import claude_code, codex, gemini, opencode
+from ..items import SessionRead, Skipped
+from ..json_lines import MAX_LINE_BYTES, LineReading, guarded, json_line, json_lines
 
 READINGS: Mapping[str, tuple[Callable[[object], bool], Callable[[Path], LineReading]]] = {
-    "claude-code": (claude_code.recognises, claude_code.Reading),
-    "codex": (codex.recognises, codex.Reading),
-    "gemini": (gemini.recognises, gemini.Reading),
+    "claude-code": (claude_code.recognises, claude_code.ClaudeCodeReading),
+    "codex": (codex.recognises, codex.CodexReading),
+    "gemini": (gemini.recognises, gemini.GeminiReading),
 }
 STEP_BYTES = 2**20
+# A shorter part is hashed as a whole; of a longer one, evenly spaced pieces.
 WHOLE_BYTES = 2**19
-"""As much of what was read is looked at as a whole when it is known again; of more, pieces all over it."""
 _PIECES, _PIECE_BYTES = 64, 2**12
 _DIGEST_DIGITS = 32
 _REWRITTEN = ":rewritten"
@@ -42,9 +41,9 @@ Items = list[SessionRead | Skipped]
 
 
 class Tail:
-    """One followed file. `read_up_to` is where the next step begins; it is moved by `step` and kept by its caller.
+    """One followed file. `read_up_to` is the position, which `step` moves and the caller stores.
 
-    `changed_ns` is when it was changed last, as of the last step; `is_rewritten`: other content was read there before.
+    `changed_ns` is the file's last change, as of the last step. `is_rewritten`: the file held other content before.
     """
 
     def __init__(self, path: Path, read: ReadUpTo | None) -> None:
@@ -56,13 +55,14 @@ class Tail:
         self.is_rewritten = self.read_up_to.mark.endswith(_REWRITTEN)
 
     def step(self) -> tuple[Items, bool]:
-        """Read about a megabyte on; return what was read, and whether more is there. Raises OSError as opening does.
+        """Read on by about a megabyte; return the items, and True if the file goes on. Raises OSError as opening does.
 
-        A last line without its end is left for later.
+        A last line without a line break is left for later.
         """
         with opened(self.path) as file:
             known = os.fstat(file.fileno())
             size, self.changed_ns = known.st_size, known.st_mtime_ns
+            # Shorter than what was read, or with another beginning.
             if not self._is_same(file, size):
                 self.is_rewritten = True
                 self.read_up_to, self._reading, self._is_overlong = ReadUpTo(0, 0, ""), None, False
@@ -70,10 +70,10 @@ class Tail:
                 self._move(file, self.read_up_to.size_bytes, self.read_up_to.lines)
                 return [], False
             reading = self._reading = self._reading or self._begin(file)
-            if reading is None:  # not known yet for what it is, or of no agent
+            if reading is None:  # not recognised yet, or of no agent
                 return [], False
             before = self.read_up_to.size_bytes
-            items = [item for line in self._lines(file) for item in _taken(reading, self.path, line)]
+            items = [item for line in self._lines(file) for item in _items_of(reading, self.path, line)]
             items += [item for item in reading.rest() if isinstance(item, SessionRead)]
             return items, self.read_up_to.size_bytes - before >= STEP_BYTES
 
@@ -88,20 +88,21 @@ class Tail:
         self.read_up_to = ReadUpTo(size, lines, mark if size or self.is_rewritten else "")
 
     def _begin(self, file: BinaryIO) -> LineReading | None:
-        """Make the reader of the file's format, and bring it to the place; None where no agent's lines are seen."""
+        """Make the reader of the file's format, in its state at the position; None if the format is not recognised."""
         first = [line for line in islice(json_lines(self.path), _LINES_TRIED) if not isinstance(line, Skipped)]
         found = (make for recognises, make in READINGS.values() if any(recognises(value) for _, value in first))
         reading = next((make(self.path) for make in found), None)
         if reading is not None and self.read_up_to.lines:
+            # The items of these lines are known, and dropped.
             for line in first[:_FIRST_LINES]:
                 list(guarded(reading.take(*line), self.path, line[0]))
             for before in self._before(file):
-                list(_taken(reading, self.path, before))
+                list(_items_of(reading, self.path, before))
             list(reading.rest())
         return reading
 
     def _before(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-        """Yield the whole lines right before the place, with their numbers."""
+        """Yield the whole lines right before the position, with their numbers."""
         end = self.read_up_to.size_bytes
         start = max(0, end - _BEFORE_BYTES)
         file.seek(start)
@@ -110,13 +111,17 @@ class Tail:
         return enumerate(lines, start=self.read_up_to.lines - len(lines) + 1)
 
     def _lines(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-        """Yield whole lines, and move on past each."""
+        """Yield whole lines with their numbers, then move the position behind them.
+
+        An overlong line is read in pieces, over several steps if need be (`_is_overlong`), and not yielded.
+        """
         offset, number = self.read_up_to.size_bytes, self.read_up_to.lines
         until = offset + STEP_BYTES
         file.seek(offset)
         while offset < until:
             line = file.readline(MAX_LINE_BYTES + 1)
             ends = line.endswith(b"\n")
+            # Half a line: the program is still writing it.
             if not ends and len(line) <= MAX_LINE_BYTES and not (self._is_overlong and line):
                 break
             offset += len(line)
@@ -127,7 +132,7 @@ class Tail:
         self._move(file, offset, number)
 
 
-def _taken(reading: LineReading, path: Path, line: tuple[int, bytes]) -> Iterator[SessionRead | Skipped]:
+def _items_of(reading: LineReading, path: Path, line: tuple[int, bytes]) -> Iterator[SessionRead | Skipped]:
     read: Any = json_line(path, *line)
     if isinstance(read, Skipped):
         yield read
@@ -136,30 +141,31 @@ def _taken(reading: LineReading, path: Path, line: tuple[int, bytes]) -> Iterato
 
 
 def was_changed(read: ReadUpTo, size_bytes: int, changed_ns: int) -> bool:
-    """Say whether a file differs from what is known of it, without opening it."""
+    """Return True if a file's size or time differ from those of its last reading, without opening it."""
     at = read.mark.removesuffix(_REWRITTEN).partition(":")[2]
     return read.size_bytes != size_bytes or (at.isdecimal() and len(at) < 20 and int(at) != changed_ns)
 
 
 def _digest(file: BinaryIO, size: int) -> str:
-    """Hash the first `size` bytes: all of them, or of many the end, and pieces that lie evenly before it."""
-    held = hashlib.sha256()
+    """Hash the first `size` bytes: all of them, or, of many, evenly spaced pieces and the end."""
+    digest = hashlib.sha256()
     if size <= WHOLE_BYTES:
-        held.update(os.pread(file.fileno(), size, 0))
+        digest.update(os.pread(file.fileno(), size, 0))
     else:
         for piece in range(_PIECES + 1):
+            # Evenly spaced: an edit anywhere in a long file is likely to change a piece.
             start = (size - _PIECE_BYTES) * piece // _PIECES
-            held.update(os.pread(file.fileno(), _PIECE_BYTES, start))
-    return held.hexdigest()[:_DIGEST_DIGITS]
+            digest.update(os.pread(file.fileno(), _PIECE_BYTES, start))
+    return digest.hexdigest()[:_DIGEST_DIGITS]
 
 
 STEP_TURNS = 500
-# A message is finished a while after it was begun, and its session is marked at both.
+# A message is finished a while after it was begun, and its session's time of change is set at both.
 OVERLAP_MS = 10 * 60 * 1000
 
 
 class Database:
-    """One followed database. Of `read_up_to` the size is an instant: of the latest change that was read."""
+    """One followed database. The size in `read_up_to` is an instant in milliseconds, that of the last change."""
 
     def __init__(self, path: Path, read: ReadUpTo | None) -> None:
         self.path = path
@@ -170,13 +176,13 @@ class Database:
         self._items: Iterator[SessionRead | Skipped] | None = None
 
     def step(self) -> tuple[Items, bool]:
-        """Read some turns on; return what was read, and whether more is there. Raises OSError where it is away."""
+        """Read on by some turns; return the items, and True if more follow. Raises OSError if it is missing."""
         if not self.path.is_file():
             raise FileNotFoundError(self.path)
         if self._items is None:
             self.changed_ns = time.time_ns()
-            self._latest_ms = opencode_db.latest_change_ms(self.path, int(time.time() * 1000))
-            self._items = opencode_db.changed_since(self.path, max(0, self.read_up_to.size_bytes - OVERLAP_MS))
+            self._latest_ms = opencode.latest_change_ms(self.path, int(time.time() * 1000))
+            self._items = opencode.changed_since(self.path, max(0, self.read_up_to.size_bytes - OVERLAP_MS))
         items: Items = []
         turns = 0
         for item in self._items:

@@ -1,7 +1,7 @@
 """Generic chats: one message a line, `{"role", "content" or "text", "timestamp"?, "id"?, "session"?, "channel"?}`.
 
-`content` may be OpenAI's list of parts. A message without an id is known by its file and line, so that reading the
-same file again, or a longer one, adds no turn twice. Instructions to the model (`system`, `developer`) are no turns.
+`content` may be OpenAI's list of parts. A message without an id is identified by its file and line, so that reading
+the same file again, or a longer one, adds no turn twice. Instructions (`system`, `developer`) are no turns.
 """
 
 from __future__ import annotations
@@ -16,40 +16,38 @@ from ....store import session_id
 from ....store.model import GLOBAL_CHANNEL, NewTurn, SessionHead
 from ....store.names import as_channel, as_name
 from ....store.roles import Role, role_of
-from ..reading.batches import Batches
-from ..reading.items import SessionRead, Skipped
-from ..reading.line_reading import read_through
-from ..reading.sanitize import first_line, shorten, tidy
-from ..reading.timestamps import instant
+from ..items import SessionRead, Skipped
+from ..json_lines import read_through
+from ..sanitize import first_line, instant, shorten, tidy
+from ..turns import Batches
 
 _TOOL_CHARS = (300, 500)
 _CALL_CHARS = 160
-_TITLE_CHARS = 80
 _HASH_DIGITS = 6
-_SAID = (None, "text", "input_text", "output_text")
-"""Types of parts that are said: what a tool answered may stand in a message of the role `user`."""
+# Types of parts that hold a message's text; a message of the role `user` may also hold a tool's answer.
+_TEXT_TYPES = (None, "text", "input_text", "output_text")
 
 
 def recognises(value: object) -> bool:
-    """Say whether a line's value is a message."""
+    """Return True if a line's value is a message."""
     return isinstance(value, dict) and isinstance(value.get("role"), str) and ("content" in value or "text" in value)
 
 
 def read(path: Path) -> Iterator[SessionRead | Skipped]:
-    """Yield every session of one file; lines that are no messages come as Skipped."""
-    return read_through(path, Reading(path))
+    """Yield every session of one file; lines without a message come as Skipped."""
+    return read_through(path, ChatJsonlReading(path))
 
 
-class Reading:
+class ChatJsonlReading:
     """The state in the middle of a file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._batches = Batches(_titled)
+        self._batches = Batches()
         self._file_id = f"{path.stem}-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:_HASH_DIGITS]}"
 
     def take(self, number: int, value: Any) -> Iterator[SessionRead | Skipped]:
-        """Yield the items that one line adds."""
+        """Yield the items that one line completes."""
         if not recognises(value):
             yield Skipped(self._path, number, "no message: an object with a role and a content or text")
         elif role_of(value["role"]) == Role.SYSTEM:
@@ -71,21 +69,16 @@ class Reading:
 def _head(value: dict[str, Any], file_id: str) -> SessionHead:
     channel = as_channel(_scalar(value.get("channel")))
     session = _scalar(value.get("session")) or _scalar(value.get("session_id"))
+    # Equal session names in two channels are two sessions.
     named = "-".join(part for part in (channel, session) if part) if session else file_id
     at = next((at for key in ("timestamp", "created_at", "at") if (at := instant(value.get(key)))), None)
     return SessionHead(session_id=session_id(named), channel=channel or GLOBAL_CHANNEL, started_at=at)
 
 
-def _titled(head: SessionHead, turns: tuple[NewTurn, ...]) -> SessionHead:
-    asked = next((turn.text for turn in turns if turn.role == Role.USER), turns[0].text)
-    started_at = head.started_at or next((turn.at for turn in turns if turn.at), None)
-    return SessionHead(head.session_id, head.channel, first_line(asked, _TITLE_CHARS), started_at)
-
-
 def _text(value: dict[str, Any]) -> str:
     content = value["content"] if value.get("content") is not None else value.get("text")
     parts = content if isinstance(content, list) else [content]
-    text = tidy("\n".join(said for part in parts if (said := _part(part))))
+    text = tidy("\n".join(text for part in parts if (text := _part(part))))
     if role_of(value["role"]) == Role.TOOL:
         return shorten(text, *_TOOL_CHARS)
     calls = value.get("tool_calls")
@@ -94,16 +87,16 @@ def _text(value: dict[str, Any]) -> str:
 
 
 def _part(part: object) -> str:
-    """Return the text of one part of OpenAI's content lists."""
+    """Return the text of one part of OpenAI's content lists, "" for other parts."""
     match part:
         case str():
             return part
         case {"type": "image_url" | "input_image" | "image"}:
             return "[image]"
-        case {"type": "input_audio", "input_audio": {"transcript": str(said)}}:
-            return said
-        case {"text": str(said), **others} if others.get("type") in _SAID:
-            return said
+        case {"type": "input_audio", "input_audio": {"transcript": str(text)}}:
+            return text
+        case {"text": str(text), **others} if others.get("type") in _TEXT_TYPES:
+            return text
         case _:
             return ""
 

@@ -1,6 +1,6 @@
 """ChatGPT's export: `conversations.json`, a list of conversations, alone or in the archive as it came.
 
-A conversation is a tree, since a message may be edited and an answer made again; what was said is the path from its
+A conversation is a tree, since a message may be edited and an answer repeated; its turns are the path from its
 `current_node` to the root. A message's id is the turn's. Left out: instructions, hidden messages, thinking.
 """
 
@@ -13,12 +13,11 @@ from typing import Any
 from ....store import session_id
 from ....store.model import GLOBAL_CHANNEL, NewTurn, SessionHead
 from ....store.roles import Role
-from ..reading.batches import Batches, by_first_words
-from ..reading.exports import conversations
-from ..reading.items import SessionRead, Skipped
-from ..reading.line_reading import guarded
-from ..reading.sanitize import shorten, tidy
-from ..reading.timestamps import instant
+from ..exports import conversations
+from ..items import SessionRead, Skipped
+from ..json_lines import guarded
+from ..sanitize import instant, shorten, tidy
+from ..turns import in_batches
 
 USER, ASSISTANT, TOOL = Role.USER.value, Role.ASSISTANT.value, Role.TOOL.value
 
@@ -27,13 +26,13 @@ _TOOL_CHARS = (300, 500)
 
 
 def recognises(document: object) -> bool:
-    """Say whether a file's value is such a list."""
+    """Return True if a file's value is such a list."""
     first = document[0] if isinstance(document, list) and document else document
     return isinstance(first, dict) and isinstance(first.get("mapping"), dict)
 
 
 def read(path: Path) -> Iterator[SessionRead | Skipped]:
-    """Yield every conversation, the path that was gone last."""
+    """Yield every conversation, by its latest path."""
     for place, value in enumerate(conversations(path), start=1):
         if isinstance(value, Skipped):
             yield value
@@ -44,7 +43,7 @@ def read(path: Path) -> Iterator[SessionRead | Skipped]:
 
 
 def _conversation(path: Path, place: int, value: Mapping[str, Any]) -> Iterator[SessionRead | Skipped]:
-    turns = [turn for message in _said_last(value) if (turn := _turn(message)) is not None]
+    turns = [turn for message in _current_path(value) if (turn := _turn(message)) is not None]
     given = next((one for key in ("conversation_id", "id") if isinstance(one := value.get(key), str) and one), "")
     title = value.get("title")
     head = SessionHead(
@@ -57,21 +56,18 @@ def _conversation(path: Path, place: int, value: Mapping[str, Any]) -> Iterator[
     if not turns:
         yield Skipped(path, None, "a conversation without words")
         return
-    batches = Batches(by_first_words)
-    batches.open(head)
-    for turn in turns:
-        yield from batches.add(head.session_id, turn)
-    yield from batches.rest()
+    yield from in_batches(head, turns)
 
 
-def _said_last(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _current_path(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the messages from the root to the current node."""
     nodes = value["mapping"]
     name = value.get("current_node")
-    if not isinstance(name, str) or name not in nodes:  # the node that was added last
+    if not isinstance(name, str) or name not in nodes:  # the newest node
         name = next(reversed(nodes), None)
     found: list[Mapping[str, Any]] = []
     seen: set[str] = set()
+    # A damaged export may have a cycle, or a missing parent.
     while isinstance(name, str) and name not in seen and isinstance(node := nodes.get(name), dict):
         seen.add(name)
         if isinstance(message := node.get("message"), dict):

@@ -12,18 +12,17 @@ from typing import Any
 from ....store import session_id
 from ....store.model import GLOBAL_CHANNEL, NewTurn, SessionHead
 from ....store.roles import Role
-from ..reading.batches import Batches, by_first_words
-from ..reading.exports import conversations
-from ..reading.items import SessionRead, Skipped
-from ..reading.line_reading import guarded
-from ..reading.sanitize import tidy
-from ..reading.timestamps import instant
+from ..exports import conversations
+from ..items import SessionRead, Skipped
+from ..json_lines import guarded
+from ..sanitize import instant, tidy
+from ..turns import in_batches
 
 _SPEAKERS = {"human": Role.USER.value, "assistant": Role.ASSISTANT.value}
 
 
 def recognises(document: object) -> bool:
-    """Say whether a file's value is such a list."""
+    """Return True if a file's value is such a list."""
     first = document[0] if isinstance(document, list) and document else document
     return isinstance(first, dict) and isinstance(first.get("chat_messages"), list) and "uuid" in first
 
@@ -52,11 +51,7 @@ def _conversation(path: Path, value: Mapping[str, Any]) -> Iterator[SessionRead 
         started_at=instant(value.get("created_at")),
         agent_id="claude-ai",
     )
-    batches = Batches(by_first_words)
-    batches.open(head)
-    for turn in turns:
-        yield from batches.add(head.session_id, turn)
-    yield from batches.rest()
+    yield from in_batches(head, turns)
 
 
 def _turn(message: object) -> NewTurn | None:
@@ -70,15 +65,15 @@ def _turn(message: object) -> NewTurn | None:
 
 
 def _texts(message: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the blocks' texts, else the message's own; and what was attached, by its name."""
+    """Yield the blocks' texts, else the message's own; and the names of attachments."""
     content = message.get("content")
-    said = [
+    texts = [
         block["text"]
         for block in (content if isinstance(content, list) else [])
         if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
     ]
     own = message.get("text")
-    yield from said or ([own] if isinstance(own, str) else [])
+    yield from texts or ([own] if isinstance(own, str) else [])
     attached = message.get("attachments")
     for one in attached if isinstance(attached, list) else []:
         if isinstance(one, dict) and isinstance(one.get("file_name"), str):

@@ -1,8 +1,8 @@
 """Claude Code's session files: one JSON object a line, of which some are turns.
 
-A turn is a line of the person or of the assistant that says something; tool calls and results come as short notes.
-Left out: thinking, sub-agents' own conversations, summaries of what was said before, what the program itself put
-into the conversation (reminders, caveats, its own commands), and what came from our own memory.
+A turn is a line of the person or of the assistant with text; tool calls and results become short notes. Left out:
+thinking, sub-agents' own conversations, summaries of earlier turns, text of the program itself (reminders, caveats,
+its own commands), and answers of our own memory.
 """
 
 from __future__ import annotations
@@ -15,22 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from ....store import session_id, without_element
-from ....store.channel import channel_of_folder
 from ....store.model import NewTurn, NodeId, SessionHead
 from ....store.roles import Role
-from ..reading.batches import Batches
-from ..reading.contents import Contents
-from ..reading.foreign_tools import brings_foreign_words, is_local
-from ..reading.items import SessionRead, Skipped
-from ..reading.line_reading import read_through
-from ..reading.sanitize import element, first_line, shorten, tidy
-from ..reading.timestamps import instant
-from ..reading.tool_calls import is_our_own, words_of_user
+from ..ignore_files import CallNotes
+from ..items import NO_TURN, SUB_AGENT, SessionRead, Skipped
+from ..json_lines import read_through
+from ..sanitize import element, first_line, instant, shorten, tidy, without_elements
+from ..shell_commands import is_local
+from ..tool_calls import brings_foreign_words, is_our_own, words_of_user
+from ..turns import Batches, by_first_words, head_of_agent
 
 USER, ASSISTANT, TOOL = Role.USER.value, Role.ASSISTANT.value, Role.TOOL.value
 
-# As 2.1.330 and those before it write them.
-_OTHERS = frozenset(
+# The types of other lines, up to version 2.1.330.
+_OTHER_TYPES = frozenset(
     {
         *("summary", "system", "attachment", "file-history-snapshot", "queue-operation", "progress", "custom-title"),
         *("agent-name", "ai-title", "api-request", "api-request-blob", "api-request-resumed", "api-request-shape"),
@@ -39,10 +37,11 @@ _OTHERS = frozenset(
         *("relocated", "repl-mode", "resume-head-vouch", "tag", "tools-used", "worktree-state"),
     }
 )
-_UNKNOWN_KINDS = 20  # named at most: a file of something else may have one a line
+# Named at most: a file of another program may have a new one in each line.
+_UNKNOWN_KINDS = 20
 _OURS = "our own"
-_TITLE_CHARS = 80
-_OPEN_CALLS = 1000  # calls that wait for their result; an older one than these was abandoned
+# Calls that wait for their result; older ones count as abandoned.
+_OPEN_CALLS = 1000
 
 _WRITTEN_BY_THE_PROGRAM = (
     "system-reminder",
@@ -62,39 +61,39 @@ _PROGRAM_COMMANDS = re.compile(
     "|quit|rename|resume|status|terminal-setup|usage|vim)"
 )
 _PRINTED = ("<bash-stdout>", "<bash-stderr>")
+# The modes of queued commands that a person types; others are of the program's own tasks.
 _TYPED = frozenset({"prompt", "bash"})
-"""The modes of what waited for the assistant that a person types; others are of the program's own tasks."""
 _SHELL_CHARS = (200, 500)
 _KIND_CHARS = 40
 
 
 def recognises(value: object) -> bool:
-    """Say whether a line's value is one of Claude Code's."""
+    """Return True if a line's value is one of Claude Code's."""
     match value:
         case {"type": "user" | "assistant", "message": _, **others}:
             return "sessionId" in others or "uuid" in others
-        case {"type": str(kind), **others} if kind in _OTHERS:
+        case {"type": str(kind), **others} if kind in _OTHER_TYPES:
             return any(key in others for key in ("sessionId", "leafUuid", "messageId"))
         case _:
             return False
 
 
 def read(path: Path) -> Iterator[SessionRead | Skipped]:
-    """Yield every session of one file, turn by turn; lines that cannot be read come as Skipped."""
-    return read_through(path, Reading(path))
+    """Yield every session of one file; unreadable lines come as Skipped."""
+    return read_through(path, ClaudeCodeReading(path))
 
 
 class _Malformed(ValueError):
     """A line that should be a message and is not."""
 
 
-class Reading:
+class ClaudeCodeReading:
     """The state in the middle of a file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._batches = Batches(self._titled)
-        self._contents = Contents()
+        self._notes = CallNotes()
         self._calls: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self._foreign_calls: set[str] = set()
         self._is_foreign = False
@@ -110,7 +109,7 @@ class Reading:
         self._unknown: Counter[str] = Counter()
 
     def take(self, number: int, value: Any) -> Iterator[SessionRead | Skipped]:
-        """Yield the items that one line adds."""
+        """Yield the items that one line completes."""
         try:
             turns = self._turns_of(number, value)
         except _Malformed as error:
@@ -119,31 +118,29 @@ class Reading:
             return
         for turn in turns:
             self._turns += 1
-            yield from self._batches.add(self._session_of(value), turn, self._contents.left_out())
+            yield from self._batches.add(self._session_of(value), turn, self._notes.left_out())
 
     def rest(self) -> Iterator[SessionRead | Skipped]:
-        """Yield the items that are still gathered, and the kinds of lines that this reader does not know."""
+        """Yield the items that are still gathered, and the unknown types of lines."""
         yield from self._batches.rest()
         for kind in self._unknown:
             yield Skipped(self._path, None, f"lines of a kind that is not known: {first_line(kind, _KIND_CHARS)}")
         self._unknown.clear()
         if not self._turns and not self._bad:
-            yield Skipped(
-                self._path, None, "a sub-agent's own conversation" if self._of_sub_agents else "no turn in it"
-            )
+            yield Skipped(self._path, None, SUB_AGENT if self._of_sub_agents else NO_TURN)
 
     def _turns_of(self, number: int, value: Any) -> list[NewTurn]:
-        """Return what one line says: a person's words, and what tools answered beside them, are two turns."""
+        """Return the turns of one line: a person's words, and tools' answers in the same line, are two turns."""
         if not isinstance(value, dict) or not isinstance(value.get("type"), str):
             raise _Malformed("not a line of Claude Code: no object with a type")
         self._folder = value.get("cwd") or self._folder
         match value["type"]:
             case "user" | "assistant":
-                said = self._said(value)
+                texts = self._texts_by_role(value)
             case "attachment":
-                said = [(USER, _queued(value.get("attachment")))]
+                texts = [(USER, _queued(value.get("attachment")))]
             case kind:
-                if kind not in _OTHERS and len(self._unknown) < _UNKNOWN_KINDS:
+                if kind not in _OTHER_TYPES and len(self._unknown) < _UNKNOWN_KINDS:
                     self._unknown[kind] += 1
                 self._note_title(value)
                 return []
@@ -151,9 +148,10 @@ class Reading:
             self._of_sub_agents += 1
             return []
         if isinstance(leaf := value.get("uuid"), str) and not self._batches.has_begun(self._session_of(value)):
-            self._leaves[self._session_of(value)].add(leaf)  # also of a line without words: a summary may name it
-        said = [(role, text) for role, text in said if text]
-        if not said:
+            # Also of a line without text: a summary may refer to it.
+            self._leaves[self._session_of(value)].add(leaf)
+        texts = [(role, text) for role, text in texts if text]
+        if not texts:
             return []
         self._open(value)
         given = value.get("uuid")
@@ -162,17 +160,19 @@ class Reading:
         at = instant(value.get("timestamp"))
         foreign = self._is_foreign or bool(self._foreign_calls)
         self._is_foreign = False
-        if said[0][0] == USER:  # a call that has not returned by then was given up
+        # A call without a result by then was abandoned.
+        if texts[0][0] == USER:
             self._foreign_calls.clear()
-        return [NewTurn(role, text, at, name, foreign) for (role, text), name in zip(said, names, strict=False)]
+        return [NewTurn(role, text, at, name, foreign) for (role, text), name in zip(texts, names, strict=False)]
 
-    def _said(self, value: dict[str, Any]) -> list[tuple[str, str]]:
-        """Return the roles and texts of a message; a text is empty where there is nothing to keep."""
+    def _texts_by_role(self, value: dict[str, Any]) -> list[tuple[str, str]]:
+        """Return the roles and texts of a message; a text is "" if it is not kept."""
         message = value.get("message")
         if not isinstance(message, dict) or not isinstance(content := message.get("content"), str | list):
             raise _Malformed(f"a {value['type']} line without a message")
         if value.get("isMeta") or value.get("isCompactSummary") or value.get("isApiErrorMessage"):
             return []
+        # The program writes errors and interruptions as an assistant's message of this model.
         if message.get("model") == "<synthetic>" or _is_of_another(value.get("origin")):
             return []
         blocks = [content] if isinstance(content, str) else content
@@ -181,8 +181,8 @@ class Reading:
         denial = value.get("toolDenialKind")
         words, notes = [], []
         for block in blocks:
-            said, note = self._of_user(block, denial)
-            words.append(said)
+            text, note = self._of_user(block, denial)
+            words.append(text)
             notes.append(note)
         return [(USER, _joined(words)), (TOOL, _joined(notes))]
 
@@ -193,12 +193,13 @@ class Reading:
             case {"type": "tool_use", "name": str(name)}:
                 arguments, call_id = block.get("input"), block.get("id")
                 ours, foreign = is_our_own(name, arguments), brings_foreign_words(name, arguments)
-                note, line = self._contents.note_of_call(name, arguments, self._folder)
-                if ours:  # what it says of the memory is known
+                note, placeholder = self._notes.of_call(name, arguments, self._folder)
+                # The answer of our own memory is known already.
+                if ours:
                     note = f"[{name}]" if foreign else ""
                 self._is_foreign = self._is_foreign or foreign
                 if isinstance(call_id, str):
-                    self._calls[call_id] = (_OURS if ours else name, line)
+                    self._calls[call_id] = (_OURS if ours else name, placeholder)
                     self._foreign_calls |= {call_id} if foreign else set()
                     if len(self._calls) > _OPEN_CALLS:
                         self._foreign_calls.discard(self._calls.popitem(last=False)[0])
@@ -207,11 +208,12 @@ class Reading:
                 return ""
 
     def _of_user(self, block: Any, denial: object) -> tuple[str, str]:
-        """Return the person's words in a block, and what a tool answered in it."""
+        """Return the person's words in a block, and the note of a tool's answer in it."""
         match block:
             case str() | {"type": "text", "text": str()}:
                 if isinstance(block, str):
                     return self._of_person(block)
+                # In a block of its own a reminder may hold any text, also what looks like its end.
                 is_reminder = _is_whole(block["text"].strip(), "system-reminder")  # in a block of its own
                 return ("", "") if is_reminder else self._of_person(block["text"])
             case {"type": "tool_result"}:
@@ -224,23 +226,23 @@ class Reading:
                 return "", ""
 
     def _of_person(self, text: str) -> tuple[str, str]:
-        """Return a person's words, and what a command of their own printed, which is nobody's word."""
+        """Return a person's words, and the note of the output of a command that they ran, which is no one's words."""
         if text.startswith(_PRINTED):
             printed = _joined(element(text, tag) or "" for tag in ("bash-stdout", "bash-stderr"))
             note = f"[it printed]\n{shorten(tidy(printed), *_SHELL_CHARS)}" if printed else ""
-            line, self._printed = self._printed, ""
+            placeholder, self._printed = self._printed, ""
             self._is_foreign = self._is_foreign or self._ran_foreign
-            return "", self._contents.instead(note, line)
-        said = _of_person(text)
+            return "", self._notes.or_placeholder(note, placeholder)
+        words = _of_person(text)
         if (command := element(text, "bash-input")) is not None:
             self._is_foreign = self._ran_foreign = not is_local(command)
-            note, self._printed = self._contents.note_of_call("Bash", {"command": command}, self._folder)
-            said = self._contents.instead(said, note if note == self._printed else "")
-        return said, ""
+            note, self._printed = self._notes.of_call("Bash", {"command": command}, self._folder)
+            words = self._notes.or_placeholder(words, note if note == self._printed else "")
+        return words, ""
 
     def _of_result(self, block: Mapping[str, Any], denial: object) -> tuple[str, str]:
         call_id = str(block.get("tool_use_id"))
-        name, line = self._calls.pop(call_id, ("", ""))
+        name, placeholder = self._calls.pop(call_id, ("", ""))
         if call_id in self._foreign_calls:
             self._foreign_calls.discard(call_id)
             self._is_foreign = True
@@ -248,31 +250,22 @@ class Reading:
             return "", ""
         is_error = block.get("is_error") is True
         text = tidy(without_element(_text_of(block.get("content")), "system-reminder"))
-        said = words_of_user(name, text, denial, is_error=is_error)
-        if said is not None:
-            return said, ""
+        words = words_of_user(name, text, denial, is_error=is_error)
+        if words is not None:
+            return words, ""
         text = text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
-        return "", self._contents.note_of_result(name, text, line, is_error=is_error)
+        return "", self._notes.of_result(name, text, placeholder, is_error=is_error)
 
     def _session_of(self, value: dict[str, Any]) -> NodeId:
         raw = value.get("sessionId")
         return session_id(raw if isinstance(raw, str) and raw else self._path.stem)
 
     def _open(self, value: dict[str, Any]) -> None:
-        name = self._session_of(value)
-        if self._batches.knows(name):
+        if self._batches.knows(self._session_of(value)):
             return
-        cwd = value.get("cwd")
-        cwd = cwd if isinstance(cwd, str) and cwd else None
-        self._batches.open(
-            SessionHead(
-                session_id=name,
-                channel=channel_of_folder(Path(cwd) if cwd else self._path.parent),
-                started_at=instant(value.get("timestamp")),
-                agent_id="claude-code",
-                cwd=cwd,
-            )
-        )
+        started_at = instant(value.get("timestamp"))
+        head = head_of_agent("claude-code", value.get("sessionId"), value.get("cwd"), self._path, started_at)
+        self._batches.open(head)
 
     def _note_title(self, value: dict[str, Any]) -> None:
         match value:
@@ -286,25 +279,22 @@ class Reading:
     def _titled(self, head: SessionHead, turns: tuple[NewTurn, ...]) -> SessionHead:
         leaves = self._leaves.get(head.session_id, ())
         summaries = [summary for leaf, summary in self._summaries.items() if leaf in leaves]
-        asked = next((turn.text for turn in turns if turn.role == USER), turns[0].text)
-        title = self._titles.get(head.session_id) or (summaries[-1] if summaries else asked)
-        started_at = head.started_at or next((turn.at for turn in turns if turn.at), None)
-        return replace(head, title=first_line(tidy(title), _TITLE_CHARS), started_at=started_at)
+        title = self._titles.get(head.session_id) or (summaries[-1] if summaries else "")
+        return by_first_words(replace(head, title=tidy(title)), turns)
 
 
 def _of_person(text: str) -> str:
-    """Return a person's words without what the program wrapped around them.
+    """Return a person's words without the program's wrapping; "" for a text of the program's own.
 
-    A text that begins and ends with one mark of the program is the program's whole: what stands in it may hold the mark
-    as well.
+    A text that begins and ends with one tag of the program is the program's as a whole: its content may hold the same
+    tag, so the first closing tag is not its end.
     """
     bare = text.strip()
     if bare.startswith(_PROGRAM_SAYS) or any(_is_whole(bare, tag) for tag in _WRITTEN_BY_THE_PROGRAM[1:]):
         return ""
     if "<" not in text:
         return tidy(text)
-    for tag in _WRITTEN_BY_THE_PROGRAM:
-        text = without_element(text, tag)
+    text = without_elements(text, _WRITTEN_BY_THE_PROGRAM)
     command = element(text, "command-name")
     if command is not None:
         arguments = element(text, "command-args") or ""
@@ -320,12 +310,12 @@ def _is_whole(text: str, tag: str) -> bool:
 
 
 def _is_of_another(origin: object) -> bool:
-    """Say whether the program names somebody else than the person as the one who wrote a message."""
+    """Return True if the program names another author of a message than the person."""
     return isinstance(origin, dict) and origin.get("kind") not in (None, "human", "user")
 
 
 def _queued(attachment: object) -> str:
-    """Return what the person typed while the assistant was at work."""
+    """Return the text that the person typed while the assistant was at work, "" for another attachment."""
     match attachment:
         case {"commandMode": str(mode)} if mode not in _TYPED:
             return ""
@@ -340,7 +330,7 @@ def _queued(attachment: object) -> str:
 
 
 def _text_of(content: object) -> str:
-    """Return the text of a content that is a string, or a list of blocks."""
+    """Return the text of a content: a string, or a list of blocks."""
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []

@@ -1,9 +1,9 @@
 """Codex's rollouts: `~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl`, one object a line.
 
-The same words stand in a rollout twice, as what the model was given (`response_item`) and as what the person saw
-(`event_msg`); the first alone is read. Left out: instructions (role `developer`, and what the program itself says in
-the person's name), hooks' text, thinking, sub-agents' threads, and what came from our own memory. A line's own id is
-the turn's; those of early 2026 have none and are known by their number.
+Every text is in a rollout twice, as the model's input (`response_item`) and as it was shown (`event_msg`); only the
+first is read. Left out: instructions (of role `developer`, or by the program in the person's name), hooks' text,
+thinking, sub-agents' threads, and answers of our own memory. A line's own id is the turn's; lines of early 2026 have
+none and are identified by their number.
 """
 
 from __future__ import annotations
@@ -15,19 +15,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ....store import session_id, without_element
-from ....store.channel import channel_of_folder
-from ....store.model import NewTurn, NodeId, SessionHead
+from ....store.model import NewTurn, NodeId
 from ....store.roles import Role
-from ..reading.agent_tools import LOOKS_ONLY, as_known
-from ..reading.batches import Batches, by_first_words
-from ..reading.contents import Contents
-from ..reading.foreign_tools import brings_foreign_words
-from ..reading.items import SessionRead, Skipped
-from ..reading.line_reading import read_through
-from ..reading.sanitize import element, tidy
-from ..reading.timestamps import instant
-from ..reading.tool_calls import is_our_own, note_of_call
+from ..ignore_files import CallNotes
+from ..items import NO_TURN, SUB_AGENT, SessionRead, Skipped
+from ..json_lines import dicts_in, read_through
+from ..sanitize import element, instant, tidy, without_elements
+from ..tool_calls import LOOKS_ONLY, as_known, brings_foreign_words, is_our_own, note_of_call
+from ..turns import Batches, head_of_agent
 
 USER, ASSISTANT, TOOL = Role.USER.value, Role.ASSISTANT.value, Role.TOOL.value
 
@@ -62,7 +57,7 @@ _OUTPUT = "\nOutput:\n"
 
 
 def recognises(value: object) -> bool:
-    """Say whether a line's value is one of a rollout's."""
+    """Return True if a line's value belongs to a rollout."""
     match value:
         case {"type": str(kind), "payload": dict()}:
             return kind in LINES
@@ -71,18 +66,18 @@ def recognises(value: object) -> bool:
 
 
 def read(path: Path) -> Iterator[SessionRead | Skipped]:
-    """Yield the session of one rollout, turn by turn; lines that cannot be read come as Skipped."""
-    return read_through(path, Reading(path))
+    """Yield the session of one rollout; unreadable lines come as Skipped."""
+    return read_through(path, CodexReading(path))
 
 
-class Reading:
+class CodexReading:
     """The state in the middle of a rollout."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._batches = Batches(by_first_words)
+        self._batches = Batches()
         self._session: NodeId | None = None
-        self._contents = Contents()
+        self._notes = CallNotes()
         self._calls: OrderedDict[str, tuple[str, str, bool]] = OrderedDict()
         self._is_foreign = False
         self._folder: object = None
@@ -91,7 +86,7 @@ class Reading:
         self._bad = 0
 
     def take(self, number: int, value: Any) -> Iterator[SessionRead | Skipped]:
-        """Yield the items that one line adds."""
+        """Yield the items that one line completes."""
         if not recognises(value):
             self._bad += 1
             yield Skipped(self._path, number, "not a line of Codex: no type and payload that are known")
@@ -102,7 +97,7 @@ class Reading:
         if value["type"] == "session_meta":
             self._open(payload, value.get("timestamp"))
         elif value["type"] == "response_item" and not self._is_sub_agent:
-            role, text = self._said(payload)
+            role, text = self._text_of(payload)
             if text:
                 self._turns += 1
                 given = payload.get("id")
@@ -110,42 +105,34 @@ class Reading:
                 turn = NewTurn(role, text, instant(value.get("timestamp")), named, self._is_foreign)
                 self._is_foreign = False
                 session = self._session or self._open({}, value.get("timestamp"))
-                yield from self._batches.add(session, turn, self._contents.left_out())
+                yield from self._batches.add(session, turn, self._notes.left_out())
 
     def rest(self) -> Iterator[SessionRead | Skipped]:
         """Yield the items that are still gathered."""
         yield from self._batches.rest()
         if not self._turns and not self._bad:
-            yield Skipped(self._path, None, "a sub-agent's own conversation" if self._is_sub_agent else "no turn in it")
+            yield Skipped(self._path, None, SUB_AGENT if self._is_sub_agent else NO_TURN)
 
     def _open(self, meta: Mapping[str, Any], at: object) -> NodeId:
-        """Give the session its head. A copied history brings the heads of others, which come later."""
+        """Set the session's head. A copied history has the heads of other sessions too, after the rollout's own."""
         if self._session is not None:
             return self._session
-        given, cwd = meta.get("id"), meta.get("cwd")
-        cwd = cwd if isinstance(cwd, str) and cwd else None
-        self._session = session_id(given if isinstance(given, str) and given else self._path.stem)
         source = meta.get("source")
         self._is_sub_agent = meta.get("thread_source") == "subagent" or (
             isinstance(source, dict) and "subagent" in source
         )
-        self._batches.open(
-            SessionHead(
-                session_id=self._session,
-                channel=channel_of_folder(Path(cwd) if cwd else self._path.parent),
-                started_at=instant(meta.get("timestamp")) or instant(at),
-                agent_id="codex",
-                cwd=cwd,
-            )
-        )
+        started_at = instant(meta.get("timestamp")) or instant(at)
+        head = head_of_agent("codex", meta.get("id"), meta.get("cwd"), self._path, started_at)
+        self._session = head.session_id
+        self._batches.open(head)
         return self._session
 
-    def _said(self, item: Mapping[str, Any]) -> tuple[str, str]:
-        """Return an item's role and text; the text is empty where there is nothing to keep."""
+    def _text_of(self, item: Mapping[str, Any]) -> tuple[str, str]:
+        """Return an item's role and text, "" if it is not kept."""
         match item:
             case {"type": "message", "role": "user", "content": list(content)}:
                 kept = [text for text, ours in _texts(item, content) if not ours]
-                return USER, "\n".join(said for text in kept if (said := _of_person(text)))
+                return USER, "\n".join(words for text in kept if (words := _of_person(text)))
             case {"type": "message", "role": "assistant", "content": list(content)}:
                 return ASSISTANT, tidy("\n".join(text for text, _ in _texts(item, content)))
             case {"type": "function_call" | "custom_tool_call", "name": str(name)}:
@@ -164,36 +151,37 @@ class Reading:
     def _call(self, full_name: str, name: str, arguments: object, item: Mapping[str, Any]) -> str:
         known, inputs = as_known(name, arguments)
         ours, foreign = is_our_own(full_name, inputs), brings_foreign_words(known, inputs)
+        # A call of our own memory brings known text, except through a shell, which may do more.
         foreign = foreign and not (ours and known != "Bash")
-        note, line = self._contents.note_of_call(known, inputs, self._folder)
+        note, placeholder = self._notes.of_call(known, inputs, self._folder)
         self._is_foreign = self._is_foreign or foreign
         if ours:
             note = f"[{known}]" if foreign else ""
         if isinstance(call_id := item.get("call_id"), str):
-            self._calls[call_id] = (_OURS if ours else known, line, foreign)
+            self._calls[call_id] = (_OURS if ours else known, placeholder, foreign)
             if len(self._calls) > _OPEN_CALLS:
                 self._calls.popitem(last=False)
         if (ours or name in LOOKS_ONLY) and not foreign:
             return ""
         if name == "update_plan":
             steps = inputs.get("plan")
-            todos = [{"content": step.get("step"), "status": step.get("status")} for step in _dicts(steps)]
+            todos = [{"content": step.get("step"), "status": step.get("status")} for step in dicts_in(steps)]
             return tidy(note_of_call("TodoWrite", {"todos": todos}))
         return note
 
     def _result(self, item: Mapping[str, Any]) -> str:
-        name, line, foreign = self._calls.pop(str(item.get("call_id")), ("", "", False))
+        name, placeholder, foreign = self._calls.pop(str(item.get("call_id")), ("", "", False))
         self._is_foreign = self._is_foreign or foreign
         if name == _OURS:
             return ""
         text, is_error = _output(item.get("output"))
-        return tidy(self._contents.note_of_result(name, text, line, is_error=is_error))
+        return tidy(self._notes.of_result(name, text, placeholder, is_error=is_error))
 
 
 def _texts(item: Mapping[str, Any], content: list[Any]) -> Iterator[tuple[str, bool]]:
-    """Yield each text of a message, and whether the program says that it is its own: a hook's, an instruction."""
+    """Yield each text of a message, and True if it is marked as the program's own: a hook's, an instruction."""
     passed = item.get("internal_chat_message_metadata_passthrough")
-    known = _dicts(passed.get("content_item_metadata")) if isinstance(passed, dict) else []
+    known = dicts_in(passed.get("content_item_metadata")) if isinstance(passed, dict) else []
     for position, part in enumerate(content):
         match part:
             case {"text": str(text)}:
@@ -204,39 +192,36 @@ def _texts(item: Mapping[str, Any], content: list[Any]) -> Iterator[tuple[str, b
 
 
 def _of_person(text: str) -> str:
-    """Return a person's words without what the program wrapped around them, or said in their name."""
+    """Return a person's words without the program's wrapping; "" for the program's own text in their name."""
     if text.startswith(_PROGRAM_SAYS):
         return ""
-    text = text.rpartition(_ASKED_IN_EDITOR)[2]  # the last: what is open in the editor may hold the same words
+    # The last mark: a file open in the editor may hold the same words.
+    text = text.rpartition(_ASKED_IN_EDITOR)[2]
     if "<" in text:
-        for tag in _WRITTEN_BY_THE_PROGRAM:
-            text = without_element(text, tag)
+        text = without_elements(text, _WRITTEN_BY_THE_PROGRAM)
         if (shell := element(text, "user_shell_command")) is not None:
             return tidy(f"[ran: {element(shell, 'command') or ''}]")
     return tidy(text)
 
 
 def _output(output: object) -> tuple[str, bool]:
-    """Return a result's text, and whether it failed: of commands by their exit code."""
+    """Return a result's text, and True if the call failed: of commands by their exit code."""
     if isinstance(output, list):
-        return "\n".join(part["text"] for part in _dicts(output) if isinstance(part.get("text"), str)), False
+        return "\n".join(part["text"] for part in dicts_in(output) if isinstance(part.get("text"), str)), False
     if isinstance(output, dict):
         content = output.get("content", output.get("output"))
         return (content if isinstance(content, str) else ""), output.get("success") is False
     if not isinstance(output, str):
         return "", False
+    # Results of older versions are JSON in a string.
     if output.startswith('{"output"'):
         try:
-            held = json.loads(output)
+            parsed = json.loads(output)
         except (ValueError, RecursionError):
             return output, False
-        metadata = held.get("metadata")
+        metadata = parsed.get("metadata")
         code = metadata.get("exit_code") if isinstance(metadata, dict) else None
-        return str(held["output"]), code not in (None, 0)
+        return str(parsed["output"]), code not in (None, 0)
     head, found, text = output.partition(_OUTPUT)
     code = _EXIT_CODE.search(head) if found else None
     return (text if found else output), code is not None and code[1] != "0"
-
-
-def _dicts(values: object) -> list[dict[str, Any]]:
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []

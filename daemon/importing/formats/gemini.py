@@ -1,9 +1,9 @@
 """Gemini CLI's chats: `~/.gemini/tmp/PROJECT/chats/session-*.jsonl`, one record a line; older ones one JSON value.
 
-A message is written again under its id when more of it is known, so each of its parts is a turn of its own: what was
-said under the message's id, a tool's call and result under the call's. `$set` may give all messages again. Left out:
-what hooks added (`<hook_context>`, which stands in the person's message), the context that the program sends first,
-thoughts, sub-agents' chats, and what came from our own memory.
+A message is written again under its id when more of it is known, so each of its parts is a turn of its own: its text
+under the message's id, a tool's call and result under the call's. `$set` may repeat all messages. Left out: text of
+hooks (`<hook_context>` in the person's message), the context that the program sends first, thoughts, sub-agents'
+chats, and answers of our own memory.
 """
 
 from __future__ import annotations
@@ -14,20 +14,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ....store import beginning, session_id, without_element
-from ....store.channel import channel_of_folder
-from ....store.model import NewTurn, NodeId, SessionHead
+from ....store import beginning
+from ....store.model import NewTurn, NodeId
 from ....store.roles import Role
-from ..reading.agent_tools import LOOKS_ONLY, as_known
-from ..reading.batches import Batches, by_first_words
-from ..reading.contents import Contents
-from ..reading.foreign_tools import brings_foreign_words
-from ..reading.items import SessionRead, Skipped
-from ..reading.json_lines import json_document
-from ..reading.line_reading import guarded, read_through
-from ..reading.sanitize import tidy
-from ..reading.timestamps import instant
-from ..reading.tool_calls import is_our_own
+from ..ignore_files import CallNotes
+from ..items import NO_TURN, SUB_AGENT, SessionRead, Skipped
+from ..json_lines import dicts_in, guarded, json_document, read_through
+from ..sanitize import instant, tidy, without_elements
+from ..tool_calls import LOOKS_ONLY, as_known, brings_foreign_words, is_our_own
+from ..turns import Batches, head_of_agent
 
 USER, ASSISTANT, TOOL = Role.USER.value, Role.ASSISTANT.value, Role.TOOL.value
 
@@ -38,23 +33,23 @@ _FOLDER = re.compile(r"\*\*Workspace Directories:\*\*\s+- (.+)")
 _OUTPUT = re.compile(
     r"\A<untrusted_context>\n(?:Output: )?(.*?)(?:\nProcess Group PGID: \d+)?\n</untrusted_context>\Z", re.DOTALL
 )
-# A hook's text comes with its angle brackets escaped, and a model may quote it so.
+# A hook's text has its angle brackets escaped, also where a model quotes it.
 _RECALLED = re.compile(r"&lt;dreamd-memory\b.*?(?:&lt;/dreamd-memory&gt;|\Z)", re.DOTALL)
 _FAILED = re.compile(r"^Exit Code: [1-9]", re.MULTILINE)
+# The mark behind a person's words: the rest of the message is the content of the files that they name.
 _REFERENCED = "--- Content from referenced files ---"
-"""The mark behind a person's words: from here to the end of the message stands what the files that they name hold."""
 _PATH_BYTES = 4096
 
 
 def recognises(value: object) -> bool:
-    """Say whether a line's or a file's value is a chat's head."""
+    """Return True if a line's or a file's value is a chat's head."""
     return isinstance(value, dict) and isinstance(value.get("sessionId"), str) and "projectHash" in value
 
 
 def read(path: Path) -> Iterator[SessionRead | Skipped]:
     """Yield the session of one chat; lines that cannot be read come as Skipped."""
     if path.suffix.lower() != ".json":
-        return read_through(path, Reading(path))
+        return read_through(path, GeminiReading(path))
     return _document(path)
 
 
@@ -65,31 +60,32 @@ def _document(path: Path) -> Iterator[SessionRead | Skipped]:
     except ValueError as error:
         yield Skipped(path, None, str(error))
         return
-    reading = Reading(path)
+    reading = GeminiReading(path)
     yield from reading.take(1, document)
     yield from reading.rest()
 
 
-class Reading:
+class GeminiReading:
     """The state in the middle of a chat."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._batches = Batches(by_first_words)
+        self._batches = Batches()
         self._head: Mapping[str, Any] = {}
         self._session: NodeId | None = None
         self._folder = ""
-        self._contents = Contents()
+        self._notes = CallNotes()
         self._given: set[str] = set()
         self._bad = 0
 
     def take(self, number: int, value: Any) -> Iterator[SessionRead | Skipped]:
-        """Yield the items that one line adds."""
+        """Yield the items that one line completes."""
         match value:
             case {"$set": dict(changed)}:
                 yield from self._messages(changed.get("messages"))
             case {"$rewindTo": _}:
-                return  # what was taken back was said all the same
+                # The messages taken back were written all the same.
+                return
             case {"sessionId": str(), "projectHash": _}:
                 self._head = self._head or value
                 yield from self._messages(value.get("messages"))
@@ -103,15 +99,14 @@ class Reading:
         """Yield the items that are still gathered."""
         yield from self._batches.rest()
         if not self._given and not self._bad:
-            ours = "a sub-agent's own conversation" if self._is_sub_agent else "no turn in it"
-            yield Skipped(self._path, None, ours)
+            yield Skipped(self._path, None, SUB_AGENT if self._is_sub_agent else NO_TURN)
 
     @property
     def _is_sub_agent(self) -> bool:
         return self._head.get("kind") == "subagent"
 
     def _messages(self, messages: object) -> Iterator[SessionRead | Skipped]:
-        for message in _dicts(messages):
+        for message in dicts_in(messages):
             if isinstance(message.get("id"), str) and isinstance(message.get("type"), str):
                 yield from guarded(self._message(message), self._path)
 
@@ -119,14 +114,16 @@ class Reading:
         role = _SPEAKERS.get(message["type"])
         if role is None or self._is_sub_agent:
             return
-        said = _text_of(message.get("content"))
+        text = _text_of(message.get("content"))
+        # Only there: a model's answer may quote the mark.
         if role == USER:
-            said = said.partition(_REFERENCED)[0]
-        self._folder = self._folder or _folder_of(said)
+            text = text.partition(_REFERENCED)[0]
+        self._folder = self._folder or _folder_of(text)
         at = instant(message.get("timestamp"))
-        calls = (self._of_call(call, message["id"]) for call in _dicts(message.get("toolCalls")))
-        for turn in chain([NewTurn(role, _plain(said), at, message["id"])], *calls):
-            left_out = self._contents.left_out()
+        calls = (self._of_call(call, message["id"]) for call in dicts_in(message.get("toolCalls")))
+        for turn in chain([NewTurn(role, _plain(text), at, message["id"])], *calls):
+            left_out = self._notes.left_out()
+            # A message is repeated whenever something is added to it.
             if turn.text and turn.external_id not in self._given:
                 self._given.add(str(turn.external_id))
                 yield from self._batches.add(self._session or self._open(), turn, left_out)
@@ -141,36 +138,28 @@ class Reading:
         if (is_our_own(name, inputs) or name in LOOKS_ONLY) and not foreign:
             return
         at, named = instant(call.get("timestamp")), f"{message_id}/{call_id}"
-        note, line = self._contents.note_of_call(known, inputs, self._cwd())
+        note, placeholder = self._notes.of_call(known, inputs, self._cwd())
         ours = is_our_own(name, inputs)
         yield NewTurn(ASSISTANT, f"[{known}]" if ours else note, at, named, foreign)
         if call.get("status") in _ENDED and not ours:
             text = _result_of(call)
             failed = call["status"] == "error" or (known == "Bash" and _FAILED.search(text) is not None)
-            result = self._contents.note_of_result(known, text, line, is_error=failed)
+            result = self._notes.of_result(known, text, placeholder, is_error=failed)
             yield NewTurn(TOOL, tidy(result), at, f"{named}/result", foreign)
 
     def _cwd(self) -> str | None:
         return _project_root(self._path) or self._folder or None
 
     def _open(self) -> NodeId:
-        given = self._head.get("sessionId")
-        cwd = self._cwd()
-        self._session = session_id(given if isinstance(given, str) and given else self._path.stem)
-        self._batches.open(
-            SessionHead(
-                session_id=self._session,
-                channel=channel_of_folder(Path(cwd) if cwd else self._path.parent),
-                started_at=instant(self._head.get("startTime")),
-                agent_id="gemini",
-                cwd=cwd,
-            )
-        )
+        started_at = instant(self._head.get("startTime"))
+        head = head_of_agent("gemini", self._head.get("sessionId"), self._cwd(), self._path, started_at)
+        self._session = head.session_id
+        self._batches.open(head)
         return self._session
 
 
 def _result_of(call: Mapping[str, Any]) -> str:
-    for part in _dicts(call.get("result")):
+    for part in dicts_in(call.get("result")):
         match part.get("functionResponse"):
             case {"response": {"output": str(text)} | {"error": str(text)}}:
                 found = _OUTPUT.match(text)
@@ -180,17 +169,15 @@ def _result_of(call: Mapping[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return what was said without what hooks and the program added, or the model quoted of it."""
-    for tag in _WRITTEN_BY_THE_PROGRAM if "<" in text else ():
-        text = without_element(text, tag)
-    return tidy(_RECALLED.sub("", text))
+    """Return a text without the parts that hooks and the program added, or that the model quoted of them."""
+    return tidy(_RECALLED.sub("", without_elements(text, _WRITTEN_BY_THE_PROGRAM)))
 
 
 def _text_of(content: object) -> str:
     if isinstance(content, str):
         return content
     parts = [content] if isinstance(content, dict) else content if isinstance(content, list) else []
-    return "\n".join(said for part in parts if (said := _part(part)))
+    return "\n".join(text for part in parts if (text := _part(part)))
 
 
 def _part(part: object) -> str:
@@ -206,7 +193,7 @@ def _part(part: object) -> str:
 
 
 def _project_root(path: Path) -> str:
-    """Return the folder that the chats' own folder belongs to, which lies beside them."""
+    """Return the project's folder, which the program notes beside the folder of the chats."""
     try:
         return beginning(path.parent.parent / ".project_root", _PATH_BYTES).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError):
@@ -214,10 +201,6 @@ def _project_root(path: Path) -> str:
 
 
 def _folder_of(text: str) -> str:
-    """Return the folder that the program named to the model at the beginning."""
+    """Return the folder in the context that the program sends first."""
     found = _FOLDER.search(text) if text.startswith("<session_context>") else None
     return found[1].strip() if found else ""
-
-
-def _dicts(values: object) -> list[dict[str, Any]]:
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []

@@ -1,8 +1,8 @@
 """Notes: every markdown file is one memory in its own right, kept as a note and not as a session.
 
-The frontmatter's `title`, `tags` and date are honoured; its `kind` and `channel` go to the importer, since a note
-from elsewhere could otherwise choose whose memory it becomes. Everything else is the note's text. Wiki links,
-attachments and foreign keys are kept as text, nothing is resolved.
+The frontmatter's `title`, `tags` and date are used; its `kind` and `channel` go to the importer, since a note from
+elsewhere could otherwise choose whose memory it becomes. Everything else is the note's text. Wiki links,
+attachments and foreign keys stay text, nothing is resolved.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 from ....store import has_unreadable_date, note_date, note_title, opened, parse_document
 from ....store.model import Kind
 from ....store.names import as_channel, as_label
-from ..reading.items import NoteRead, Remark, Skipped
-from ..reading.sanitize import first_line, tidy
+from ..items import NoteRead, Remark, Skipped
+from ..sanitize import first_line, tidy
 
 SUFFIXES = frozenset({".md", ".markdown"})
 MAX_NOTE_BYTES = 2**20
@@ -27,13 +27,15 @@ BROKEN = "the frontmatter cannot be read, so the whole file is the note's text"
 UNDATED = "the frontmatter's date cannot be read, so the note has the day of its file"
 
 _BOM = b"\xef\xbb\xbf"
-_CATALOGUES = frozenset({"index.md", "log.md"})  # reserved by OKF: lists of notes, no notes
+# Reserved by OKF: lists of notes, no notes.
+_CATALOGUES = frozenset({"index.md", "log.md"})
 _NOTE_KINDS = frozenset(Kind) - {Kind.TURN, Kind.SESSION, Kind.SCENARIO, Kind.INSIGHT, Kind.PROFILE, Kind.DOCUMENT}
 _TITLE_CHARS = 120
 
 
 def read(path: Path) -> Iterator[NoteRead | Remark | Skipped]:
-    """Read the one note of a file, or say why there is none."""
+    """Read the one note of a file, or yield the reason why there is none."""
+    # Ours and other programs' bundles have them: imported, they would repeat every note's title.
     if path.name in _CATALOGUES:
         yield Skipped(path, None, "a catalogue of notes")
         return
@@ -75,12 +77,12 @@ def _note(path: Path, meta: Mapping[str, Any], body: str, written_at: datetime) 
 
 
 def _names(body: str, title: str) -> bool:
-    """Tell whether a note's text says what it is called: in its first line, or in a heading."""
+    """Return True if a note's text holds its title: in its first line, or as a heading."""
     return title in first_line(body, _TITLE_CHARS) or f"# {title}\n" in f"{body}\n"
 
 
 def _tags(value: object) -> tuple[str, ...]:
-    """Read a list, or words between commas."""
+    """Return the tags of a list, or of a text with commas."""
     tags = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else []
     labels = (as_label(str(tag).strip().removeprefix("#")) for tag in tags)
     return tuple(label for label in labels if label)[:MAX_TAGS]

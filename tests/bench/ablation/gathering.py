@@ -8,17 +8,17 @@ from datetime import datetime
 
 import numpy as np
 from dreamd.daemon.clock import utc_now
-from dreamd.pipelines.learning.listwise import Example
 from dreamd.store import MemoryStore
 from dreamd.store.model import Kind, NodeId
-from dreamd.store.score_stages import Stages
+from dreamd.store.search.gathering import Ranking
 from dreamd.store.search.question import Question
 from dreamd.store.search.rerankers import StageReranker, run
-from dreamd.store.search.search import Ranking, Search
-from dreamd.store.settings import SearchSettings
+from dreamd.store.search.search import Search
+from dreamd.store.settings import SearchSettings, Stages
 
 from .. import datasets
 from ..datasets import Dataset
+from ..ranking.listwise import Example
 from .variants import ONE_EACH, variants
 
 HITS = 10

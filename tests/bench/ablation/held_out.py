@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from dreamd.pipelines.learning.listwise import cross_validated, learn
 
+from ..ranking.listwise import cross_validated, learn
 from .gathering import HITS, Asked
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from dreamd.pipelines.learning.listwise import Example
 
 from ..datasets import Question
+from ..ranking.listwise import Example
 from .gathering import Asked
 from .held_out import held_out
 

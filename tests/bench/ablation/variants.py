@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, get_args
 
-from dreamd.store import score_stages as values
-from dreamd.store.score_stages import PRESETS, Fusion, StageName, Stages
+from dreamd.store import settings as values
+from dreamd.store.settings import PRESETS, Fusion, StageName, Stages
 
 ONE_EACH = Stages(
     cosine_rerank=values.CosineRerank(),

@@ -160,6 +160,7 @@ def test_every_peer_is_pinned_by_number_and_no_host_is_named() -> None:
         assert (HERE / "runners" / f"{peer.runner}_runner.py").is_file()
 
 
+@pytest.mark.nightly
 @pytest.mark.system
 @pytest.mark.timeout(300)
 def test_both_sides_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from dreamd.pipelines.learning.listwise import Example, Values, cross_validated, learn
 from loguru import logger
 
 from ..options import ROOT, SHARED_DATA
@@ -25,20 +25,17 @@ from ..scoring import paired_bootstrap
 from ..scratch import own_folder
 from . import calibration
 from .gathering import ENTIRE, MEASURED_ALONE, QUOTED, Gathered, gathered, sets
+from .listwise import Example, Values, cross_validated, learn
 
-WEIGHTS = ROOT / "store" / "find" / "search" / "weights.py"
+SCORING = ROOT / "store" / "search" / "scoring.py"
 DEPTHS = (5, 10)
 SEED = 20261123
 SHARES = {"readers": 0.5, "readers-2": 1.0, ENTIRE: 0.3, QUOTED: 0.5}
 SHARE_OF_LIFE = 0.35
 """How much the questions of a set count together."""
 
-HEAD = '''"""The weights of the learned scorer: written by `python -m tests.bench.ranking --write`, not by hand."""
-
-from __future__ import annotations
-
-WEIGHTS = {
-'''
+_WEIGHTS = re.compile(r"(?<=^WEIGHTS = \{\n).*?(?=^\}\n)", re.MULTILINE | re.DOTALL)
+"""The lines of the weights in the module of the scorer."""
 
 Scores = dict[str, list[float]]
 
@@ -151,9 +148,9 @@ def summary(scores: Scores) -> str:
 
 
 def write(names: Sequence[str], weights: Values) -> None:
-    """Write the module of weights, three digits each."""
+    """Write the weights into the module of the scorer, three digits each."""
     lines = [f'    "{name}": {weight:.3f},\n' for name, weight in zip(names, weights.tolist(), strict=True)]
-    WEIGHTS.write_text(HEAD + "".join(lines) + "}\n")
+    SCORING.write_text(_WEIGHTS.sub("".join(lines), SCORING.read_text(), count=1))
 
 
 if __name__ == "__main__":

@@ -15,13 +15,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from dreamd.pipelines.learning.listwise import Example
 from dreamd.store.filters import Condition
 from dreamd.store.index.projection import Node
 from dreamd.store.model import Kind
 from dreamd.store.roles import Role
+from dreamd.store.search.gathering import Ranking
 from dreamd.store.search.question import Question as Asked
-from dreamd.store.search.search import Ranking
 
 from ...train.examples import People, fold_of_people
 from ..datasets import Question, beam, locomo
@@ -30,6 +29,7 @@ from ..people import scorer_of, unpacked
 from ..quality.suite import imported
 from ..readers import questions as readers
 from ..table import say
+from .listwise import Example
 
 Answerable = Callable[[DaemonInProcess, Path, Path], Sequence[Question]]
 

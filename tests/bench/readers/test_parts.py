@@ -27,6 +27,7 @@ def without_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DREAMD_STORE__EMBEDDING__MODEL", "stub")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("part", PARTS)
 def test_a_part_takes_its_rows(part: str, tmp_path: Path) -> None:
     with DaemonInProcess(tmp_path / "store", tmp_path / "kept.db") as daemon:

@@ -11,10 +11,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from dreamd.daemon.importing.reading.items import SessionRead, Skipped
-from dreamd.daemon.importing.reading.json_lines import json_document
-from dreamd.daemon.importing.reading.line_reading import guarded
-from dreamd.daemon.importing.reading.sanitize import tidy
+from dreamd.daemon.importing.items import SessionRead, Skipped
+from dreamd.daemon.importing.json_lines import guarded, json_document
+from dreamd.daemon.importing.sanitize import tidy
 from dreamd.store import session_id
 from dreamd.store.model import NewTurn, SessionHead
 from dreamd.store.names import as_channel

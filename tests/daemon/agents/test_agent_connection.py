@@ -10,17 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.agents.connect.agent_connection import AgentConnection, ConnectError, Records, make_private
-from dreamd.daemon.agents.connect.programs import (
+from dreamd.daemon.agents.agent_connection import AgentConnection, ConnectError, Records, make_private
+from dreamd.daemon.agents.hook_formats import FORMATS
+from dreamd.daemon.agents.programs import (
     CLAUDE_CODE_EVENTS,
     PROGRAMS,
     Command,
     UserEnvironment,
-    found_here,
     is_hook_of,
     plugin_files,
+    programs_on_this_machine,
 )
-from dreamd.daemon.agents.hook_formats import FORMATS
 
 COMMAND = Command("/opt/dreamd/bin/dreamctl", {})
 Connect = Callable[..., AgentConnection]
@@ -293,7 +293,7 @@ def test_programs_are_found_by_their_command_or_their_folder(tmp_path: Path) -> 
     (tmp_path / "bin/codex").write_text("#!/bin/sh\n")
     (tmp_path / "bin/codex").chmod(0o755)
     (tmp_path / ".gemini").mkdir()
-    found = found_here(UserEnvironment(tmp_path, {"PATH": os.fspath(tmp_path / "bin")}))
+    found = programs_on_this_machine(UserEnvironment(tmp_path, {"PATH": os.fspath(tmp_path / "bin")}))
     assert [program.name for program in found] == ["codex", "gemini"]
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from dreamd.daemon.agents.hook_formats import FORMATS, Moment
 from dreamd.daemon.agents.hooks import MOST_CHARACTERS, SESSION_TOKENS, Hooks, own_words
-from dreamd.daemon.agents.standing import STANDING_TOKENS
+from dreamd.daemon.agents.session_start import STANDING_TOKENS
+from dreamd.daemon.importing.following.followed_places import place_of
 from dreamd.daemon.importing.following.follower import Follower
-from dreamd.daemon.importing.following.places import place_of
-from dreamd.daemon.importing.following.sessions import LOST
+from dreamd.daemon.importing.following.live_sessions import LOST
 from dreamd.daemon.importing.importer import Importer
 from dreamd.daemon.settings import TranscriptSettings
 from dreamd.ipc.call import Call

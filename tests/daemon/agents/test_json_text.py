@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from dreamd.daemon.agents.connect import json_text
-from dreamd.daemon.agents.connect.json_text import NotJson
+from dreamd.daemon.agents import json_text
+from dreamd.daemon.agents.json_text import NotJson
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,15 +8,16 @@ import shlex
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.agents.connect.programs import GENERIC, PROGRAMS, Command, UserEnvironment
 from dreamd.daemon.agents.hook_formats import FORMATS, Moment
 from dreamd.daemon.agents.hooks import SESSION_TOKENS
-from dreamd.daemon.agents.standing import STANDING_TOKENS
+from dreamd.daemon.agents.programs import GENERIC, PROGRAMS, Command, UserEnvironment
+from dreamd.daemon.agents.session_start import STANDING_TOKENS
+from dreamd.daemon.cli import connect_commands as connect
+from dreamd.daemon.cli import entry as hook
 from dreamd.daemon.cli import main
-from dreamd.daemon.cli.agents import connect, hook
 from dreamd.daemon.cli.terminal import Terminal
-from dreamd.daemon.importing.following.places import folder_of
-from dreamd.daemon.importing.names import FOLLOWED, FollowedName
+from dreamd.daemon.importing import FOLLOWED, FollowedName
+from dreamd.daemon.importing.following.followed_places import folder_of
 
 DOCS = Path(__file__).parents[3] / "docs" / "agents"
 PAGES = {file.stem: file.read_text(encoding="utf-8") for file in DOCS.glob("*.md")}

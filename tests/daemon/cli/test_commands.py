@@ -18,15 +18,16 @@ from typing import Any
 
 import pytest
 from dreamd import __version__
-from dreamd.daemon.cli import admin, main
+from dreamd.daemon.cli import admin_commands as admin
+from dreamd.daemon.cli import main
 from dreamd.daemon.cli.arguments import since, until
 from dreamd.daemon.cli.request import Bars, PlainLines
-from dreamd.ipc import answers as declared
 from dreamd.ipc.call import Call
-from dreamd.ipc.filters import BoundedFilter
+from dreamd.ipc.filter_params import BoundedFilter
 from dreamd.ipc.protocol import NOT_FOUND, ProtocolError, Refused
 from freezegun import freeze_time
 
+from tests import answer_types
 from tests.answer_types import faults
 from tests.stand_in_daemon import StandIn
 
@@ -51,7 +52,6 @@ STATUS = {
     "memories": {"L0": 0, "L1": 0, "L2": 0, "L3": 0}, "chunks": 0, "channels": {}, "pending_embeddings": 0,
     "embedding": {"model": "stub", "ready": True, "advice": ""},
     "query_cache": {"entries": 0, "hits": 0, "misses": 0},
-    "ranking_fitted_to": 0,
     "journal": 0, "not_found_yet": 0,
     "catching_up": False,
     "runs": 0, "paused": False, "channels_off": [],
@@ -147,7 +147,7 @@ ANSWERS: dict[str, Any] = {
     "dream_resume": {"run_id": "r1", "state": "running"},
     "dream_cancel": {"run_id": "r1", "state": "cancelled"},
     "runs": {"runs": []},
-    "undo": {"run_id": "r1", "restored": 2, **WHOLE, "ranking": False, "conflicts": [], "already": False},
+    "undo": {"run_id": "r1", "restored": 2, **WHOLE, "conflicts": [], "already": False},
     "digest": {
         "date": "2026-11-21",
         "path": "/v/digests/2026-11-21.md",
@@ -176,7 +176,7 @@ class FakeDaemon(StandIn):
 
 
 def test_what_is_answered_here_is_of_the_daemon_s_types() -> None:
-    found = [fault for name, answer in ANSWERS.items() for fault in faults(answer, declared.ANSWERS[name], name)]
+    found = [fault for name, answer in ANSWERS.items() for fault in faults(answer, answer_types.ANSWERS[name], name)]
     assert found == []
 
 
@@ -534,7 +534,7 @@ def test_a_document_on_a_terminal_commands_nothing_and_says_the_same(
 ) -> None:
     run_of = {
         "run_id": "r1", "kind": "daily", "state": "applied", "note": "C1 \x9b31m, bidi \u202e, DEL \x7f, Ü 🐘",
-        "started_at": None, "seconds": 1.0, "created": 1, "replaced": 0, "deleted": 0,
+        "started_at": "2026-11-21T09:00:00+00:00", "seconds": 1.0, "created": 1, "replaced": 0, "deleted": 0,
     }  # fmt: skip
     daemon.answers["runs"] = {"runs": [run_of]}
     piped = run("runs", "--json")[1]
@@ -615,7 +615,6 @@ def test_an_undo_that_brings_nothing_back_says_so(daemon: FakeDaemon, run: Run) 
         "run_id": "r1",
         "restored": 0,
         **WHOLE,
-        "ranking": False,
         "conflicts": [],
         "already": False,
     }
@@ -623,13 +622,13 @@ def test_an_undo_that_brings_nothing_back_says_so(daemon: FakeDaemon, run: Run) 
 
 
 def test_an_undo_names_the_turns_that_are_found_again(daemon: FakeDaemon, run: Run) -> None:
-    undone = {"run_id": "r1", "restored": 0, "turns": 1, "forbidden": False, "ranking": False}
+    undone = {"run_id": "r1", "restored": 0, "turns": 1, "forbidden": False}
     daemon.answers["undo"] = {**undone, "conflicts": [], "already": False}
     assert run("undo", "r1")[:2] == (0, "Run r1 is undone: 1 turn found again.\n")
 
 
 def test_an_undo_of_a_dream_says_that_none_proposes_it_again(daemon: FakeDaemon, run: Run) -> None:
-    undone = {"run_id": "r1", "restored": 3, "turns": 0, "forbidden": True, "ranking": False}
+    undone = {"run_id": "r1", "restored": 3, "turns": 0, "forbidden": True}
     daemon.answers["undo"] = {**undone, "conflicts": [], "already": False}
     said = " ".join(run("undo", "r1")[1].split())
     assert "No dream proposes again what was undone" in said
@@ -642,14 +641,12 @@ def test_an_undo_with_conflicts_is_exit_code_1(daemon: FakeDaemon, run: Run) -> 
         "run_id": "r1",
         "restored": 1,
         **WHOLE,
-        "ranking": True,
         "conflicts": [{"path": "facts/a.md", "reason": "edited"}],
         "already": False,
     }
     code, out, _ = run("undo", "r1")
     assert code == 1
     assert "facts/a.md: edited" in out
-    assert "Ranking has the weights of before." in out
 
 
 def test_an_old_daemon_is_warned_of(daemon: FakeDaemon, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""How words, dates and tables look; what is said of the daemon's answers is in `tests/system/test_words.py`."""
+"""How words, dates and tables look; what is said of the daemon's answers is in `tests/system/test_answers.py`."""
 
 from __future__ import annotations
 

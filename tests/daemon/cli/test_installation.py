@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from dreamd.daemon.cli import installation
+from dreamd.daemon.cli import service_commands as installation
 from dreamd.daemon.cli.main import main
 
 

@@ -31,7 +31,7 @@ def test_a_child_that_works_in_silence_is_ended() -> None:
     child = bounds()
     for cpu_s in range(0, 290, 10):
         assert child.objection(Used(cpu_s=cpu_s, run_s=cpu_s)) is None
-    child.heard()
+    child.message_received()
     assert child.objection(Used(cpu_s=570, run_s=570)) is None
     found = child.objection(Used(cpu_s=590, run_s=590))
     assert found is not None
@@ -51,7 +51,7 @@ def test_a_child_that_stands_still_is_ended_after_long() -> None:
 def test_a_message_ends_standing_still() -> None:
     child = bounds()
     child.objection(Used(run_s=1700))
-    child.heard()
+    child.message_received()
     assert child.objection(Used(run_s=3400)) is None
     assert child.objection(Used(run_s=3501)) is not None
 

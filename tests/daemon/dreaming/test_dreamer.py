@@ -19,38 +19,45 @@ import pytest
 from dreamd.daemon.clock import Stopwatch
 from dreamd.daemon.dreaming.child import write_run_marker
 from dreamd.daemon.dreaming.dreamer import DreamBusy, Dreamer, DreamError, DreamResult
-from dreamd.daemon.dreaming.idle import Activity
+from dreamd.daemon.dreaming.idle import LastActivity
 from dreamd.daemon.settings import Settings
 from dreamd.ipc.errors import wire_error
 from dreamd.ipc.protocol import REFUSED
-from dreamd.pipelines.protocol import Progress
+from dreamd.pipelines.protocol import Progress, write_changeset
 from dreamd.pipelines.settings import IdleSettings, LimitSettings, PipelineSettings, PreemptionSettings
 from dreamd.store.changes.run_kinds import AppliedRun, SkippedAction
 from dreamd.store.index.catalog import Content
 from dreamd.store.ledger.records import Run
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import Changeset, NotFound, StoreBusy, StoreError
+from dreamd.store.model import Action, ActionKind, Changeset, NotFound, StoreBusy, StoreError
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 
 PRELUDE = """
 import json, os, sys, time
 from pathlib import Path
-from dreamd.pipelines.changeset_file import *
-from dreamd.pipelines.protocol import *
-from dreamd.store.model import *
-from dreamd.pipelines.pause_signal import first_line
-request = RunRequest.model_validate_json(first_line(0)[0])
+from types import SimpleNamespace
+request = SimpleNamespace(**json.loads(open(0, "rb", buffering=0, closefd=False).readline()))
+request.folder, request.checkpoint = Path(request.folder), Path(request.checkpoint)
 def say(message):
-    sys.stdout.buffer.write(encode(message)); sys.stdout.flush()
-def changeset(**kind):
-    path, run_id = request.folder / "changeset.jsonl", kind.get("run_id", request.run_id)
-    action = Action(
-        kind=ActionKind.CREATE, path="facts/a.md", node_id="a", stage="consolidate", reason="r", content=b"x"
-    )
-    write_changeset(path, Changeset(run_id=run_id, actions=(action,), cursors={("s", "t"): 3}))
+    print(json.dumps(message, default=str), flush=True)
+def message(type):
+    return lambda **fields: {"type": type} | fields
+Progress, Done, Failed = map(message, ("progress", "done", "failed"))
+def changeset(run_id=request.run_id):
+    path = request.folder / "changeset.jsonl"
+    path.write_text((request.folder.parent.parent / "planned.jsonl").read_text().replace("RUN", run_id))
     return path
 """
+"""What a child does first, with the standard library alone: it starts in a tenth of the time that ours would take."""
+
+PLANNED = Changeset(
+    run_id="RUN",
+    actions=(
+        Action(kind=ActionKind.CREATE, path="facts/a.md", node_id="a", stage="consolidate", reason="r", content=b"x"),
+    ),
+    cursors={("s", "t"): 3},
+)
 GOOD = "say(Progress(stage='consolidate', done=1, total=2)); say(Done(changeset_path=changeset(), digest='# d'))"
 
 
@@ -136,6 +143,7 @@ class Bed:
         self.store = FakeStore(folder / "vault")
         self.paths = StorePaths(folder / "vault", folder / "l", folder / "i", folder / "e", folder / "runs")
         self.paths.vault.mkdir()
+        write_changeset(folder / "planned.jsonl", PLANNED)
         pipelines = PipelineSettings(
             limits=LimitSettings.model_validate(limits),
             idle=IdleSettings(resume_quiet_s=resume_quiet_s),
@@ -143,7 +151,7 @@ class Bed:
         )
         settings = cast(Settings, SimpleNamespace(pipelines=pipelines, store=Settings().store, llm=Settings().llm))
         command = (sys.executable, "-P", "-c", PRELUDE + program)
-        self.activity = Activity()
+        self.activity = LastActivity()
         self.dreamer = Dreamer(cast(MemoryStore, self.store), self.paths, settings, lambda: NOW, self.activity, command)
 
     def dream(self, **options: Any) -> DreamResult:
@@ -176,7 +184,7 @@ def the_child_need_not_wait_for_an_idle_processor(
 @pytest.fixture(autouse=True)
 def nothing_is_said_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long a loaded machine takes to start a child."""
-    monkeypatch.setattr("dreamd.daemon.dreaming.bounds.SAID_AFTER_S", 1e9)
+    monkeypatch.setattr("dreamd.daemon.dreaming.bounds.SILENCE_REPORTED_S", 1e9)
 
 
 def test_a_dream_is_planned_by_the_child_and_applied_by_us(bed: Callable[..., Bed]) -> None:
@@ -272,8 +280,8 @@ def test_work_is_bounded(bed: Callable[..., Bed]) -> None:
 
 
 def test_waiting_does_not_count_as_work(bed: Callable[..., Bed]) -> None:
-    sleeps = "for _ in range(8): say(Progress(stage='x')); time.sleep(.3)\nsay(Done())"
-    assert bed(sleeps, time_s=2.0, silence_s=2.0).dream().state == "nothing"
+    sleeps = "for _ in range(8): say(Progress(stage='x')); time.sleep(.2)\nsay(Done())"
+    assert bed(sleeps, time_s=1.0, silence_s=2.0).dream().state == "nothing"
 
 
 def test_time_of_a_model_counts_as_work(bed: Callable[..., Bed]) -> None:
@@ -282,7 +290,7 @@ def test_time_of_a_model_counts_as_work(bed: Callable[..., Bed]) -> None:
 
 
 def test_the_time_of_24_hours_is_bounded_but_for_dreams_by_hand(bed: Callable[..., Bed]) -> None:
-    chatty = WORK + "for _ in range(30): say(Progress(stage='x')); work(.05)\nsay(Done())"
+    chatty = WORK + "for _ in range(15): say(Progress(stage='x')); work(.05)\nsay(Done())"
     it = bed(chatty, per_day_s=100.0)
     it.store.recorded.append(Run("r0", "daily", "failed", NOW, NOW, summary={"seconds": 99.5, "tokens": 7}))
     with pytest.raises(DreamError, match="longer than 0 s"):
@@ -314,8 +322,8 @@ def test_standing_still_is_bounded(bed: Callable[..., Bed]) -> None:
 def test_silence_of_the_child_is_explained_to_the_client(
     bed: Callable[..., Bed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dreamd.daemon.dreaming.bounds.SAID_AFTER_S", 1.0)
-    it = bed("say(Progress(stage='x', done=1, total=9)); time.sleep(2.5); say(Done())")
+    monkeypatch.setattr("dreamd.daemon.dreaming.bounds.SILENCE_REPORTED_S", 0.2)
+    it = bed("say(Progress(stage='x', done=1, total=9)); time.sleep(1.5); say(Done())")
     seen: list[Progress] = []
     it.dream(progress=seen.append)
     said = [at for at in seen if at.note == "waits for a disk or a model"]
@@ -429,36 +437,42 @@ def test_seconds_in_which_it_is_held_back_are_not_its_own(monkeypatch: pytest.Mo
     monkeypatch.setattr(time, "monotonic", lambda: now)
     watch = Stopwatch()
     now += 3
-    watch.hold()
+    watch.pause()
     now += 50
-    watch.hold()
-    assert (watch.run_s, watch.held_s) == (3, 50)
-    watch.go_on()
+    watch.pause()
+    assert (watch.run_s, watch.paused_s) == (3, 50)
+    watch.resume()
     now += 2
-    watch.go_on()
-    assert (watch.run_s, watch.held_s) == (5, 50)
-    watch.hold()
+    watch.resume()
+    assert (watch.run_s, watch.paused_s) == (5, 50)
+    watch.pause()
     now += 1
-    assert (watch.run_s, watch.held_s) == (5, 51)
+    assert (watch.run_s, watch.paused_s) == (5, 51)
 
 
 # ---- who goes first
 
 LISTENS = """
-from dreamd.pipelines.pause_signal import PauseListener
+from dreamd.pipelines.pipe import PauseListener
 listener = PauseListener()
 listener.before_pausing(lambda: (request.folder.parent / "called off").touch())
 listener.listen(0)
 """
-COUNTS = (
-    LISTENS
-    + """
+
+
+def counts(times: int) -> str:
+    """Return a program that says so many words, slowly until it is paused: on a busy machine that takes a while."""
+    return (
+        LISTENS
+        + f"""
 called_off = request.folder.parent / "called off"
-for n in range(40):  # slowly until it is paused: on a busy machine that takes a while
+for n in range({times}):
     say(Progress(stage='x', done=n)); time.sleep(.01 if called_off.exists() else .1)
 say(Done(changeset_path=changeset()))
 """
-)
+    )
+
+
 DEAF = """
 import ctypes
 say(Progress(stage='x', done=0))
@@ -483,7 +497,7 @@ async def _until_stopped(it: Bed) -> float:
 
 @linux_alone
 def test_a_dream_gives_way_to_activity_and_goes_on_when_it_is_quiet(bed: Callable[..., Bed]) -> None:
-    it = bed(COUNTS, resume_quiet_s=0.5)
+    it = bed(counts(40), resume_quiet_s=0.5)
     seen: list[Progress] = []
 
     async def work() -> None:
@@ -538,7 +552,7 @@ def test_a_dream_that_is_held_back_too_long_is_given_up_and_has_not_failed(bed: 
 
 
 def test_preemption_can_be_switched_off(bed: Callable[..., Bed]) -> None:
-    it = bed(COUNTS, preemption=PreemptionSettings(enabled=False))
+    it = bed(counts(8), preemption=PreemptionSettings(enabled=False))
     seen: list[Progress] = []
 
     async def work() -> None:
@@ -549,7 +563,7 @@ def test_preemption_can_be_switched_off(bed: Callable[..., Bed]) -> None:
 
 
 def test_pause_and_resume_by_hand_win_over_activity(bed: Callable[..., Bed]) -> None:
-    it = bed(COUNTS, resume_quiet_s=0.0)
+    it = bed(counts(8), resume_quiet_s=0.0)
     seen: list[Progress] = []
 
     async def hold_and_let_go() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from dreamd.daemon.dreaming import idle
-from dreamd.daemon.dreaming.idle import Activity, LoadMeter, Machine, check_idle
+from dreamd.daemon.dreaming.idle import LastActivity, LoadMeter, Machine, check_idle
 from dreamd.pipelines.settings import IdleSettings
 
 SETTINGS = IdleSettings()
@@ -65,15 +65,15 @@ def test_hours_across_midnight(hour: int, allowed: bool) -> None:
 
 
 def test_activity_starts_and_is_renewed_at_zero() -> None:
-    activity = Activity()
+    activity = LastActivity()
     assert activity.quiet_s() < 5
     activity.touch()
     assert activity.quiet_s() < 5
 
 
 def test_a_listener_hears_every_touch_while_it_listens() -> None:
-    activity, heard = Activity(), []
-    with activity.heard_by(lambda: heard.append(1)):
+    activity, heard = LastActivity(), []
+    with activity.notifying(lambda: heard.append(1)):
         activity.touch()
         activity.touch()
     activity.touch()

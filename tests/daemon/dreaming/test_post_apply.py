@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 from dreamd.daemon.dreaming.dreamer import Dreamer, DreamResult
-from dreamd.daemon.dreaming.idle import Activity
+from dreamd.daemon.dreaming.idle import LastActivity
 from dreamd.daemon.settings import Settings
 from dreamd.pipelines.gate.post_apply import Recheck
 from dreamd.pipelines.gate.probes import Score
@@ -29,9 +29,8 @@ NOTE = "The blue ladder of the attic studio is kept by Marek"
 CHILD = """
 import hashlib, sys
 from pathlib import Path
-from dreamd.pipelines.changeset_file import *
 from dreamd.pipelines.protocol import *
-from dreamd.store.keep import okf
+from dreamd.store import okf
 from dreamd.store.model import *
 request = RunRequest.model_validate_json(sys.stdin.buffer.readline())
 (path,) = [p for p in (request.vault / "facts").glob("*.md") if "Marek" in p.read_text()]
@@ -49,23 +48,6 @@ derived = {"digests/2026-11-21.md": page}
 sys.stdout.buffer.write(encode(Done(changeset_path=file, digest=page, derived=derived, checks=(check,))))
 sys.stdout.flush()
 """
-
-
-FITTING = """
-import sys
-from dreamd.pipelines.changeset_file import *
-from dreamd.pipelines.protocol import *
-from dreamd.store.search.scorer import SCORER
-from dreamd.store.search.weights import WEIGHTS
-from dreamd.store.model import *
-request = RunRequest.model_validate_json(sys.stdin.buffer.readline())
-file = request.folder / "changeset.jsonl"
-ranking = FittedRanking(scorer=SCORER, weights={**WEIGHTS, "length": 1.0}, questions=%s)
-write_changeset(file, Changeset(run_id=request.run_id, ranking=ranking))
-sys.stdout.buffer.write(encode(Done(changeset_path=file, digest="")))
-sys.stdout.flush()
-"""
-"""A child that proposes nothing but weights of the ranking."""
 
 
 @pytest.fixture
@@ -93,10 +75,10 @@ def memories(paths: StorePaths) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (paths.vault / "facts").glob("*.md") if path.name != "index.md"}
 
 
-def dreamt(store: MemoryStore, paths: StorePaths, change: str, child: str = CHILD) -> DreamResult:
+def dreamt(store: MemoryStore, paths: StorePaths, change: str) -> DreamResult:
     settings = cast(Settings, SimpleNamespace(pipelines=PipelineSettings(), store=Settings().store, llm=Settings().llm))
-    command = (sys.executable, "-P", "-c", child % change)
-    return asyncio.run(Dreamer(store, paths, settings, lambda: NOW, Activity(), command).dream())
+    command = (sys.executable, "-P", "-c", CHILD % change)
+    return asyncio.run(Dreamer(store, paths, settings, lambda: NOW, LastActivity(), command).dream())
 
 
 def test_a_dream_that_makes_recall_worse_is_undone_with_a_note(store: MemoryStore, paths: StorePaths) -> None:
@@ -134,15 +116,6 @@ def test_what_a_dream_changed_has_its_vectors_before_recall_is_looked_at_again(
     monkeypatch.setattr(Recheck, "reasons", looked_at)
     assert dreamt(store, paths, "{'title': 'A ladder with another name'}").state == "applied"
     assert waiting == [0]
-
-
-def test_a_dream_that_only_fits_the_ranking_is_applied_and_undone(store: MemoryStore, paths: StorePaths) -> None:
-    result = dreamt(store, paths, "50", FITTING)
-    assert (result.state, result.actions) == ("applied", {"ranking": 1})
-    assert store.runs()[0].summary["actions"] == {"ranking": 1}
-    assert store.status()["ranking_fitted_to"] == 50
-    assert store.undo(result.run_id).ranking
-    assert (store.runs()[0].state, store.status()["ranking_fitted_to"]) == ("undone", 0)
 
 
 def test_the_recheck_waits_for_requests_but_not_for_ever(store: MemoryStore) -> None:

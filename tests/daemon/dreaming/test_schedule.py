@@ -17,7 +17,7 @@ from apscheduler.job import Job
 from dreamd.daemon.clock import local_now, local_zone
 from dreamd.daemon.dreaming.bounds import DREAMS, DailyUsage, usage_in_a_day
 from dreamd.daemon.dreaming.dreamer import Dreamer, DreamError
-from dreamd.daemon.dreaming.idle import Activity, LoadMeter, Machine
+from dreamd.daemon.dreaming.idle import LastActivity, LoadMeter, Machine
 from dreamd.daemon.dreaming.schedule import Ended, Past, Schedule, next_due
 from dreamd.daemon.settings import Settings
 from dreamd.pipelines.protocol import RunKind
@@ -307,7 +307,7 @@ class Night:
         self.schedule = Schedule(
             cast(MemoryStore, self.store),
             cast(Dreamer, self.dreamer),
-            cast(Activity, self.activity),
+            cast(LastActivity, self.activity),
             PipelineSettings(),
             lambda: self.now,
             self.is_away,

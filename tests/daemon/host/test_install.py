@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.host import install
-from dreamd.daemon.host.install import SERVICE, SOCKET, InstallError, launch_agent, units
+from dreamd.daemon.host import installed_service as install
+from dreamd.daemon.host.installed_service import SERVICE, SOCKET, InstallError, launch_agent, units
 
 
 def service(environ: dict[str, str], python: str = "/opt/venv/bin/python") -> str:

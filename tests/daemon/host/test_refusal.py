@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.host.refusal import turn_away
+from dreamd.daemon.host.service_manager import turn_away
 from dreamd.ipc.client import Absent, Client
 
 AGES_S = 1e6

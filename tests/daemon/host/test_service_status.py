@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.host.service_status import installed_service, journal_command
+from dreamd.daemon.host.installed_service import installed_service, journal_command
 
 FAILED = """Id=dreamd.service
 ActiveState=failed

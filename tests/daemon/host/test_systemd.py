@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.host.systemd import Notifier, passed_descriptors
+from dreamd.daemon.host.service_manager import Notifier, passed_descriptors
 
 
 def test_messages_reach_the_manager_and_the_variables_are_taken_out(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.daemon.importing.reading.items import Item, NoteRead, SessionRead, Skipped
+from dreamd.daemon.importing.items import Item, NoteRead, SessionRead, Skipped
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from dreamd.daemon.importing.detect import FORMATS, read
 from dreamd.daemon.importing.following.tail import READINGS, Database, Tail
-from dreamd.daemon.importing.reading.items import Item, NoteRead, Remark, SessionRead, Skipped
+from dreamd.daemon.importing.items import Item, NoteRead, Remark, SessionRead, Skipped
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

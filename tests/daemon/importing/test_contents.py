@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from dreamd.daemon.cli.formatting import Look
-from dreamd.daemon.cli.write import import_in_words
+from dreamd.daemon.cli.write_commands import import_in_words
 from dreamd.daemon.importing.detect import read
 from dreamd.daemon.importing.following.tail import Tail
 from dreamd.daemon.importing.importer import Importer
-from dreamd.daemon.importing.reading.items import SessionRead
+from dreamd.daemon.importing.items import SessionRead
 from dreamd.ipc.call import Call
 from dreamd.store import MemoryStore
 
@@ -22,6 +22,7 @@ from tests.daemon.importing.conftest import sessions, texts
 from tests.daemon.importing.following.conftest import store
 from tests.daemon.importing.formats import test_codex, test_gemini, test_opencode
 from tests.daemon.importing.formats.test_claude_code import call, line, refusal, result
+from tests.ipc.methods import as_answered
 from tests.system.waiting import until
 
 __all__ = ["store"]
@@ -117,8 +118,8 @@ def test_a_session_of_a_folder_that_is_not_here_is_kept(write: Write, tmp_path: 
 def test_an_import_counts_what_it_left_out(write: Write, store: MemoryStore, project: Path, tmp_path: Path) -> None:
     path = write(tmp_path, str(project))
     answer = Importer(store, Call(None, "import")).take([path], None).answer()
-    assert answer["contents_left_out"] == 3
-    said = " ".join(import_in_words(answer, Look(200, colour=False, now=NOW)))
+    assert answer.contents_left_out == 3
+    said = " ".join(import_in_words(as_answered(answer), Look(200, colour=False, now=NOW)))
     assert "The contents of ignored files were left out 3 times (.gitignore, .secretsignore)." in said
     kept = until(lambda: b"".join(file.read_bytes() for file in store.paths.vault.rglob("*.md")))
     assert kept.count(HELD.encode()) == 1  # what pytest printed

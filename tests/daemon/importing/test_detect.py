@@ -9,14 +9,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from dreamd.daemon.importing import FORMAT_NAMES
 from dreamd.daemon.importing.detect import BESIDE_NOTES, FORMATS, detect_format, read
-from dreamd.daemon.importing.following.faults import AGAIN_S
+from dreamd.daemon.importing.exports import MAX_CONVERSATION_BYTES, MAX_EXPORT_BYTES
 from dreamd.daemon.importing.following.learning import MOST_BEHIND
-from dreamd.daemon.importing.following.named import KEPT
-from dreamd.daemon.importing.names import FORMAT_NAMES
-from dreamd.daemon.importing.reading.exports import MAX_CONVERSATION_BYTES, MAX_EXPORT_BYTES
-from dreamd.daemon.importing.reading.items import UnsupportedFile
-from dreamd.daemon.importing.reading.sanitize import MAX_TURN_CHARS
+from dreamd.daemon.importing.following.named_transcripts import KEPT
+from dreamd.daemon.importing.following.read_queue import AGAIN_S
+from dreamd.daemon.importing.items import UnsupportedFile
+from dreamd.daemon.importing.sanitize import MAX_TURN_CHARS
 from dreamd.daemon.settings import TranscriptSettings
 
 from tests.daemon.importing.conftest import notes, sessions, skipped, texts

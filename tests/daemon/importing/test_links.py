@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from dreamd.daemon.importing.detect import FORMATS, LEADS_OUT, read
-from dreamd.daemon.importing.reading.items import UnreadableFile
+from dreamd.daemon.importing.items import UnreadableFile
 
 from tests.daemon.importing.conftest import notes, sessions, skipped, texts
 

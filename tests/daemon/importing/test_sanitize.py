@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.daemon.importing.reading.sanitize import shorten
+from dreamd.daemon.importing.sanitize import shorten
 from dreamd.store import bounds_of_secret
 
 ADDRESS = "ines.garcia@shop.dev"

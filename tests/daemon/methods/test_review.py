@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from dreamd.daemon.methods.review import DecideParams, ReviewMethods, ReviewParams
+from dreamd.daemon.methods.review_methods import DecideParams, ReviewMethods, ReviewParams
 from dreamd.daemon.settings import Settings
 from dreamd.ipc.call import Call
 from dreamd.store.embedding.embedding import StubEmbedder
@@ -33,13 +33,13 @@ def test_what_an_agent_wrote_down_is_listed_accepted_and_rejected(store: MemoryS
     methods, call = ReviewMethods(store, Settings(data_dir=tmp_path)), cast(Call, None)
     for text in ("Deploy by fax.", "Deploy by mail."):
         store.keep(text, kind=Kind.PROCEDURE, channel="shop", agent_id="cursor", curated=5).result()
-    waiting = {one["text"]: one for one in methods.review_list(ReviewParams(), call)["waiting"]}
+    waiting = {one.text: one for one in methods.review_list(ReviewParams(), call).waiting}
     fax, mail = waiting["Deploy by fax."], waiting["Deploy by mail."]
-    assert (fax["kind"], fax["always"], fax["agent"], fax["channel"]) == ("procedure", 5, "cursor", "shop")
-    done = methods.review_decide(DecideParams(decision=fax["node_id"], keep="accept", by="marit"), call)
-    assert (done.decision_id, done.choice) == (fax["node_id"], "accept")
-    assert methods.review_decide(DecideParams(decision=mail["node_id"], keep="reject"), call).choice == "reject"
-    assert methods.review_list(ReviewParams(), call)["waiting"] == []
+    assert (fax.kind, fax.always, fax.agent, fax.channel) == ("procedure", 5, "cursor", "shop")
+    done = methods.review_decide(DecideParams(decision=fax.node_id, keep="accept", by="marit"), call)
+    assert (done.decision_id, done.choice) == (fax.node_id, "accept")
+    assert methods.review_decide(DecideParams(decision=mail.node_id, keep="reject"), call).choice == "reject"
+    assert methods.review_list(ReviewParams(), call).waiting == []
     assert [listed.title for listed in store.list(always=True)] == ["Deploy by fax."]
 
 
@@ -50,14 +50,14 @@ def test_marks_come_in_pages_and_one_is_taken_back(store: MemoryStore, tmp_path:
         store.remember(text, channel="shop").result()
         assert store.settle_links()
     answer = methods.review_list(ReviewParams(), call)
-    (mark,) = answer["marks"]
-    assert (mark["older"]["text"], mark["newer"]["text"], mark["mark"]) == (old, new, "replaced")
-    assert (answer["marks_total"], answer["decisions"]) == (1, [])
-    assert methods.review_list(ReviewParams(offset=1), call)["marks"] == []
-    done = methods.review_decide(DecideParams(decision=mark["decision_id"], keep="both", by="marit"), call)
+    (mark,) = answer.marks
+    assert (mark.older.text, mark.newer.text, mark.mark) == (old, new, "replaced")
+    assert (answer.marks_total, answer.decisions) == (1, [])
+    assert methods.review_list(ReviewParams(offset=1), call).marks == []
+    done = methods.review_decide(DecideParams(decision=mark.decision_id, keep="both", by="marit"), call)
     assert done.choice == "both"
-    assert methods.review_list(ReviewParams(), call)["marks_total"] == 0
-    assert store.show(mark["older"]["node_id"]).live
+    assert methods.review_list(ReviewParams(), call).marks_total == 0
+    assert store.show(mark.older.node_id).live
 
 
 def test_a_secret_that_a_dream_found_is_named_however_much_happened_since(store: MemoryStore, tmp_path: Path) -> None:
@@ -70,5 +70,5 @@ def test_a_secret_that_a_dream_found_is_named_however_much_happened_since(store:
         for kind, state in (("link", "applied"), ("compaction", "nothing"), ("daily", "failed"))
     ]
     store.core.writer.write(*map(record_run, since)).result()
-    (leak,) = ReviewMethods(store, Settings(data_dir=tmp_path)).review_list(ReviewParams(), cast(Call, None))["leaks"]
-    assert leak["node_id"] == "leaky"
+    (leak,) = ReviewMethods(store, Settings(data_dir=tmp_path)).review_list(ReviewParams(), cast(Call, None)).leaks
+    assert leak.node_id == "leaky"

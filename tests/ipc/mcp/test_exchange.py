@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from dreamd.ipc.mcp import exchange as module
-from dreamd.ipc.mcp.exchange import AttachRefused, Exchange
-from dreamd.ipc.mcp.opening import Opening
+from dreamd.ipc.mcp.exchange import AttachRefused, Exchange, Opening
 
 from tests.ipc.mcp.messages import INITIALIZED, MODERN, called, called_modern, initialize, modern
 

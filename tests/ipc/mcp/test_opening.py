@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.ipc.mcp.opening import FILE, Opening
-from dreamd.ipc.mcp.session import ATTACH, attach
+from dreamd.ipc.mcp.exchange import FILE, Opening
+from dreamd.ipc.mcp.mcp_session import ATTACH, attach
 from dreamd.ipc.mcp.tools import description
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 

@@ -8,14 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from dreamd.ipc.mcp.agent_lines import Outline
-from dreamd.ipc.mcp.relay import main, parties
+from dreamd.ipc.mcp.relay import Outline, main, parties
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ipc.mcp.messages import asked, initialize
 
-ENTRY = (sys.executable, "-P", "-m", "dreamd.daemon.cli.agents.entry", "mcp")
+ENTRY = (sys.executable, "-P", "-m", "dreamd.daemon.cli.entry", "mcp")
 
 
 def environ(folder: Path) -> dict[str, str]:
@@ -24,7 +23,7 @@ def environ(folder: Path) -> dict[str, str]:
 
 def test_it_loads_the_standard_librarys_lightest_parts(socket_folder: Path) -> None:
     code = (
-        "import sys; sys.argv[1:] = ['mcp']; from dreamd.daemon.cli.agents.entry import main; code = main();"
+        "import sys; sys.argv[1:] = ['mcp']; from dreamd.daemon.cli.entry import main; code = main();"
         "print(*sys.modules, file=sys.stderr); sys.exit(code)"
     )
     done = subprocess.run(
@@ -64,7 +63,7 @@ def test_one_that_asks_and_leaves_is_answered(socket_folder: Path) -> None:
 
 def test_a_call_longer_than_a_line_is_refused_by_its_id_and_the_others_go_on(socket_folder: Path) -> None:
     """Of two, three and twenty MiB; the id may stand behind the arguments, and the arguments hold ids of their own."""
-    texts = ["y" * (2**21), '"id": 9, \\ }{' * (3 * 2**16), "ж" * (20 * 2**20)]
+    texts = ["y" * (2**21), '"id": 9, \\ }{' * (3 * 2**16), "ж" * (20 * 2**20 // len(r"\u0436"))]
     asks = [{"params": {"arguments": {"text": text}}, "method": "tools/call", "id": n} for n, text in enumerate(texts)]
     lines = b"".join(json.dumps(one).encode() + b"\n" for one in (*asks, asked(7, "ping")))
     done = subprocess.run(ENTRY, input=lines, env=environ(socket_folder), capture_output=True, timeout=60, check=True)

@@ -7,34 +7,11 @@ from typing import get_args
 
 import pytest
 from dreamd.ipc.mcp.tools import INSTRUCTIONS, TOOLS, VERDICTS, Tool, arguments_of
-from dreamd.ipc.params import (
-    ContextParams,
-    FeedbackParams,
-    ForgetParams,
-    LinkParams,
-    Params,
-    RecallParams,
-    RememberParams,
-    ShowParams,
-    TagParams,
-)
-from dreamd.ipc.working_methods import AnchorRecoverParams, AnchorSetParams, ReflectParams
+from dreamd.ipc.methods import STORE_METHODS
 from dreamd.store import estimate_tokens
 from dreamd.store.model import Verdict
 
-PARAMS: dict[str, type[Params]] = {
-    "recall": RecallParams,
-    "context": ContextParams,
-    "remember": RememberParams,
-    "show": ShowParams,
-    "forget": ForgetParams,
-    "feedback": FeedbackParams,
-    "link": LinkParams,
-    "tag": TagParams,
-    "anchor_recover": AnchorRecoverParams,
-    "anchor_set": AnchorSetParams,
-    "reflect": ReflectParams,
-}
+PARAMS = {method.name: method.params for method in STORE_METHODS}
 
 each_tool = pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
 
@@ -80,7 +57,7 @@ def test_a_tool_passes_what_its_method_takes(tool: Tool) -> None:
 
 def test_the_values_that_a_model_may_choose_are_the_wires() -> None:
     named = TOOLS["remember"].parameters["kind"]["description"].split(", ")
-    assert set(named) <= set(get_args(RememberParams.model_fields["kind"].annotation))
+    assert set(named) <= set(get_args(PARAMS["remember"].model_fields["kind"].annotation))
     assert set(get_args(Verdict)) == set(VERDICTS)
 
 

@@ -13,23 +13,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.ipc.call import Handler
 from dreamd.ipc.client import DaemonError
+from dreamd.ipc.params import NoParams
 from dreamd.ipc.protocol import BUSY, encode_request
-from dreamd.ipc.server import acceptor, server
+from dreamd.ipc.server import listener, server
 from dreamd.ipc.server.listener import Listener, adopt_listener, open_listener
-from dreamd.ipc.store_methods import NoParams
 from loguru import logger
 
 from tests.ipc.conftest import Serve, Serving
+from tests.ipc.methods import method
 
-PING = {"ping": Handler(NoParams, lambda params, call: {})}
+PING = {"ping": method(NoParams, lambda params, call: {})}
 
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "SOCKET_CHECK_S", 0.02)
-    monkeypatch.setattr(acceptor, "PAUSE_S", 0.02)
+    monkeypatch.setattr(listener, "PAUSE_S", 0.02)
 
 
 @pytest.fixture

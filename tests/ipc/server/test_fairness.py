@@ -6,13 +6,14 @@ import threading
 from typing import Any
 
 import pytest
-from dreamd.ipc.call import Call, Handler
+from dreamd.ipc.call import Call
 from dreamd.ipc.client import DaemonError
+from dreamd.ipc.params import NoParams
 from dreamd.ipc.protocol import BUSY, encode_notification, encode_request
 from dreamd.ipc.server import lanes
-from dreamd.ipc.store_methods import NoParams
 
 from tests.ipc.conftest import Serve, Serving, Wire
+from tests.ipc.methods import method
 from tests.ipc.server.test_server import Echo, wait_for
 
 
@@ -40,7 +41,7 @@ def flood(serving: Serving, method: str, clients: int, requests: int) -> list[Wi
 def test_a_recall_is_answered_before_what_others_list(serve: Serve) -> None:
     listed, recalled = Worked(), Worked()
     recalled.permits.release(100)
-    handlers = {"list": Handler(Echo, listed, blocking=True), "recall": Handler(Echo, recalled, True, first=True)}
+    handlers = {"list": method(Echo, listed, blocking=True), "recall": method(Echo, recalled, True, first=True)}
     serving = serve(handlers)
     flood(serving, "list", clients=20, requests=50)
     wait_for(serving, lambda: len(serving.server.connections) == 20 and listed.texts)
@@ -52,7 +53,7 @@ def test_a_recall_is_answered_before_what_others_list(serve: Serve) -> None:
 
 def test_the_same_kind_of_request_is_shared_out_by_connection(serve: Serve) -> None:
     recalled = Worked()
-    serving = serve({"recall": Handler(Echo, recalled, blocking=True, first=True)})
+    serving = serve({"recall": method(Echo, recalled, blocking=True, first=True)})
     flood(serving, "recall", clients=3, requests=30)
     wait_for(serving, lambda: len(recalled.texts) == 4)
     mine = serving.connect()
@@ -67,7 +68,7 @@ def test_the_same_kind_of_request_is_shared_out_by_connection(serve: Serve) -> N
 
 def test_requests_of_a_client_that_left_are_not_begun(serve: Serve) -> None:
     listed = Worked()
-    serving = serve({"list": Handler(Echo, listed, blocking=True)}, threads=1)
+    serving = serve({"list": method(Echo, listed, blocking=True)}, threads=1)
     [gone] = flood(serving, "list", clients=1, requests=200)
     wait_for(serving, lambda: listed.texts)
     gone.close()
@@ -81,8 +82,8 @@ def test_notifications_of_a_client_that_has_left_are_done_all_the_same(serve: Se
     done: list[str] = []
     listed = Worked()
     handlers = {
-        "list": Handler(Echo, listed, blocking=True),
-        "note": Handler(Echo, lambda params, call: done.append(params.text)),
+        "list": method(Echo, listed, blocking=True),
+        "note": method(Echo, lambda params, call: done.append(params.text)),
     }
     serving = serve(handlers, max_in_flight=4)
     [gone] = flood(serving, "list", clients=1, requests=20)
@@ -102,7 +103,7 @@ def test_a_flood_of_pings_is_handled_a_few_at_a_time(serve: Serve, monkeypatch: 
         order.append(params.text)
         return {}
 
-    serving = serve({"ping": Handler(Echo, note)})
+    serving = serve({"ping": method(Echo, note)})
     quiet = serving.connect()
     quiet.call(0, "ping", text="first")
     quiet.receive()
@@ -123,8 +124,8 @@ def test_while_an_agent_s_request_is_worked_on_a_flood_leaves_it_most_of_the_tim
     gate = Worked()
     rested: list[float] = []
     handlers = {
-        "recall": Handler(Echo, gate, blocking=True, first=True),
-        "ping": Handler(NoParams, lambda params, call: {}),
+        "recall": method(Echo, gate, blocking=True, first=True),
+        "ping": method(NoParams, lambda params, call: {}),
     }
     serving = serve(handlers)
     mine = serving.connect()
@@ -148,7 +149,7 @@ def test_while_an_agent_s_request_is_worked_on_a_flood_leaves_it_most_of_the_tim
 
 def test_a_request_past_its_deadline_is_answered_busy(serve: Serve) -> None:
     slow = Worked()
-    serving = serve({"slow": Handler(Echo, slow, blocking=True)}, threads=1, deadline_s=0.1)
+    serving = serve({"slow": method(Echo, slow, blocking=True)}, threads=1, deadline_s=0.1)
     first = serving.connect()
     first.call(1, "slow", text="works")
     wait_for(serving, lambda: slow.texts)

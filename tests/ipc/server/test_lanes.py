@@ -3,13 +3,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from dreamd.ipc.call import Handler
+from dreamd.ipc.params import NoParams
 from dreamd.ipc.protocol import Request
 from dreamd.ipc.server.lanes import REST_EVERY_S, Lanes, OpenRequest
-from dreamd.ipc.store_methods import NoParams
 
-AGENT = Handler(NoParams, lambda params, call: {}, first=True)
-OTHER = Handler(NoParams, lambda params, call: {})
+from tests.ipc.methods import AnyMethod, method
+
+AGENT = method(NoParams, lambda params, call: {}, first=True)
+OTHER = method(NoParams, lambda params, call: {})
 
 
 class Answering:
@@ -20,7 +21,7 @@ class Answering:
         self.begun: list[OpenRequest] = []
         self.lanes = Lanes(self.begun.append, lambda: self.now, threads, each, kept_free)
 
-    def put(self, connection: str, handler: Handler = OTHER, times: int = 1) -> None:
+    def put(self, connection: str, handler: AnyMethod = OTHER, times: int = 1) -> None:
         for _ in range(times):
             self.lanes.put(request(connection, handler))
 
@@ -31,7 +32,7 @@ class Answering:
         return "".join(str(each.client) for each in self.begun)
 
 
-def request(connection: Any, handler: Handler) -> OpenRequest:
+def request(connection: Any, handler: AnyMethod) -> OpenRequest:
     return OpenRequest(connection, Request(1, "x", {}), handler, lambda request, future: None)
 
 
@@ -122,7 +123,7 @@ def test_a_dropped_request_is_never_begun() -> None:
 
 
 @pytest.mark.parametrize("handler", [AGENT, OTHER])
-def test_one_thread_serves_both_lanes(handler: Handler) -> None:
+def test_one_thread_serves_both_lanes(handler: AnyMethod) -> None:
     answering = Answering(threads=1, kept_free=1)
     answering.put("a", handler)
     assert answering.connections() == "a"

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dreamd.ipc.paths import MAX_SOCKET_PATH_BYTES, default_socket_path
 from dreamd.ipc.server import listener
 from dreamd.ipc.server.listener import AddressInUse, Listener, ListenerError, adopt_listener, open_listener, peer_uid
+from dreamd.ipc.socket_path import MAX_SOCKET_PATH_BYTES, default_socket_path
 
 
 @pytest.fixture

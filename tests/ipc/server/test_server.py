@@ -8,10 +8,12 @@ import socket
 import threading
 import weakref
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from dreamd.ipc.call import Call, Handler
+from dreamd.ipc.call import Call
+from dreamd.ipc.params import NoParams, Params
 from dreamd.ipc.protocol import (
     ANSWER_TOO_LARGE,
     BUSY,
@@ -33,11 +35,16 @@ from dreamd.ipc.protocol import (
 )
 from dreamd.ipc.server import connection as connection_module
 from dreamd.ipc.server.server import BULKY_BYTES
-from dreamd.ipc.store_methods import NoParams, Params
 from dreamd.store import model
 from loguru import logger
 
 from tests.ipc.conftest import Serve, Wire
+from tests.ipc.methods import AnyMethod, method
+
+
+@dataclass(frozen=True)
+class Said:
+    text: str
 
 
 class Echo(Params):
@@ -46,8 +53,8 @@ class Echo(Params):
     cwd: str = ""
 
 
-def echo(**options: Any) -> dict[str, Handler]:
-    return {"echo": Handler(Echo, lambda params, call: {"text": params.text}, **options)}
+def echo(**options: Any) -> dict[str, AnyMethod]:
+    return {"echo": method(Echo, lambda params, call: {"text": params.text}, **options)}
 
 
 class Gate:
@@ -67,7 +74,7 @@ class Gate:
         return {"text": params.text, "cancelled": call.cancelled}
 
 
-def wait_until_cancelled(began: threading.Event, ended: threading.Event) -> Handler:
+def wait_until_cancelled(began: threading.Event, ended: threading.Event) -> AnyMethod:
     def run(params: Echo, call: Call) -> dict[str, Any]:
         told = threading.Event()
         call.on_cancel(told.set)
@@ -77,12 +84,12 @@ def wait_until_cancelled(began: threading.Event, ended: threading.Event) -> Hand
         call.raise_if_cancelled()
         return {}
 
-    return Handler(Echo, run, long=True)
+    return method(Echo, run, long=True)
 
 
 def test_answers_carry_ids_and_the_quick_does_not_wait_for_the_slow(serve: Serve) -> None:
     gate = Gate()
-    wire = serve({**echo(), "slow": Handler(Echo, gate, blocking=True)}).connect()
+    wire = serve({**echo(), "slow": method(Echo, gate, blocking=True)}).connect()
     wire.call(1, "slow", text="a")
     wire.call("two", "echo", text="b")
     assert wire.receive() == {"jsonrpc": "2.0", "id": "two", "result": {"text": "b"}}
@@ -98,34 +105,34 @@ def test_odd_ids_come_back_as_they_were(serve: Serve, request_id: int | str) -> 
 
 
 def test_every_way_to_a_result_ends_in_an_answer(serve: Serve) -> None:
-    def promise(params: Echo, call: Call) -> Future[str]:
-        future: Future[str] = Future()
-        threading.Timer(0.01, future.set_result, (params.text,)).start()
+    def said(params: Echo, call: Call) -> Said:
+        return Said(params.text)
+
+    def promise(params: Echo, call: Call) -> Future[Said]:
+        future: Future[Said] = Future()
+        threading.Timer(0.01, future.set_result, (Said(params.text),)).start()
         return future
 
-    async def coroutine(params: Echo, call: Call) -> str:
+    async def coroutine(params: Echo, call: Call) -> Said:
         await asyncio.sleep(0)
-        return params.text
-
-    def shape(text: str) -> dict[str, str]:
-        return {"text": text}
+        return Said(params.text)
 
     handlers = {
-        "plain": Handler(Echo, lambda params, call: params.text, shape=shape),
-        "thread": Handler(Echo, lambda params, call: params.text, blocking=True, shape=shape),
-        "long": Handler(Echo, lambda params, call: params.text, long=True, shape=shape),
-        "promise": Handler(Echo, promise, shape=shape),
-        "promise-in-thread": Handler(Echo, promise, blocking=True, shape=shape),
-        "coroutine": Handler(Echo, coroutine, shape=shape),
-        "long-coroutine": Handler(Echo, coroutine, long=True, shape=shape),
+        "plain": method(Echo, said),
+        "thread": method(Echo, said, blocking=True),
+        "long": method(Echo, said, long=True),
+        "promise": method(Echo, promise),
+        "promise-in-thread": method(Echo, promise, blocking=True),
+        "coroutine": method(Echo, coroutine),
+        "long-coroutine": method(Echo, coroutine, long=True),
     }
     with serve(handlers).client() as client:
-        for method in handlers:
-            assert client.call(method, {"text": method}) == {"text": method}
+        for name in handlers:
+            assert client.call(name, {"text": name}) == {"text": name}
 
 
 def test_a_hundred_connections_get_their_own_answers(serve: Serve) -> None:
-    serving = serve({**echo(), "slow": Handler(Echo, lambda params, call: {"text": params.text}, blocking=True)})
+    serving = serve({**echo(), "slow": method(Echo, lambda params, call: {"text": params.text}, blocking=True)})
     wires = [serving.connect() for _ in range(100)]
     for number, (wire, repeat) in itertools.product(range(5), zip(wires, range(100), strict=True)):
         wire.call(number, "slow" if number % 2 else "echo", text=f"{repeat}/{number}")
@@ -197,7 +204,7 @@ def test_the_store_s_errors_have_codes_and_keep_their_hints(
     def fail(params: Echo, call: Call) -> None:
         raise error
 
-    wire = serve({"fail": Handler(Echo, fail, blocking=blocking)}).connect()
+    wire = serve({"fail": method(Echo, fail, blocking=blocking)}).connect()
     wire.call(1, "fail")
     assert wire.receive()["error"] == {
         "code": code,
@@ -213,7 +220,7 @@ def test_a_fault_inside_is_answered_and_logged_without_the_person_s_words(serve:
     def fail(params: Echo, call: Call) -> None:
         raise KeyError(params.text)
 
-    wire = serve({"fail": Handler(Echo, fail), **echo()}).connect()
+    wire = serve({"fail": method(Echo, fail), **echo()}).connect()
     wire.call(1, "fail", text="my secret")
     error = wire.receive()["error"]
     logger.remove(sink)
@@ -227,8 +234,8 @@ def test_a_fault_inside_is_answered_and_logged_without_the_person_s_words(serve:
 
 def test_an_answer_that_is_no_json_or_too_long_is_an_error(serve: Serve) -> None:
     handlers = {
-        "odd": Handler(Echo, lambda params, call: {"at": object()}),
-        "huge": Handler(Echo, lambda params, call: {"text": "x" * 2**21}),
+        "odd": method(Echo, lambda params, call: {"at": object()}),
+        "huge": method(Echo, lambda params, call: {"text": "x" * 2**21}),
     }
     wire = serve(handlers).connect()
     wire.call(1, "odd")
@@ -239,7 +246,7 @@ def test_an_answer_that_is_no_json_or_too_long_is_an_error(serve: Serve) -> None
 
 def test_an_id_that_is_open_is_refused_and_may_be_used_again_later(serve: Serve) -> None:
     gate = Gate()
-    wire = serve({"slow": Handler(Echo, gate, blocking=True)}).connect()
+    wire = serve({"slow": method(Echo, gate, blocking=True)}).connect()
     wire.call(1, "slow", text="first")
     wire.call(1, "slow", text="second")
     assert wire.receive()["error"]["code"] == INVALID_REQUEST
@@ -251,7 +258,7 @@ def test_an_id_that_is_open_is_refused_and_may_be_used_again_later(serve: Serve)
 
 def test_notifications_are_done_and_not_answered(serve: Serve) -> None:
     done: list[str] = []
-    handlers = {**echo(), "note": Handler(Echo, lambda params, call: done.append(params.text))}
+    handlers = {**echo(), "note": method(Echo, lambda params, call: done.append(params.text))}
     wire = serve(handlers).connect()
     wire.send({"jsonrpc": "2.0", "method": "note", "params": {"text": "a"}})
     wire.send({"jsonrpc": "2.0", "method": "no-such-method"})
@@ -266,7 +273,7 @@ def test_progress_comes_before_its_answer_and_names_its_request(serve: Serve) ->
             call.progress("read", done + 1, 1000, "x")
         return {}
 
-    wire = serve({"work": Handler(Echo, work, long=True)}).connect()
+    wire = serve({"work": method(Echo, work, long=True)}).connect()
     wire.call(9, "work")
     messages = [wire.receive()]
     while "result" not in messages[-1]:
@@ -298,7 +305,7 @@ def test_cancel_ends_a_coroutine_and_what_waits_for_a_thread(serve: Serve) -> No
         await asyncio.Event().wait()
 
     gate = Gate()
-    handlers = {"forever": Handler(Echo, forever), "slow": Handler(Echo, gate, blocking=True)}
+    handlers = {"forever": method(Echo, forever), "slow": method(Echo, gate, blocking=True)}
     wire = serve(handlers, threads=1).connect()
     wire.call(1, "forever")
     wire.call(2, "slow")
@@ -327,7 +334,7 @@ def test_a_client_that_goes_away_lets_its_request_end_in_order(serve: Serve) -> 
                 await asyncio.sleep(0)
             ended.set()
 
-    serving = serve({"work": Handler(Echo, work, long=True)})
+    serving = serve({"work": method(Echo, work, long=True)})
     wire = serving.connect()
     wire.call(1, "work")
     assert began.wait(10)
@@ -352,7 +359,7 @@ def test_a_client_that_goes_away_takes_its_requests_with_it(serve: Serve, half_f
 
 def test_a_client_that_shut_down_writing_still_gets_its_answers(serve: Serve) -> None:
     gate = Gate()
-    wire = serve({"slow": Handler(Echo, gate, blocking=True), **echo()}).connect()
+    wire = serve({"slow": method(Echo, gate, blocking=True), **echo()}).connect()
     wire.call(1, "slow", text="a")
     wire.call(2, "echo", text="b")
     wire.socket.shutdown(socket.SHUT_WR)
@@ -371,7 +378,7 @@ def test_the_store_s_promises_are_not_cancelled_with_their_client(serve: Serve) 
         began.set()
         return promised[-1]
 
-    serving = serve({"promise": Handler(Echo, promise), **echo()})
+    serving = serve({"promise": method(Echo, promise), **echo()})
     wire = serving.connect()
     wire.call(1, "promise")
     assert began.wait(10)
@@ -385,7 +392,7 @@ def test_the_store_s_promises_are_not_cancelled_with_their_client(serve: Serve) 
 
 def test_a_reader_that_is_slow_is_answered_as_fast_as_it_reads(serve: Serve) -> None:
     big = {"text": "x" * 500_000}
-    handlers = {"big": Handler(Echo, lambda params, call: big), **echo()}
+    handlers = {"big": method(Echo, lambda params, call: big), **echo()}
     serving = serve(handlers, stalled_output_bytes=2**20, max_output_bytes=4 * 2**20, stalled_s=60)
     wire = serving.connect()
     for request_id in range(40):
@@ -396,7 +403,7 @@ def test_a_reader_that_is_slow_is_answered_as_fast_as_it_reads(serve: Serve) -> 
 
 def test_a_client_that_stops_reading_is_dropped_after_a_while(serve: Serve) -> None:
     big = {"text": "x" * 500_000}
-    serving = serve({"big": Handler(Echo, lambda params, call: big)}, stalled_output_bytes=2**20, stalled_s=0.2)
+    serving = serve({"big": method(Echo, lambda params, call: big)}, stalled_output_bytes=2**20, stalled_s=0.2)
     wire = serving.connect()
     gone = threading.Event()
     serving.loop.call_soon_threadsafe(lambda: watch_for_loss(serving, gone))
@@ -412,7 +419,7 @@ def test_answers_that_pile_up_behind_a_stopped_reader_are_dropped_with_it(serve:
         gate(params, call)
         return {"text": "x" * 500_000}
 
-    serving = serve({"big": Handler(Echo, big, blocking=True)}, threads=8, max_output_bytes=2**21)
+    serving = serve({"big": method(Echo, big, blocking=True)}, threads=8, max_output_bytes=2**21)
     wire = serving.connect()
     gone = threading.Event()
     for request_id in range(60):
@@ -433,7 +440,7 @@ def watch_for_loss(serving: Any, gone: threading.Event) -> None:
 
 def test_only_so_many_requests_of_a_connection_are_worked_on(serve: Serve) -> None:
     gate = Gate()
-    serving = serve({"slow": Handler(Echo, gate, blocking=True)}, max_in_flight=4, max_at_work=3, threads=32)
+    serving = serve({"slow": method(Echo, gate, blocking=True)}, max_in_flight=4, max_at_work=3, threads=32)
     wire = serving.connect()
     for request_id in range(20):
         wire.call(request_id, "slow")
@@ -477,7 +484,7 @@ def test_another_user_is_refused(serve: Serve, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_only_agents_methods_count_as_activity(serve: Serve) -> None:
-    handlers = {"work": Handler(Echo, lambda params, call: {}, activity=True), **echo()}
+    handlers = {"work": method(Echo, lambda params, call: {}, activity=True), **echo()}
     serving = serve(handlers)
     with serving.client() as client:
         client.call("echo")
@@ -496,7 +503,7 @@ def test_large_messages_leave_the_loop_and_keep_their_order(serve: Serve) -> Non
         order.append(params.number)
         return {}
 
-    wire = serve({"keep": Handler(Echo, keep)}).connect()
+    wire = serve({"keep": method(Echo, keep)}).connect()
     for number in range(6):
         wire.call(number, "keep", number=number, text="x" * (BULKY_BYTES if number % 2 == 0 else 1))
     assert [wire.receive()["id"] for _ in range(6)] == list(range(6))
@@ -506,7 +513,7 @@ def test_large_messages_leave_the_loop_and_keep_their_order(serve: Serve) -> Non
 
 def test_a_stop_finishes_what_is_being_answered_and_refuses_the_rest(serve: Serve) -> None:
     gate = Gate()
-    serving = serve({"slow": Handler(Echo, gate, blocking=True), **echo()})
+    serving = serve({"slow": method(Echo, gate, blocking=True), **echo()})
     wire = serving.connect()
     wire.call(1, "slow", text="kept")
     assert gate.begun.wait(10)
@@ -526,7 +533,7 @@ def test_a_stop_finishes_what_is_being_answered_and_refuses_the_rest(serve: Serv
 def test_a_stop_does_not_wait_for_the_long_and_the_hung(serve: Serve) -> None:
     began, ended = threading.Event(), threading.Event()
     gate = Gate()
-    serving = serve({"wait": wait_until_cancelled(began, ended), "hung": Handler(Echo, gate, blocking=True)})
+    serving = serve({"wait": wait_until_cancelled(began, ended), "hung": method(Echo, gate, blocking=True)})
     wire = serving.connect()
     wire.call(1, "wait")
     wire.call(2, "hung")
@@ -547,7 +554,7 @@ def test_a_finished_request_leaves_nothing_to_the_collector(serve: Serve) -> Non
         seen.append(weakref.ref(params))
         return {}
 
-    with serve({"weak": Handler(NoParams, handler)}).client() as client:
+    with serve({"weak": method(NoParams, handler)}).client() as client:
         gc.collect()
         gc.disable()
         try:

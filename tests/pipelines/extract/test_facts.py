@@ -1,4 +1,4 @@
-"""Facts: what is kept of a turn in its place, in whose words, with which keys."""
+"""Facts: what is kept of a turn in its context, in whose words, with which keys."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_a_few_words_among_people_take_the_question_along() -> None:
 def test_of_people_a_comment_is_not_kept_and_what_happened_to_them_is() -> None:
     said = (
         ("Ann", "Last Friday we moved to Bergen, and Lina starts school there."),
-        ("Bob", "That is wonderful! Finding a place to belong matters so much in life."),
+        ("Bob", "That is wonderful! LintFinding a context to belong matters so much in life."),
         ("Ann", "It is. My friends and my family are my rock, and we have always kept each other motivated."),
     )
     assert [draft.text for draft in drafts(*said)] == [said[0][1]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from dreamd.pipelines.extract.contexts import own_words
 from dreamd.pipelines.extract.facts import drafts_of
-from dreamd.pipelines.extract.own_words import own_words
 from dreamd.store.model import Kind, Turn
 from dreamd.store.text.quotes import read_reply
 from hypothesis import given, settings

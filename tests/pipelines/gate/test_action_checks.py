@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from dreamd.pipelines.gate.action_checks import ActionChecker, Losses
-from dreamd.pipelines.pages import quotes
-from dreamd.pipelines.workspace.view import History
+from dreamd.pipelines.pages import fact_lines as quotes
+from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
 from dreamd.store.changes.links import SAME_AS
 from dreamd.store.ledger.ledger import Usage
@@ -203,4 +203,4 @@ def test_a_refused_stage_leaves_the_losses_of_the_run_as_they_were() -> None:
     ],
 )
 def test_what_one_run_may_take_is_bounded(taken: dict[str, int], reasons: list[str]) -> None:
-    assert list(Losses(living=1000, pages=40, **taken).beyond()) == reasons
+    assert list(Losses(living=1000, pages=40, **taken).reasons()) == reasons

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.pipelines.gate.details import details_of, names_in, says_less, told
+from dreamd.pipelines.gate.details import contained, details_of, only_shortens, written_as_names
 from dreamd.store.text.words import stem
 
 
@@ -25,7 +25,7 @@ def test_names_and_numbers_are_details(text: str, wanted: set[str]) -> None:
 
 
 def test_a_name_that_opens_a_sentence_is_known_from_elsewhere() -> None:
-    names = names_in(["We asked Priya. Then they asked us.", "It was Priya who knew."])
+    names = written_as_names(["We asked Priya. Then they asked us.", "It was Priya who knew."])
     assert names == {"priya"}
     assert names_of("Priya took over. Then nobody asked.", names) == {stem("priya")}
 
@@ -34,7 +34,7 @@ def test_a_name_that_opens_a_sentence_is_known_from_elsewhere() -> None:
 def test_a_date_is_the_same_in_every_writing(written: str) -> None:
     wanted = details_of("It holds from 4 March 2026 on.")
     assert len(wanted) == 3
-    assert told(wanted, f"From {written} on it holds.") == wanted
+    assert contained(wanted, f"From {written} on it holds.") == wanted
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_a_date_is_the_same_in_every_writing(written: str) -> None:
 )
 def test_a_reason_is_told_as_a_whole_or_not(text: str, without: str) -> None:
     (reason,) = [detail for detail in details_of(text) if len(detail) > 1]
-    assert told([reason], text) == {reason}
-    assert told([reason], without) == set()
+    assert contained([reason], text) == {reason}
+    assert contained([reason], without) == set()
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_a_reason_is_told_as_a_whole_or_not(text: str, without: str) -> None:
     ],
 )
 def test_a_text_that_leaves_out_a_detail_says_less_unless_it_brings_another(newer: str, is_less: bool) -> None:
-    assert says_less(newer, "The blue ladder belongs to Marek, number 312") is is_less
+    assert only_shortens(newer, "The blue ladder belongs to Marek, number 312") is is_less

@@ -12,26 +12,24 @@ from pathlib import Path
 
 import pytest
 from dreamd.daemon.importing.detect import read
-from dreamd.daemon.importing.reading.items import SessionRead
-from dreamd.pipelines import run
-from dreamd.pipelines.changeset_file import read_changeset
+from dreamd.daemon.importing.items import SessionRead
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.gate import gate, probes
 from dreamd.pipelines.gate.probes import ProbeCase, Score
 from dreamd.pipelines.gate.shadow_index import ShadowIndex
-from dreamd.pipelines.protocol import Done
+from dreamd.pipelines.protocol import Done, read_changeset
 from dreamd.pipelines.registry import Stage
-from dreamd.pipelines.run import Step
 from dreamd.pipelines.settings import GateSettings, PipelineSettings
-from dreamd.pipelines.workspace.proposals import Planned
+from dreamd.pipelines.workspace.proposals import Proposals
 from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
 from dreamd.store.okf.memory_file import body_hash
+from dreamd.store.paths import StorePaths
 
-from tests.pipelines.fakes import NOW, SETTINGS, request_of
+from tests.pipelines.fakes import NOW, SETTINGS, plant_steps, request_of
 
 PIPELINES = PipelineSettings(gate=GateSettings(probes=60))
 FORTNIGHT = sorted((Path(__file__).parents[3] / "examples" / "fortnight").glob("*.jsonl"))
@@ -59,7 +57,8 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> StorePaths:
     for note in [*NOTES, NEWER]:
         store.remember(note, channel="spokes").result()
     store.settle(60)
-    unlinked = PIPELINES.model_copy(update={"stages": PIPELINES.stages | {Stage.DRIFT: False}})  # nor by this dream
+    switches = PIPELINES.stages | {Stage.DRIFT: False}  # nor by this dream
+    unlinked = PipelineSettings(stages=switches, gate=GateSettings(probes=20))
     done = dream(request_of(paths, "a-night-long-ago", NOW - timedelta(days=60), pipelines=unlinked), lambda _: None)
     assert done.changeset_path is not None
     store.apply(read_changeset(done.changeset_path))
@@ -75,14 +74,13 @@ def dreamt_with(
 ) -> tuple[Done, list[Action]]:
     """Have a dream with one planted stage between two honest ones."""
 
-    def planted(view: View, now: datetime) -> Planned:
-        return Planned(list(plan(view, random.Random(seed))), {("planted", "s"): 9}, {"things": 1})
+    def planted(view: View, now: datetime) -> Proposals:
+        return Proposals(list(plan(view, random.Random(seed))), {("planted", "s"): 9}, {"things": 1})
 
-    def honest(view: View, now: datetime) -> Planned:
-        return Planned(list(reinforce(view, random.Random(1))))
+    def honest(view: View, now: datetime) -> Proposals:
+        return Proposals(list(reinforce(view, random.Random(1))))
 
-    steps = (Step(Stage.DRIFT, "planted", planted), Step(Stage.LINT, "honest", honest))
-    monkeypatch.setattr(run, "STEPS", steps)
+    plant_steps(monkeypatch, (Stage.DRIFT, "planted", planted), (Stage.LINT, "honest", honest))
     request = request_of(replace(paths, runs=tmp_path), "tonight", NOW + timedelta(days=1), pipelines=PIPELINES)
     done = dream(request, lambda _: None)
     return done, list(read_changeset(done.changeset_path).actions) if done.changeset_path else []

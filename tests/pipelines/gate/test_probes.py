@@ -9,16 +9,24 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from dreamd.pipelines.gate.details import details_of, said_in
+from dreamd.pipelines.gate.details import details_of, stems_in
 from dreamd.pipelines.gate.gate import probes_of, worse
-from dreamd.pipelines.gate.probes import FEWEST_WORDS, HARD_WORDS, ProbeGenerator, Score, ask, replaced_by, spread
+from dreamd.pipelines.gate.probes import (
+    FEWEST_WORDS,
+    HARD_WORDS,
+    ProbeGenerator,
+    Score,
+    ask,
+    replaced_by,
+    spread,
+)
 from dreamd.pipelines.gate.shadow_index import ShadowIndex
-from dreamd.pipelines.workspace.diff import Replaced
+from dreamd.pipelines.workspace.proposals import ReplacedTexts
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.ledger.questions import Probe
-from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.text.terms import query_terms
-from dreamd.store.text.words import stems_of
+from dreamd.store.memory import MemoryStore
+from dreamd.store.paths import StorePaths
+from dreamd.store.text.words import query_terms, stems_of
 
 from tests.pipelines.fakes import NOW, SETTINGS
 
@@ -54,7 +62,7 @@ def test_synthetic_probes_are_the_same_every_time_and_find_their_memory(store: M
         assert case.synthetic
         assert len(case.words) >= FEWEST_WORDS
         score = ask(store, case)
-        assert (score.recall, score.coverage, score.told) == (1.0, 1.0, case.details)
+        assert (score.recall, score.coverage, score.details) == (1.0, 1.0, case.details)
         assert set(case.probe.gold) <= score.shown
         assert len(case.details) == 2  # who and when
 
@@ -78,27 +86,27 @@ def test_what_a_stage_touches_is_asked_for_by_common_words_and_expected_by_its_d
     cases = generator_of(store).harder(node)
     assert [len(case.probe.text.split()) for case in cases] == list(HARD_WORDS)
     assert all(case.details == details_of(node.text) for case in cases)
-    assert ask(store, cases[1]).told == details_of(node.text)
+    assert ask(store, cases[1]).details == details_of(node.text)
 
 
 def test_of_what_is_superseded_only_the_details_that_both_have_are_expected(store: MemoryStore) -> None:
     node = store.catalog.nodes([store.list(channel="shop")[0].node_id]).popitem()[1]
     kept = " ".join(node.text.split()[:-1])  # another month
     newer = f"{kept} December"
-    for case in generator_of(store).harder(node, Replaced(node.text, newer)):
+    for case in generator_of(store).harder(node, ReplacedTexts(node.text, newer)):
         assert case.details == details_of(kept)
-        assert case.words == said_in(newer) & said_in(node.text) & case.words
+        assert case.words == stems_in(newer) & stems_in(node.text) & case.words
     (asked,) = generator_of(store).real([Probe("Who keeps it?", "shop", (node.node_id,))])
-    assert asked.after(Replaced("Another says it in May 2020", newer)).details == asked.details
+    assert asked.after(ReplacedTexts("Another says it in May 2020", newer)).details == asked.details
 
 
 def test_what_is_superseded_is_asked_for_by_words_of_its_successor(store: MemoryStore) -> None:
     node = store.catalog.nodes([store.list(channel="shop")[0].node_id]).popitem()[1]
     newer = " ".join(node.text.split()[::2])
-    asked = generator_of(store).harder(node, Replaced(node.text, newer))
+    asked = generator_of(store).harder(node, ReplacedTexts(node.text, newer))
     assert asked
-    assert all(stems_of(query_terms(case.probe.text)) <= said_in(newer) for case in asked)
-    assert generator_of(store).harder(node, Replaced(node.text, "Gone for good")) == []
+    assert all(stems_of(query_terms(case.probe.text)) <= stems_in(newer) for case in asked)
+    assert generator_of(store).harder(node, ReplacedTexts(node.text, "Gone for good")) == []
 
 
 def test_a_memory_that_supersedes_none_replaces_none(store: MemoryStore) -> None:
@@ -112,7 +120,7 @@ def test_ids_are_spread_alike_in_whatever_order_they_come() -> None:
 
 
 INES, NUMBER, REASON = frozenset(["ine"]), frozenset(["312"]), frozenset(["yard", "flood", "spring"])
-GOOD = Score(recall=1.0, coverage=0.9, told=frozenset([INES, NUMBER, REASON]))
+GOOD = Score(recall=1.0, coverage=0.9, details=frozenset([INES, NUMBER, REASON]))
 LESS = "{} of 100 answers would leave out a name, a number, a reason or most words, and {} would tell more"
 
 
@@ -127,9 +135,9 @@ LESS = "{} of 100 answers would leave out a name, a number, a reason or most wor
         ),
         ([replace(GOOD, coverage=0.6)] * 100, []),
         ([replace(GOOD, coverage=0.4)] * 5 + [GOOD] * 95, [LESS.format(5, 0)]),
-        ([replace(GOOD, told=frozenset([INES, NUMBER]))] * 2 + [GOOD] * 98, [LESS.format(2, 0)]),
-        ([replace(GOOD, told=frozenset([INES, REASON]))] + [GOOD] * 99, []),
-        ([replace(GOOD, told=GOOD.told | {frozenset(["new"])})] * 100, []),
+        ([replace(GOOD, details=frozenset([INES, NUMBER]))] * 2 + [GOOD] * 98, [LESS.format(2, 0)]),
+        ([replace(GOOD, details=frozenset([INES, REASON]))] + [GOOD] * 99, []),
+        ([replace(GOOD, details=GOOD.details | {frozenset(["new"])})] * 100, []),
     ],
 )
 def test_answers_may_find_and_tell_little_less_only(after: list[Score], reasons: list[str]) -> None:

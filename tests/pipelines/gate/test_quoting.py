@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.pipelines.gate.quoting import is_quote, marked_quotes
+from dreamd.pipelines.gate.action_checks import is_quote, marked_quotes
 
 PROPOSAL = "I could drop the index. Or keep it and add a cache of 40 entries."
 TURN = "Good point!\n\n- We keep plain SQL, because queries must stay readable.\n- Marek owns it from Monday on.\n"

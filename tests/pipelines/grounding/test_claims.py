@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from dreamd.llm.budget import Allowance, Asker
-from dreamd.llm.model import LlmError, LlmRefused, LlmUnavailable
+from dreamd.llm.language_model import LlmError, LlmRefused, LlmUnavailable
 from dreamd.llm.settings import LlmSettings
 from dreamd.pipelines.extract.facts import drafts_of
 from dreamd.pipelines.grounding.claims import Extraction, extract

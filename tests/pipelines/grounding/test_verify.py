@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from dreamd.pipelines.grounding.verify import Refusal, Source, ground
+from dreamd.pipelines.grounding.verify import ClaimRefusal, ClaimSource, ground
 from hypothesis import given
 from hypothesis import strategies as st
 
 MAY_8 = date(2023, 5, 8)
 
 
-def said(text: str) -> Source:
-    return Source(text, "Ann", "Bob", MAY_8)
+def said(text: str) -> ClaimSource:
+    return ClaimSource(text, "Ann", "Bob", MAY_8)
 
 
 def is_grounded(text: str, claim: str) -> bool:
@@ -143,7 +143,7 @@ def test_what_says_anything_else_is_refused(text: str, claim: str) -> None:
 
 def test_facts_are_told_of_third_persons() -> None:
     fact = "Ann went to a support group on 7 May 2023, and it was powerful."
-    told = Source(fact, said_on=MAY_8)
+    told = ClaimSource(fact, said_on=MAY_8)
     assert ground("Ann went to a support group on 7 May 2023.", [told]).is_grounded
     assert not ground("Ann went to a support group on 8 May 2023.", [told]).is_grounded
     assert not ground("Bob went to a support group on 7 May 2023.", [told]).is_grounded
@@ -153,35 +153,35 @@ def test_one_piece_alone_must_bear_a_claim() -> None:
     pieces = [said("I have a cat."), said("I have a dog.")]
     assert ground("Ann has a dog.", pieces).evidence == pieces[1]
     assert not ground("Ann has a cat and a dog.", pieces).is_grounded
-    assert ground("Ann has a dog.", []).refusal is Refusal.NO_EVIDENCE
+    assert ground("Ann has a dog.", []).refusal is ClaimRefusal.NO_EVIDENCE
 
 
 def test_other_languages_are_held_to_the_same() -> None:
-    german = Source("Die Schnittstelle hört auf 8443, weil der Proxy davor steht.", "Jonas", "Ann", MAY_8)
+    german = ClaimSource("Die Schnittstelle hört auf 8443, weil der Proxy davor steht.", "Jonas", "Ann", MAY_8)
     assert ground("Die Schnittstelle hört auf 8443.", [german]).is_grounded
-    assert ground("Die Schnittstelle hört auf 443.", [german]).refusal is Refusal.NUMBER
-    assert ground("Die Schnittstelle hört nicht auf 8443.", [german]).refusal is Refusal.NEGATION
-    spanish = Source("La pasarela quiere kilos, porque así pesa el horno.", "Itziar", "Ann", MAY_8)
+    assert ground("Die Schnittstelle hört auf 443.", [german]).refusal is ClaimRefusal.NUMBER
+    assert ground("Die Schnittstelle hört nicht auf 8443.", [german]).refusal is ClaimRefusal.NEGATION
+    spanish = ClaimSource("La pasarela quiere kilos, porque así pesa el horno.", "Itziar", "Ann", MAY_8)
     assert ground("La pasarela quiere kilos.", [spanish]).is_grounded
-    assert ground("La pasarela quiere gramos.", [spanish]).refusal is Refusal.INVENTED
+    assert ground("La pasarela quiere gramos.", [spanish]).refusal is ClaimRefusal.INVENTED
 
 
 @pytest.mark.parametrize(
     ("claim", "refusal"),
     [
-        ("Ann met Carl in Oslo in 2019.", Refusal.DATE),
-        ("Ann met 12 bakers in Rome.", Refusal.NUMBER),
-        ("Ann did not meet a baker in Rome.", Refusal.NEGATION),
-        ("Ann met Carl in Rome.", Refusal.NAME),
-        ("Ann met a butcher in Rome.", Refusal.INVENTED),
-        ("Rome met a baker in Ann.", Refusal.ORDER),
-        ("Ann met a baker", Refusal.LEFT_OUT),
+        ("Ann met Carl in Oslo in 2019.", ClaimRefusal.DATE),
+        ("Ann met 12 bakers in Rome.", ClaimRefusal.NUMBER),
+        ("Ann did not meet a baker in Rome.", ClaimRefusal.NEGATION),
+        ("Ann met Carl in Rome.", ClaimRefusal.NAME),
+        ("Ann met a butcher in Rome.", ClaimRefusal.INVENTED),
+        ("Rome met a baker in Ann.", ClaimRefusal.ORDER),
+        ("Ann met a baker", ClaimRefusal.LEFT_OUT),
         ("Ann met a baker in Rome", None),
-        ("…", Refusal.EMPTY),
-        ("Ann met " + "a baker and " * 99, Refusal.TOO_LONG),
+        ("…", ClaimRefusal.EMPTY),
+        ("Ann met " + "a baker and " * 99, ClaimRefusal.TOO_LONG),
     ],
 )
-def test_a_refusal_says_why(claim: str, refusal: Refusal | None) -> None:
+def test_a_refusal_says_why(claim: str, refusal: ClaimRefusal | None) -> None:
     assert ground(claim, [said("I met a baker in Rome.")]).refusal is refusal
 
 

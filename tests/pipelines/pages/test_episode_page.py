@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from dreamd.pipelines.pages.episode_page import OPENING_LINES, body, came_of_it
+from dreamd.pipelines.pages.episodes import OPENING_LINES, episode_body, outcomes_of
 from dreamd.store.model import Kind
 
 from tests.pipelines.pages.said import said
@@ -21,13 +21,13 @@ FACTS = [
 
 
 def test_what_came_of_it_is_decided_or_found() -> None:
-    assert {fact.kind for fact in came_of_it(FACTS)} <= {Kind.DECISION, Kind.EPISODE, Kind.PROCEDURE, Kind.NEGATIVE}
-    assert FACTS[2] in came_of_it(FACTS)
-    assert len(came_of_it(FACTS)) == OPENING_LINES
+    assert {fact.kind for fact in outcomes_of(FACTS)} <= {Kind.DECISION, Kind.EPISODE, Kind.PROCEDURE, Kind.NEGATIVE}
+    assert FACTS[2] in outcomes_of(FACTS)
+    assert len(outcomes_of(FACTS)) == OPENING_LINES
 
 
 def test_every_fact_stands_once_and_is_cited() -> None:
-    page = body(FACTS)
+    page = episode_body(FACTS)
     assert page.sources == tuple(fact.node_id for fact in FACTS)
     assert re.findall(r"\[\^(m\d)\]", page.text) != sorted(page.sources)
     assert sorted(re.findall(r"\[\^(m\d)\]", page.text)) == [f"m{n}" for n in range(1, 7)]
@@ -37,17 +37,17 @@ def test_every_fact_stands_once_and_is_cited() -> None:
 
 def test_what_was_replaced_since_is_no_outcome_and_struck_through() -> None:
     facts = [replace(fact, superseded_by="n") if fact.kind is Kind.DECISION else fact for fact in FACTS]
-    assert facts[2] not in came_of_it(facts)
-    assert "- ~~“We move to Postgres, two workers lock each other out.”~~ (no longer) [^m3]" in body(facts).text
+    assert facts[2] not in outcomes_of(facts)
+    assert "- ~~“We move to Postgres, two workers lock each other out.”~~ (no longer) [^m3]" in episode_body(facts).text
 
 
 def test_a_models_sentences_stand_in_the_place_of_the_opening() -> None:
-    page = body(FACTS, "We move to Postgres. [^m3]")
+    page = episode_body(FACTS, "We move to Postgres. [^m3]")
     assert page.text.startswith("## What came of it\n\nWe move to Postgres. [^m3]\n")
     assert "“We move to Postgres, two workers lock each other out.” [^m3]" in page.text
 
 
 def test_lines_of_several_days_have_their_day() -> None:
-    assert "2 March 2026" not in body(FACTS).text
-    page = body([*FACTS, said("The shop in Porto opens at ten.", "s2#1")])
+    assert "2 March 2026" not in episode_body(FACTS).text
+    page = episode_body([*FACTS, said("The shop in Porto opens at ten.", "s2#1")])
     assert "- 3 March 2026: “The shop in Porto opens at ten.”" in page.text

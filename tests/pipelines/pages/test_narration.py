@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from dreamd.llm.budget import Asker
-from dreamd.llm.model import LlmError, LlmRefused, LlmUnavailable
+from dreamd.llm.language_model import LlmError, LlmRefused, LlmUnavailable
 from dreamd.llm.settings import LlmSettings
-from dreamd.pipelines.pages import narration
-from dreamd.pipelines.pages.quotes import labels_of
+from dreamd.pipelines.pages import episodes
+from dreamd.pipelines.pages.fact_lines import labels_of
 from dreamd.pipelines.stages import scenarios
 from dreamd.pipelines.workspace.view import View
 from dreamd.store.model import Kind, Level, Memory
@@ -29,11 +29,11 @@ LABELS = labels_of(FACTS)
 
 def outcome(*sentences: tuple[int, str]) -> str:
     answer = {"sentences": [{"turn": turn, "text": text} for turn, text in sentences]}
-    return narration.outcome(FACTS, LABELS, lambda prompt, schema: answer)
+    return episodes.outcome_of(FACTS, LABELS, lambda prompt, schema: answer)
 
 
 def name(text: str) -> str:
-    return narration.name_of(FACTS, lambda prompt, schema: {"name": text})
+    return episodes.name_of(FACTS, lambda prompt, schema: {"name": text})
 
 
 def test_supported_sentences_cite_their_facts() -> None:
@@ -79,8 +79,8 @@ def test_only_what_holds_is_told_to_the_model() -> None:
         asked.append(prompt)
 
     gone = [said("SQLite stays.", "s1#9", superseded_by="n")]
-    assert narration.outcome([*FACTS, *gone], labels_of([*FACTS, *gone]), ask) == ""
-    assert narration.outcome(gone, labels_of(gone), ask) == ""
+    assert episodes.outcome_of([*FACTS, *gone], labels_of([*FACTS, *gone]), ask) == ""
+    assert episodes.outcome_of(gone, labels_of(gone), ask) == ""
     (prompt,) = asked
     assert "Postgres 16" in prompt
     assert "SQLite stays" not in prompt

@@ -39,13 +39,13 @@ def test_a_session_has_a_title_of_its_own_or_none(title: str, others: list[str],
 
 def test_words_that_tell_what_the_facts_are_about_are_chosen() -> None:
     facts = subject("Customers can book a repair slot.", "A repair slot is booked online by customers.")
-    title = titles.said_title(SAID, facts, embed)
+    title = titles.sentence_title(SAID, facts, embed)
     assert title == "customers can book a repair slot online, Graça wants it by May"
 
 
 def test_a_long_sentence_gives_its_whole_first_clauses() -> None:
     long = "customers book repair slots online, " + "and every shop sees only what its own customers have booked " * 3
-    title = titles.said_title(turns(("user", long)), subject(long, "Customers book repair slots."), embed)
+    title = titles.sentence_title(turns(("user", long)), subject(long, "Customers book repair slots."), embed)
     assert title == "customers book repair slots online"
 
 
@@ -61,29 +61,30 @@ def test_a_long_sentence_gives_its_whole_first_clauses() -> None:
     ],
 )
 def test_greetings_replies_paths_and_what_points_back_are_no_title(words: str) -> None:
-    assert titles.said_title(turns(("user", words)), subject(words, f"{words} again"), embed) == ""
+    assert titles.sentence_title(turns(("user", words)), subject(words, f"{words} again"), embed) == ""
 
 
 def test_what_tells_of_few_of_the_facts_is_no_title() -> None:
     facts = subject(
         SAID[0].text, "The mast is made of oak.", "Tea at five.", "No yaml in this house.", "Ask Ann first."
     )
-    assert titles.said_title(SAID, facts, embed) == ""
+    assert titles.sentence_title(SAID, facts, embed) == ""
     assert (
-        titles.said_title(turns(("assistant", "Repair slots are booked online now.")), subject("x", "y"), embed) == ""
+        titles.sentence_title(turns(("assistant", "Repair slots are booked online now.")), subject("x", "y"), embed)
+        == ""
     )
 
 
 def test_a_wish_comes_before_what_else_is_said() -> None:
     wished = turns(("user", "The repair slots are a mess. I'm trying to book repair slots online."))
     facts = subject("Book repair slots online.", "Repair slots online.")
-    assert titles.said_title(wished, facts, embed) == "I'm trying to book repair slots online"
+    assert titles.sentence_title(wished, facts, embed) == "I'm trying to book repair slots online"
 
 
 def test_among_people_the_speaker_is_named() -> None:
     talk = turns(("Ann", "Hey Bea! We bought a boat with a red sail."), ("Bea", "Wow, a boat! I would love to see it."))
     facts = subject("We bought a boat with a red sail.", "The boat has a red sail.")
-    assert titles.said_title(talk, facts, embed) == "Ann: We bought a boat with a red sail"
+    assert titles.sentence_title(talk, facts, embed) == "Ann: We bought a boat with a red sail"
 
 
 @given(TEXTS)
@@ -91,4 +92,4 @@ def test_among_people_the_speaker_is_named() -> None:
 def test_a_title_is_a_piece_of_what_was_said(text: str) -> None:
     text = f"Museum day.\n\n{text}We took Postgres 16 for the museum."
     facts = subject("We took Postgres 16 for the museum day.", "We took Postgres for the museum.")
-    assert strays(titles.said_title(turns(("user", text)), facts, embed), [text]) == []
+    assert strays(titles.sentence_title(turns(("user", text)), facts, embed), [text]) == []

@@ -9,7 +9,7 @@ from typing import Any
 
 from dreamd.pipelines.gate.gate import Dropped, GateResult
 from dreamd.pipelines.report.run_report import RunReport
-from dreamd.pipelines.stages.lint import Finding
+from dreamd.pipelines.stages.lint import LintFinding
 from dreamd.store import okf
 from dreamd.store.ledger.records import Run
 from dreamd.store.model import Action, ActionKind, Kind, Level, Memory, Status
@@ -111,7 +111,10 @@ def full_report(text: str = "It is red") -> RunReport:
         ),
         action(fact(f"{text} faded", status=Status.DEPRECATED, archived_at=NOW), replaced, "confidence 0.04"),
         notes=(f"note {text}",),
-        findings=(Finding("secrets", "notes/a.md", f"secret {text}"), Finding("index", "facts/b.md", f"index {text}")),
+        findings=(
+            LintFinding("secrets", "notes/a.md", f"secret {text}"),
+            LintFinding("index", "facts/b.md", f"index {text}"),
+        ),
         gaps=(f"gap {text}",),
         gate=GateResult(40, 0.612, 0.655, 1, 4, (Dropped("scenarios", "recall fell", 4, 4),)),
         model_note="Without a language model: none is configured.",

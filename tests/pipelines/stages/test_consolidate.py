@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dreamd.pipelines.stages import consolidate
-from dreamd.pipelines.workspace.view import History
+from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
 from dreamd.store.changes.tombstone_keys import fingerprint
 from dreamd.store.ledger.journal import sha256

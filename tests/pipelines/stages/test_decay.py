@@ -9,7 +9,7 @@ import pytest
 from dreamd.pipelines.settings import DecaySettings
 from dreamd.pipelines.stages import consolidate, decay
 from dreamd.pipelines.stages.decay import Confidence, UsageEvidence
-from dreamd.pipelines.workspace.view import History
+from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
 from dreamd.store.ledger.ledger import Reinforced, Usage
 from dreamd.store.ledger.questions import Probe

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from dreamd.llm.budget import Asker
-from dreamd.llm.model import LlmUnavailable
+from dreamd.llm.language_model import LlmUnavailable
 from dreamd.llm.settings import LlmSettings
+from dreamd.pipelines.limits import SUPERSEDED_AT_LEAST
 from dreamd.pipelines.stages import consolidate, drift
-from dreamd.pipelines.workspace.proposals import SUPERSEDED_AT_LEAST
-from dreamd.pipelines.workspace.view import History, View
+from dreamd.pipelines.workspace.snapshot import History
+from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
 from dreamd.store.changes.tombstone_keys import pair_key
 from dreamd.store.model import Kind, Level, Memory

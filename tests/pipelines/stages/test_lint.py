@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dreamd.pipelines.stages import consolidate, lint
-from dreamd.pipelines.workspace.view import History
+from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
 from dreamd.store.ledger.journal import sha256
 from dreamd.store.model import ActionKind, Kind

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from dreamd.pipelines.stages import project_files as project
-from dreamd.pipelines.stages.project_files import Project
+from dreamd.pipelines.stages import staleness
+from dreamd.pipelines.stages.staleness import Project
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_no_symbolic_link_is_followed(folder: Path, tmp_path: Path) -> None:
 
 
 def test_the_number_of_lookups_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(project, "MOST_LOOKS", 8)
+    monkeypatch.setattr(staleness, "MOST_LOOKS", 8)
     looking = Project([folder])
     named = [f"`src/none{n}.py`" for n in range(50)]
     assert 0 < len(looking.missing(" ".join(named))) < 9

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dreamd.pipelines.stages import refresh
+from dreamd.pipelines.stages import profiles
 from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
 from dreamd.store.model import Action, ActionKind, Kind, Memory
@@ -19,7 +19,7 @@ def dreamt() -> tuple[FakeSource, View]:
     source.titles["s1"] = "Fitting out the boat"
     source.keep(*FACTS)
     view = source.view()
-    planned = refresh.plan(view, NOW)
+    planned = profiles.refresh(view, NOW)
     view.apply(planned.actions, planned.cursors)
     assert len(view.actions) == 2
     return source, source.view(source.take(view), "run-2")
@@ -34,17 +34,17 @@ def changed(view: View, fact: Memory, **changes: object) -> None:
 def test_a_replaced_fact_is_marked_on_its_pages_in_the_same_run() -> None:
     _, view = dreamt()
     changed(view, FACTS[0], superseded_by=FACTS[3].node_id)
-    planned = refresh.plan(view, NOW)
+    planned = profiles.refresh(view, NOW)
     view.apply(planned.actions, planned.cursors)
     assert len(planned.actions) == 2
     assert all(b"~~" in (action.content or b"") for action in planned.actions)
-    assert refresh.plan(view, NOW).actions == []
+    assert profiles.refresh(view, NOW).actions == []
 
 
 def test_a_faded_fact_leaves_its_pages_in_the_same_run() -> None:
     _, view = dreamt()
     changed(view, FACTS[0], status="deprecated", archived_at=NOW.isoformat())
-    planned = refresh.plan(view, NOW)
+    planned = profiles.refresh(view, NOW)
     assert len(planned.actions) == 2
     assert all(FACTS[0].node_id.encode() not in (action.content or b"") for action in planned.actions)
 
@@ -53,8 +53,8 @@ def test_pages_without_facts_are_put_away_once() -> None:
     _, view = dreamt()
     for fact in FACTS:
         changed(view, fact, status="deprecated", archived_at=NOW.isoformat())
-    planned = refresh.plan(view, NOW)
+    planned = profiles.refresh(view, NOW)
     view.apply(planned.actions, planned.cursors)
     assert view.memories() == []
     assert len(planned.actions) == 2
-    assert refresh.plan(view, NOW).actions == []
+    assert profiles.refresh(view, NOW).actions == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.pipelines.stages.repairs import clean_tags
+from dreamd.pipelines.stages.lint import clean_tags
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 from dreamd.pipelines.pages import episodes
 from dreamd.pipelines.stages import profiles, scenarios
-from dreamd.pipelines.workspace.view import History, View
+from dreamd.pipelines.workspace.snapshot import History
+from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
 from dreamd.store.model import ActionKind, Kind, Level, Memory
 from dreamd.store.okf.file import conformance
@@ -111,8 +112,8 @@ def test_pages_that_a_person_edited_are_left_alone() -> None:
     source.keep(*(said(f"The {thing} is blue.", f"{s}#9") for s, thing in (("s1", "boat"), ("s20", "piano"))))
     again = dreamt(source, history, "run-2")
     assert not {action.path for action in again.actions} & set(mine)
-    assert {memory.path for memory in again.memories() if memory.node_id in again.held} <= set(mine)
-    assert again.held
+    assert {memory.path for memory in again.memories() if memory.node_id in again.left_alone} <= set(mine)
+    assert again.left_alone
 
 
 def test_pages_whose_facts_are_gone_are_put_away_and_come_back_with_them() -> None:
@@ -153,8 +154,8 @@ def test_clusters_of_an_older_dreamd_make_room() -> None:
 
 def test_a_person_of_weight_has_a_page_of_what_holds() -> None:
     source = source_of()
-    told = ["The shop is owned by Graça.", "It is Graça who sets prices.", "Short forms, says Graça."]
-    source.keep(*(said(text, f"s{n}#5", about=("Graça",)) for n, text in enumerate(told, start=1)))
+    outcome = ["The shop is owned by Graça.", "It is Graça who sets prices.", "Short forms, says Graça."]
+    source.keep(*(said(text, f"s{n}#5", about=("Graça",)) for n, text in enumerate(outcome, start=1)))
     view = dreamt(source)
     page = next(page for page in view.whole(Level.PROFILE, "proj") if page.title == "Graça")
     assert page.path == "profiles/proj/graca.md"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from dreamd.pipelines.stages import staleness
-from dreamd.pipelines.workspace.view import History
+from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
 from dreamd.store.model import Memory
 from dreamd.store.text import dates

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
-from dreamd.pipelines.pages import recurring
-from dreamd.pipelines.stages import insights, synthesis
-from dreamd.pipelines.workspace.view import History, View
+from dreamd.pipelines.limits import MOST_PAGES_ARCHIVED
+from dreamd.pipelines.stages import synthesis
+from dreamd.pipelines.workspace.snapshot import History
+from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
-from dreamd.store.ledger.questions import Gap
 from dreamd.store.model import Action, Kind, Level, Memory
 from dreamd.store.okf.file import conformance
 from dreamd.store.okf.memory_file import body_hash
@@ -44,7 +43,7 @@ def dreamt(source: FakeSource, history: History | None = None) -> tuple[View, li
 @pytest.fixture(autouse=True)
 def only_words_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stub's vectors know no meaning."""
-    monkeypatch.setattr(recurring, "ALIKE", 1.01)
+    monkeypatch.setattr(synthesis, "SAME_MATTER", 1.01)
 
 
 def test_what_comes_up_again_has_a_page_that_cites_its_facts() -> None:
@@ -52,7 +51,7 @@ def test_what_comes_up_again_has_a_page_that_cites_its_facts() -> None:
     source = source_of(*facts)
     _, (action,) = dreamt(source)
     page = okf.to_memory(action.path, okf.parse(action.content or b""))
-    assert (page.kind, page.level, page.title) == (Kind.INSIGHT, Level.SCENARIO, insights.TITLE)
+    assert (page.kind, page.level, page.title) == (Kind.INSIGHT, Level.SCENARIO, synthesis.TITLE)
     assert set(page.sources) == {fact.node_id for fact in facts[:2]}
     assert "“Always run the tests first.”" in page.text
     assert "GraphQL" not in page.text
@@ -84,7 +83,7 @@ def test_a_page_goes_with_its_facts_and_stays_where_a_person_wrote_on_it() -> No
 def test_themes_of_an_older_dreamd_are_put_away_few_a_run() -> None:
     old = [
         replace(again()[0], node_id=f"old{n}", level=Level.SCENARIO, kind=Kind.INSIGHT, path=f"scenarios/a--old{n}.md")
-        for n in range(insights.MOST_ARCHIVED + 3)
+        for n in range(MOST_PAGES_ARCHIVED + 3)
     ]
     source = source_of(*old, again()[2])
     actions = dreamt(source)[1]
@@ -93,18 +92,7 @@ def test_themes_of_an_older_dreamd_are_put_away_few_a_run() -> None:
         path: okf.edit(data, {"body_sha256": body_hash(old[0].text)}) if "old" in path else data
         for path, data in source.files.items()
     }
-    assert len(dreamt(source)[1]) == insights.MOST_ARCHIVED
-
-
-def test_similar_questions_are_one_gap() -> None:
-    gaps = [
-        Gap("Where is the spare key?", None, 2, NOW),
-        Gap("Where is the spare key?", "proj", 3, NOW - timedelta(days=1)),
-        Gap("Who owns the boat?", None, 1, NOW - timedelta(days=2)),
-    ]
-    told = synthesis.recurring(FakeSource().view(), gaps)
-    assert told == [("Where is the spare key?", 5), ("Who owns the boat?", 1)]
-    assert synthesis.recurring(FakeSource().view(), []) == []
+    assert len(dreamt(source)[1]) == MOST_PAGES_ARCHIVED
 
 
 def test_nothing_is_synthesised_while_learning_is_off() -> None:

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 from dreamd.pipelines.workspace import proposals
-from dreamd.pipelines.workspace.diff import Change, Difference
-from dreamd.pipelines.workspace.proposals import cursor_of, is_curated, is_edited
-from dreamd.pipelines.workspace.view import History
+from dreamd.pipelines.workspace.proposals import Difference, MemoryChange, cursor_of, is_curated, is_edited
+from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
 from dreamd.store.okf.memory_file import BY_HAND, body_hash
@@ -92,7 +91,7 @@ def test_archived_superseded_and_touched_memories_are_told_apart() -> None:
 
 
 def test_a_change_without_a_file_before_is_nobodys_edit() -> None:
-    change = Change.of(PAGE.path, None, okf.from_memory(PAGE))
+    change = MemoryChange.of(PAGE.path, None, okf.from_memory(PAGE))
     assert (change.before, change.is_by_hand) == (None, False)
     assert change.after is not None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from dreamd.daemon.agents.standing import standing_lines
+from dreamd.daemon.agents.session_start import standing_lines
 from dreamd.store import MemoryStore, okf
 from dreamd.store.model import Kind, Memory, NewTurn, NotFound, SessionHead
 from dreamd.store.results import Kept
@@ -129,10 +129,10 @@ def test_acceptance_makes_it_what_it_was_to_be_and_can_be_undone(store: MemorySt
 
 
 def test_status_and_check_count_what_waits(store: MemoryStore) -> None:
-    assert "review" not in " ".join(store.status()["problems"])
+    assert "review" not in " ".join(store.status().problems)
     read_a_page(store)
     remember(store)
-    assert "1 note waits for review: `dreamctl review`." in store.status()["problems"]
+    assert "1 note waits for review: `dreamctl review`." in store.status().problems
     assert [found.severity for found in store.check() if "1 note waits for review" in found.problem] == ["note"]
 
 

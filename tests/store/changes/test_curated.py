@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Envelope, InvalidInput
-from dreamd.store.search.curated import NOTHING_ELSE, SHARE
+from dreamd.store.search.packing import CURATED_SHARE, NOTHING_ELSE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -117,5 +117,5 @@ def test_they_take_no_more_than_their_share(
         found = envelope(store, "zxqv", budget_tokens=budget)
     finally:
         store.close()
-    assert sum(slot.tokens for slot in found.slots) <= budget * SHARE
+    assert sum(slot.tokens for slot in found.slots) <= budget * CURATED_SHARE
     assert found.tokens <= budget

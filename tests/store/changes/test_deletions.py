@@ -118,11 +118,11 @@ def test_many_files_gone_at_once_are_withheld_until_they_are_accepted(store: Mem
     paths = shelves(store, 20)
     take(store, *paths[:12])
     assert named_in_check(store) == set(paths[:12])
-    assert any(paths[0] in problem and "--accept" in problem for problem in store.status()["problems"])
+    assert any(paths[0] in problem and "--accept" in problem for problem in store.status().problems)
     assert len(store.recall("screws", limit=50).hits) == 20
     store.check(accept=True)
     assert known(store) == set(paths[12:])
-    assert store.status()["problems"] == []
+    assert store.status().problems == []
 
 
 def test_what_stays_away_when_the_rest_comes_back_stays_withheld(store: MemoryStore) -> None:
@@ -249,7 +249,7 @@ def test_nothing_is_judged_while_the_vault_is_not_marked(store: MemoryStore) -> 
     take(store, paths[0])
     store.settle_deletions()
     assert known(store) == set(paths)
-    assert any("not marked as a vault" in problem for problem in store.status()["problems"])
+    assert any("not marked as a vault" in problem for problem in store.status().problems)
 
 
 @pytest.mark.parametrize("given_up", ["made by older rules", "of a newer version"])
@@ -828,14 +828,14 @@ def test_turns_that_an_older_copy_of_the_vault_lacks_are_named_and_come_back(
     again.settle_deletions()
     (run,) = deletions(again)
     assert run.summary["shortened"] == {"s1": 2}
-    assert "2 turns of s1 are gone from their files" in again.status()["problems"][0]
+    assert "2 turns of s1 are gone from their files" in again.status().problems[0]
     assert f"`dreamctl undo {run.run_id}`" in lost(again)[0]
     assert not has_pier(again, 4)
     assert again.undo(run.run_id).restored == 1
     again.settle(SETTLED_S)
     assert (paths.vault / path).read_bytes() == whole
     assert has_pier(again, 4)
-    assert again.status()["problems"] == lost(again) == []
+    assert again.status().problems == lost(again) == []
 
 
 def test_the_turns_that_follow_an_older_copy_are_kept_and_learned(store: MemoryStore) -> None:
@@ -853,7 +853,7 @@ def test_the_turns_that_follow_an_older_copy_are_kept_and_learned(store: MemoryS
     store.settle(SETTLED_S)
     turns = [(turn.ordinal, turn.external_id) for turn in store.turns_of("s1")]
     assert turns == [(1, "1"), (2, "4"), (3, "2"), (4, "3")]
-    assert store.status()["problems"] == []
+    assert store.status().problems == []
 
 
 def test_turns_that_came_before_the_older_copy_was_seen_stay_beside_those_that_it_lacks(store: MemoryStore) -> None:
@@ -886,7 +886,7 @@ def test_lost_turns_that_a_person_accepts_are_named_no_more(store: MemoryStore) 
     older_copy(store, path, old)
     assert len(lost(store)) == 1
     store.check(accept=True)
-    assert store.status()["problems"] == lost(store) == []
+    assert store.status().problems == lost(store) == []
     ferry(store, 3)
     older_copy(store, path, old)
     assert len(lost(store)) == 1
@@ -931,5 +931,5 @@ def test_a_vault_without_its_ledger_says_what_may_speak_again(
     again = open_store()
     again.settle(SETTLED_S)
     assert has_pier(again, 1)
-    (problem,) = again.status()["problems"]
+    (problem,) = again.status().problems
     assert "forgotten may be told again, and channels that were off learn again: forget them" in problem

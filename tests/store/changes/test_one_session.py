@@ -233,7 +233,7 @@ def test_files_of_one_session_that_stand_apart_are_joined(store: MemoryStore, op
     assert [found(again, number) for number in (1, 2, 3)] == [1, 1, 1]
     assert not second.exists()
     assert [run.kind for run in again.runs(10)] == ["joined"]
-    assert again.status()["problems"] == []
+    assert again.status().problems == []
 
 
 def test_a_second_file_that_comes_while_the_daemon_runs_is_joined(store: MemoryStore) -> None:

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 from dreamd.daemon.cli.formatting import Look
-from dreamd.daemon.cli.query import shown_in_words
-from dreamd.ipc.serialize import plain
+from dreamd.daemon.cli.query_commands import shown_in_words
 from dreamd.store import okf
 from dreamd.store.changes.run_kinds import AppliedRun
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, InvalidInput, Kind, Level, Memory
 from dreamd.store.settings import StoreSettings
+
+from tests.ipc.methods import as_answered
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 BERLIN, MADRID, ROME = "My office is in Berlin", "My office is in Madrid now", "My office is in Rome now"
@@ -77,9 +78,9 @@ def test_show_names_the_successor_and_what_contradicts_a_memory(store: MemorySto
     submitted = say(store, "I submitted my cover letter to Greg for a review.")
     never = say(store, "I have never submitted my cover letter to Greg.")
     assert (store.show(submitted).contradicts, store.show(never).contradicts) == ((never,), (submitted,))
-    words = "\n".join(shown_in_words(plain(store.show(berlin)), Look(100, False, START)))
+    words = "\n".join(shown_in_words(as_answered(store.show(berlin)), Look(100, False, START)))
     assert f"replaced by  {madrid}" in words
-    words = "\n".join(shown_in_words(plain(store.show(never)), Look(100, False, START)))
+    words = "\n".join(shown_in_words(as_answered(store.show(never)), Look(100, False, START)))
     assert f"disputed by  {submitted}" in words
     store.forget(madrid)
     assert (store.show(berlin).superseded_by, store.show(berlin).live) == (None, True)

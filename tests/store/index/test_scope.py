@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.ipc.serialize import plain
 from dreamd.store import okf
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -21,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
+from tests.ipc.methods import as_answered
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 CHANNELS = ("red", "blue", GLOBAL_CHANNEL)
@@ -115,10 +115,10 @@ def test_no_answer_names_a_memory_of_a_channel_that_was_not_asked_for(
             ASKED, limit=50, channel=channel, levels=levels, as_of=as_of, include_archived=archived, explain=True
         )
         envelope = store.context(ASKED, channel=channel, budget_tokens=5000)
-        for answer in (plain(recalled), plain(envelope)):
+        for answer in (as_answered(recalled), as_answered(envelope)):
             assert {known[name] for name in names_in(answer, known)} <= asked
         for name in known:
-            shown = plain(store.show(name, wanted=False))
+            shown = as_answered(store.show(name, wanted=False))
             assert {known[other] for other in names_in(shown, known)} <= {known[name], GLOBAL_CHANNEL}
 
 

@@ -57,7 +57,7 @@ def test_what_was_purged_is_nothing_to_purge(store: MemoryStore) -> None:
     assert store.purge(Selection(nodes=("s1",))).run_id is not None
     again = store.purge(Selection(nodes=("s1",)))
     assert again.run_id is None
-    assert (again.preview.sessions, again.preview.turns) == (0, 0)
+    assert (again.sessions, again.turns) == (0, 0)
     assert store.purge(Selection(channel=CHANNEL)).run_id is None
 
 
@@ -68,8 +68,8 @@ def test_what_was_purged_is_counted_as_that_and_stays_away(store: MemoryStore) -
     before = store.status()
     store.purge(Selection(nodes=("s1", "s2#1")))
     after = store.status()
-    assert (after["turns"], after["turns_purged"]) == (before["turns"] - 4, 4)
-    assert after["memories"]["L0"] == before["memories"]["L0"] - 1
+    assert (after.turns, after.turns_purged) == (before.turns - 4, 4)
+    assert after.memories["L0"] == before.memories["L0"] - 1
     turns = [NewTurn("user", said, None, f"s1-{n}") for n, said in enumerate((FIRST, SECOND, THIRD, "And one more"), 1)]
     observed = store.observe(SessionHead("s1", CHANNEL), turns).result()
     assert (observed.added, observed.known, observed.purged) == (1, 3, 3)
@@ -117,7 +117,7 @@ def test_the_databases_are_written_anew_and_what_is_kept_beside_them_goes(
 def test_a_purged_turn_takes_with_it_what_quotes_it(store: MemoryStore, tmp_path: Path) -> None:
     made = filled(store)
     purged = store.purge(Selection(nodes=("s1#1",)))
-    assert (purged.preview.turns, purged.preview.memories, purged.traces) == (1, 1, ())
+    assert (purged.turns, purged.memories, purged.traces) == (1, 1, ())
     assert not (store.paths.vault / made["path"]).exists()
     assert places_with(tmp_path, ["quasarine", "zephyrhall"]) == []
     turns = session.parse(session_of(store).encode(), session_id="s1").turns
@@ -197,7 +197,7 @@ def test_questions_about_it_go(store: MemoryStore, tmp_path: Path) -> None:
     filled(store)
     store.recall("who chose quasarine postgres for orders?", channel=CHANNEL)
     store.recall("who do the deploys wait for every Friday?", channel=CHANNEL)
-    store.operations.relevance.settle(5)
+    store.operations.feedback.settle(5)
     store.purge(Selection(nodes=("s1#1",)))
     assert [asked.text for asked in store.ledger.asked()] == ["who do the deploys wait for every Friday?"]
     assert places_with(tmp_path, ["quasarine"]) == []
@@ -307,7 +307,7 @@ def test_a_purge_that_cannot_be_finished_now_is_finished_by_itself(
         store.purge(Selection(nodes=("s1#1",)))
     until(lambda: not store.operations.purge.intent.is_there)
     assert places_with(tmp_path, ["quasarine", "zephyrhall"]) == []
-    assert not any("purge" in problem for problem in store.status()["problems"])
+    assert not any("purge" in problem for problem in store.status().problems)
 
 
 def test_a_page_that_a_person_edited_stays_one(store: MemoryStore) -> None:
@@ -393,7 +393,7 @@ def test_only_the_secret_goes(store: MemoryStore, tmp_path: Path, paths: StorePa
     store.reconcile()
     assert places_with(tmp_path, [key])
     purged = store.purge(Selection(secrets=True))
-    assert (purged.preview.secrets, purged.traces) == (1, ())
+    assert (purged.secrets, purged.traces) == (1, ())
     assert places_with(tmp_path, [key]) == []
     assert "Oktavika, key [redacted:github] then" in path.read_text()
 
@@ -404,7 +404,7 @@ def test_a_secret_that_only_the_title_shows_goes_from_the_text_too(store: Memory
     head = f'---\ntype: Fact\nnode_id: box1\ntitle: "the password of the box is {secret}"\n---\n'
     by_hand(store, path, f"{head}We say {secret} on Mondays.\n")
     purged = store.purge(Selection(secrets=True))
-    assert (purged.preview.secrets, purged.traces) == (1, ())
+    assert (purged.secrets, purged.traces) == (1, ())
     assert places_with(tmp_path, [secret]) == []
     assert "We say [redacted:secret] on Mondays." in (store.paths.vault / path).read_text()
 
@@ -428,7 +428,7 @@ def test_a_copied_file_with_a_doubled_id_goes_and_the_first_stays(store: MemoryS
     node_id = store.remember("A harmless fact of the harbour.", channel=CHANNEL).result()
     first = store.paths.vault / store.show(node_id).path
     by_hand(store, "facts/copy.md", first.read_text().replace("A harmless fact of the harbour.", f"It is {WORD}."))
-    assert store.purge(MATCHING).preview.files_removed == 1
+    assert store.purge(MATCHING).files_removed == 1
     assert places_with(tmp_path, [WORD]) == []
     assert store.show(node_id).text == "A harmless fact of the harbour."
 
@@ -447,7 +447,7 @@ def test_a_session_loses_the_turn_of_its_second_file_and_keeps_its_own(store: Me
 
 def test_a_note_goes_for_what_it_says_beyond_what_is_searched(store: MemoryStore, tmp_path: Path) -> None:
     by_hand(store, "notes/long.md", "harbour " * 2**18 + WORD)
-    assert store.purge(MATCHING).preview.files_removed == 1
+    assert store.purge(MATCHING).files_removed == 1
     assert places_with(tmp_path, [WORD]) == []
 
 

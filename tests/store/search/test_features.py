@@ -8,9 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from dreamd.store.index.catalog import Said
-from dreamd.store.search.features import READ, Found, features_of
-from dreamd.store.search.scorer import scores_of
-from dreamd.store.search.weights import WEIGHTS
+from dreamd.store.search.scoring import READ, WEIGHTS, Found, features_of, scores_of
 
 
 def found(units: Sequence[str], keyword: Sequence[float], cosine: Sequence[float], **said: Said) -> Found:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from dreamd.ipc.filters import BoundedFilter
+from dreamd.ipc.filter_params import BoundedFilter
 from dreamd.store.filters import OWN_FIELDS, Filter
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Kind, NewTurn, SessionHead

@@ -18,7 +18,11 @@ from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.filters import Condition
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, SessionHead
-from dreamd.store.score_stages import (
+from dreamd.store.search.gathering import Candidate, fuse_by_reciprocal_rank, in_order, scores_by
+from dreamd.store.search.question import Question
+from dreamd.store.search.rerankers import StageReranker, run, stages_of
+from dreamd.store.search.search import Search
+from dreamd.store.settings import (
     PRESETS,
     Cascade,
     CosineRerank,
@@ -31,19 +35,16 @@ from dreamd.store.score_stages import (
     Neighbours,
     PresetName,
     RecencyBoost,
+    SearchSettings,
     SessionCap,
     SessionPrior,
     Speakers,
     StageName,
     Stages,
+    StoreSettings,
     Tense,
     TimeDecay,
 )
-from dreamd.store.search.gathering import Candidate, fuse_by_reciprocal_rank, in_order, scores_by
-from dreamd.store.search.question import Question
-from dreamd.store.search.rerankers import StageReranker, run, stages_of
-from dreamd.store.search.search import Search
-from dreamd.store.settings import SearchSettings, StoreSettings
 from pydantic import ValidationError
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -174,7 +175,7 @@ def test_facts_of_one_tag_and_of_one_page_are_linked(store: MemoryStore) -> None
     (pages / "refit.md").write_text(f"{page}sources:\n{sources}---\n\nIt was.\n")
     store.reconcile()
     reranker = StageReranker(PRESETS["jcode"], store.core.catalog, store.core.index.backend, lambda: NOW)
-    found, scope = [Candidate("mast"), Candidate("boom")], Question(text="", channel="boats").scope
+    found, scope = [Candidate("mast"), Candidate("boom")], Question(text="boats", channel="boats").scope
     pool = reranker.pool(found, scope, NOW)
     assert {(frozenset({pool.units[one], pool.units[other]}), kind) for one, other, kind in pool.edges} == {
         (frozenset({"boom", "keel"}), "page"),

@@ -13,8 +13,8 @@ from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.index.catalog import Said
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, SessionHead
-from dreamd.store.search.features import Found
-from dreamd.store.search.priors import asked_by, priors_of
+from dreamd.store.search.question import asked_by
+from dreamd.store.search.scoring import Found, priors_of
 from dreamd.store.settings import PriorSettings, SearchSettings, StoreSettings
 
 from tests import memories

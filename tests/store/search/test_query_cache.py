@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.embedding.query_vectors import form_of
+from dreamd.store.embedding.vector_cache import form_of
 from dreamd.store.filters import Condition
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Level
@@ -67,7 +67,7 @@ class Still:
         now = self._store.core.opened.generation
         self._looks = self._looks + 1 if now == self._seen else 0
         self._seen = now
-        return self._looks >= 60 and self._store.status()["pending_embeddings"] == 0
+        return self._looks >= 60 and self._store.status().pending_embeddings == 0
 
 
 def ids(store: MemoryStore) -> list[str]:
@@ -86,11 +86,11 @@ def counts(store: MemoryStore) -> QueryCacheStatus:
 
 def test_the_same_question_shares_what_was_found(store: MemoryStore) -> None:
     first = ask(store)
-    assert counts(store) == {"entries": 1, "hits": 0, "misses": 1}
+    assert counts(store) == QueryCacheStatus(entries=1, hits=0, misses=1)
     for again in (QUESTION, "what's toms phone number in 2024", "What is Tom's phone number, in 2024"):
         ask(store, again)
     assert ask(store) == first
-    assert counts(store)["hits"] == 3
+    assert counts(store).hits == 3
 
 
 @pytest.mark.parametrize(
@@ -107,13 +107,13 @@ def test_the_same_question_shares_what_was_found(store: MemoryStore) -> None:
 def test_another_name_number_negation_or_word_shares_nothing(store: MemoryStore, other: str) -> None:
     ask(store)
     ask(store, other)
-    assert counts(store)["hits"] == 0
+    assert counts(store).hits == 0
 
 
 def test_a_vector_is_shared_where_what_was_found_is_not(store: MemoryStore) -> None:
     ask(store)
     ask(store, "what is Tom's phone number in 2024", channel="harbour")
-    assert counts(store)["hits"] == 0
+    assert counts(store).hits == 0
     assert store.operations.vectors.held.hits == 1
 
 
@@ -138,10 +138,10 @@ def test_marks_of_a_name_count() -> None:
 def test_another_scope_shares_nothing_and_filters_pass_by(store: MemoryStore, params: dict[str, Any]) -> None:
     ask(store)
     ask(store, **params)
-    assert counts(store)["hits"] == 0
+    assert counts(store).hits == 0
     if "channel" not in params and "limit" not in params:
         ask(store, **params)
-        assert counts(store) == {"entries": 1, "hits": 0, "misses": 1}
+        assert counts(store) == QueryCacheStatus(entries=1, hits=0, misses=1)
 
 
 def test_a_change_of_the_index_ends_it(store: MemoryStore) -> None:
@@ -149,7 +149,7 @@ def test_a_change_of_the_index_ends_it(store: MemoryStore) -> None:
     node_id = store.remember("Tom's phone number in 2024 was 555-0000.", channel="shop").result()
     store.settle_links(30)
     assert node_id in ask(store)
-    assert counts(store)["hits"] == 0
+    assert counts(store).hits == 0
     store.forget(node_id)
     assert node_id not in ask(store)
 
@@ -158,23 +158,23 @@ def test_it_ends_after_its_time(store: MemoryStore, clock: Clock) -> None:
     ask(store)
     clock.at += timedelta(seconds=299)
     ask(store)
-    assert counts(store)["hits"] == 1
+    assert counts(store).hits == 1
     clock.at += timedelta(seconds=2)
     ask(store)
-    assert counts(store)["hits"] == 1
+    assert counts(store).hits == 1
 
 
 def test_purging_the_questions_forgets_them_here_too(store: MemoryStore) -> None:
     ask(store)
-    assert counts(store)["entries"] == len(store.operations.vectors.held) == 1
+    assert counts(store).entries == len(store.operations.vectors.held) == 1
     store.purge_questions()
-    assert counts(store)["entries"] == len(store.operations.vectors.held) == 0
+    assert counts(store).entries == len(store.operations.vectors.held) == 0
 
 
 def test_a_shared_answer_is_counted_as_any_other(store: MemoryStore) -> None:
     node_id = ask(store)[0]
     ask(store)
-    assert counts(store)["hits"] == 1
+    assert counts(store).hits == 1
     store.remember("Something else.", channel="harbour").result()  # counters come with the next write
     assert store.ledger.usage()[node_id].shown == 2
 
@@ -184,7 +184,7 @@ def test_what_is_told_is_read_anew_after_a_session_was_left_out(store: MemorySto
     store.operations.linker.settle(30)
     again = store.context(QUESTION, channel="shop")
     assert [slot.text for slot in again.slots] == [slot.text for slot in first.slots]
-    assert counts(store)["hits"] == 1
+    assert counts(store).hits == 1
 
 
 def test_the_least_used_goes_first_and_none_are_held_where_it_is_off(paths: StorePaths, clock: Clock) -> None:
@@ -196,6 +196,6 @@ def test_the_least_used_goes_first_and_none_are_held_where_it_is_off(paths: Stor
         until(Still(opened))
         for text in ("ferry one", "ferry two", "ferry one", "ferry three", "ferry one"):
             ask(opened, text)
-        assert counts(opened)["entries"] == held
-        assert counts(opened)["hits"] == (2 if held else 0)
+        assert counts(opened).entries == held
+        assert counts(opened).hits == (2 if held else 0)
         opened.close()

@@ -8,8 +8,7 @@ from typing import Literal, get_args
 
 import numpy as np
 import pytest
-from dreamd.store import score_stages as values
-from dreamd.store.score_stages import PRESETS, Fusion, StageName, Stages
+from dreamd.store import settings as values
 from dreamd.store.search import rerankers
 from dreamd.store.search.rerankers import (
     CURRENT,
@@ -22,6 +21,7 @@ from dreamd.store.search.rerankers import (
     fuse,
     run,
 )
+from dreamd.store.settings import PRESETS, Fusion, StageName, Stages
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -10,10 +10,10 @@ from dreamd.store.filters import Condition
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Level, NewTurn, SessionHead
 from dreamd.store.search.gathering import node_of_chunk
-from dreamd.store.search.question import Question, normalised_filter
+from dreamd.store.search.question import Question
 from dreamd.store.settings import SearchSettings, StoreSettings
 from dreamd.store.text.chunking import estimate_tokens
-from dreamd.store.text.terms import query_terms
+from dreamd.store.text.words import query_terms
 
 AT = datetime(2026, 11, 1, 9, 0, tzinfo=UTC)
 
@@ -46,7 +46,7 @@ def write_fact(store: MemoryStore, name: str, text: str, *turns: str) -> None:
 def test_a_question_reaches_its_channel_and_the_global_one(
     channel: str | None, expected: tuple[str, ...] | None
 ) -> None:
-    where = normalised_filter(Question(text="x", channel=channel))
+    where = Question(text="x", channel=channel).conditions
     conditions = {one.field: one for one in where if isinstance(one, Condition)}
     assert conditions.get("channel") == (Condition("channel", "in", expected) if expected else None)
     assert conditions["live"].values == (1,)

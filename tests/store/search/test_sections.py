@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 from dreamd.store.memory import MemoryStore
-from dreamd.store.search.sections import (
+from dreamd.store.search.hits import (
     FALLBACK_CHARS,
     MOST_CHARS,
     merged,

@@ -117,13 +117,13 @@ def test_vectors_of_a_near_model_serve_until_they_are_made_again(paths: StorePat
         assert len(stands_in.embedded) == 1, "the others' vectors are as near as it could make them"
         assert store.catalog.counts()["near_vectors"] == 10
         status = store.status()
-        assert status["embedding"]["model"] == MINILM_ID
-        assert any("could not be prepared" in problem for problem in status["problems"])
+        assert status.embedding.model == MINILM_ID
+        assert any("could not be prepared" in problem for problem in status.problems)
     itself = Named(PREPARED_ID)
     with closing(open_with(paths, itself)) as store:
         until(lambda: store.catalog.counts()["near_vectors"] == 0)
         assert len(itself.embedded) == 10
-        assert store.status()["problems"] == []
+        assert store.status().problems == []
         assert store.catalog.counts()["embedding_queue"] == 0
     again = Named(PREPARED_ID)
     with closing(open_with(paths, again)) as store:

@@ -160,7 +160,7 @@ def test_a_purge_erases_anchors_and_goals(store: MemoryStore, tmp_path: Path, se
     store.set_goal("s1", "shop", text="all of the quasarine orders are moved")
     store.set_anchor("s2", "garden", task="weeding")
     purged = store.purge(selection)
-    assert (purged.preview.memories, purged.traces) == (2, ())
+    assert (purged.memories, purged.traces) == (2, ())
     assert store.anchor_of_session("s1").anchor is None
     assert store.goals("s1") == []
     assert places_with(tmp_path, ["quasarine"]) == []

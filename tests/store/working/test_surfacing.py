@@ -11,6 +11,7 @@ import pytest
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
 from dreamd.store.purge.plan import Selection
+from dreamd.store.results import HeardTurn
 from dreamd.store.working import surfacing
 from dreamd.store.working.sessions import (
     MOST_CHARS,
@@ -18,7 +19,6 @@ from dreamd.store.working.sessions import (
     MOST_THOUGHTS,
     MOST_TURN_CHARS,
     TTL_S,
-    BufferedTurn,
     WorkingSession,
     WorkingSessions,
 )
@@ -101,7 +101,7 @@ def test_under_load_nothing_is_searched_and_the_turns_are_held(
     monkeypatch.setattr(known.core, "is_busy", lambda: True)
     say(known, "When is the oven of the bakery heated?")
     assert (worker.dropped, known.take_pending("s1").text) == (1, "")
-    assert [text for _, text in known.working("s1").turns] == ["When is the oven of the bakery heated?"]
+    assert [turn.text for turn in known.working("s1").turns] == ["When is the oven of the bakery heated?"]
 
 
 def test_a_word_of_thanks_begins_no_topic(known: MemoryStore) -> None:
@@ -200,7 +200,7 @@ def test_sessions_are_bounded_and_let_go_after_an_hour() -> None:
 def test_a_buffer_is_bounded() -> None:
     session = WorkingSession("s1", "shop", 0.0)
     for _ in range(100):
-        session.add(BufferedTurn("user", "x" * MOST_TURN_CHARS))
+        session.add(HeardTurn("user", "x" * MOST_TURN_CHARS))
     assert sum(len(turn.text) for turn in session.turns) <= MOST_CHARS
 
 

@@ -79,7 +79,7 @@ def test_what_a_person_wrote_there_first_or_since_stays(store: MemoryStore, path
     assert store.write_derived({"index.md": None, "log.md": None}) == ("index.md", "log.md")
     store.settle()
     assert (paths.vault / "index.md").read_text() == (paths.vault / "log.md").read_text() == theirs
-    assert store.status()["problems"] == []
+    assert store.status().problems == []
     assert "it is yours, 1 more of such names (log.md), or" in notes(store)["index.md"][0]
 
 

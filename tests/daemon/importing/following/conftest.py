@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dreamd.daemon.importing.following.followed_places import FollowedPlace, place_of
 from dreamd.daemon.importing.following.follower import Follower
-from dreamd.daemon.importing.following.places import Place, place_of
 from dreamd.daemon.settings import TranscriptSettings
 from dreamd.store import MemoryStore, StorePaths
 from dreamd.store.embedding.embedding import StubEmbedder
@@ -72,7 +72,7 @@ class Followed:
     def start(self, since: datetime | None = None) -> None:
         """Start, and wait until the folder is watched and what was in it is taken in."""
         self.follower.start()
-        self.follower.watch(Place(self.folder, since=since) if since else place_of(str(self.folder)))
+        self.follower.watch(FollowedPlace(self.folder, since=since) if since else place_of(str(self.folder)))
         self.settle()
 
     def restart(self) -> None:

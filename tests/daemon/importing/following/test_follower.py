@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.importing.following import faults, named
-from dreamd.daemon.importing.following.places import Place, place_of
+from dreamd.daemon.importing.following import named_transcripts as named
+from dreamd.daemon.importing.following import read_queue as faults
+from dreamd.daemon.importing.following.followed_places import FollowedPlace, place_of
 from dreamd.daemon.importing.following.tail import Items, Tail
 from dreamd.daemon.importing.importer import Importer
 from dreamd.ipc.call import Call
@@ -308,7 +309,7 @@ def test_the_backlog_gives_way_and_ends(followed: Followed) -> None:
 
 def test_places_are_listed_added_and_removed(followed: Followed, store: MemoryStore, tmp_path: Path) -> None:
     follower = followed.follower
-    follower.watch(Place(tmp_path / "later", "codex"))
+    follower.watch(FollowedPlace(tmp_path / "later", "codex"))
     assert [(place.name, follower.state_of(place)) for place in follower.listed] == [
         (str(tmp_path / "later"), "not there yet")
     ]

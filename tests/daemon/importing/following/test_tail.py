@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from dreamd.daemon.importing.following import tail as tail_module
 from dreamd.daemon.importing.following.tail import Tail, was_changed
-from dreamd.daemon.importing.reading.items import SessionRead
+from dreamd.daemon.importing.items import SessionRead
 from dreamd.store.model import ReadUpTo
 
 from tests.daemon.importing.following.conftest import line

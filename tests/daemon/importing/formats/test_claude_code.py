@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dreamd.daemon.importing import json_lines, turns
 from dreamd.daemon.importing.formats.claude_code import read
-from dreamd.daemon.importing.reading import batches
-from dreamd.daemon.importing.reading.tool_calls import _DESCRIBED_BY
+from dreamd.daemon.importing.tool_calls import _DESCRIBED_BY
 from dreamd.store.channel import channel_of_folder
 
 from tests.daemon.importing.conftest import sessions, skipped, texts
@@ -123,9 +123,7 @@ def test_a_line_of_20_mb_is_read_and_its_text_bounded(jsonl: Write) -> None:
 
 
 def test_a_line_beyond_all_bounds_is_read_past(jsonl: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dreamd.daemon.importing.reading import json_lines, line_reading
-
-    monkeypatch.setattr(line_reading, "json_lines", lambda path: json_lines.json_lines(path, max_line_bytes=1000))
+    monkeypatch.setattr(json_lines, "MAX_LINE_BYTES", 1000)
     items = list(read(jsonl(line("user", "a"), line("user", "x" * 5000), line("user", "b"))))
     assert texts(items) == ["a", "b"]
     assert skipped(items)[0].line == 2
@@ -149,7 +147,7 @@ def test_duplicate_uuids_are_passed_on_to_the_store(jsonl: Write) -> None:
 
 
 def test_a_long_session_comes_in_pieces_under_one_head(jsonl: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "MAX_TURNS", 10)
+    monkeypatch.setattr(turns, "MAX_TURNS", 10)
     parts = sessions(read(jsonl(*(line("user", f"turn {n}") for n in range(25)))))
     assert [len(part.turns) for part in parts] == [10, 10, 5]
     assert len({part.head for part in parts}) == 1

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dreamd.daemon.importing import exports
 from dreamd.daemon.importing.detect import read
-from dreamd.daemon.importing.reading import exports
-from dreamd.daemon.importing.reading.items import SessionRead
+from dreamd.daemon.importing.items import SessionRead
 from hypothesis import given
 from hypothesis import strategies as st
 

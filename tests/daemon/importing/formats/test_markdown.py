@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from dreamd.daemon.importing.formats.markdown import BROKEN, UNDATED, read
-from dreamd.daemon.importing.reading.items import Remark
+from dreamd.daemon.importing.items import Remark
 from dreamd.store.model import Kind
 
 from tests.daemon.importing.conftest import notes, skipped

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from dreamd.daemon.importing.detect import read
-from dreamd.daemon.importing.formats.opencode_db import changed_since, counts, latest_change_ms
+from dreamd.daemon.importing.formats.opencode import changed_since, counts, latest_change_ms
 
 from tests.daemon.importing.conftest import sessions, skipped, texts
 

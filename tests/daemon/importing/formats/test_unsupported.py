@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from dreamd.daemon.importing.detect import read
-from dreamd.daemon.importing.reading.items import UnsupportedFile
+from dreamd.daemon.importing.items import UnsupportedFile
 
 from tests.daemon.importing.conftest import skipped
 

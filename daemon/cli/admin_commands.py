@@ -1,0 +1,178 @@
+"""The commands that control the daemon: status, pause, resume, channel, stop, version."""
+
+from __future__ import annotations
+
+import os
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ... import __version__
+from ...ipc.client import Unreachable
+from ...ipc.socket_path import default_socket_path
+from .formatting import BOLD, YELLOW, Look, clean, count, duration, listing, pairs, sentence, when
+from .request import ask
+from .terminal import Terminal
+from .watch_commands import STATUS_TIMEOUT_S, progress_in_words
+
+if TYPE_CHECKING:
+    from ...ipc.protocol import Json
+
+LEVEL_NOUNS = {"L0": "session", "L1": "fact", "L2": "scenario", "L3": "profile"}
+MOST_CHANNELS = 4
+STOP_TIMEOUT_S = 30.0
+
+
+def status(options: Namespace, terminal: Terminal) -> int:
+    """Print the daemon's state."""
+    answer = ask(terminal, "status", timeout_s=STATUS_TIMEOUT_S)
+    terminal.report(answer, status_in_words(answer, terminal.look))
+    return 0
+
+
+def pause(options: Namespace, terminal: Terminal) -> int:
+    """Pause learning."""
+    return _done(terminal, ask(terminal, "pause"), "Learning is paused. Recall goes on; `dreamctl resume` ends it.")
+
+
+def resume(options: Namespace, terminal: Terminal) -> int:
+    """Resume learning."""
+    return _done(terminal, ask(terminal, "resume"), "Learning goes on.")
+
+
+def channel_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of channel."""
+    parser.add_argument(
+        "name", help="the channel (a project's memories), as recall prints it; the project's name is enough"
+    )
+    parser.add_argument("learning", choices=("on", "off"), help="on to learn from it, off not to")
+
+
+def channel(options: Namespace, terminal: Terminal) -> int:
+    """Switch learning in one channel."""
+    answer = ask(terminal, "channel", {"name": options.name, "learning": options.learning == "on"})
+    for note in answer["notes"]:
+        terminal.warn(note)
+    return _done(terminal, answer, f"Learning in {clean(answer['channel'])} is {options.learning}.")
+
+
+def stop(options: Namespace, terminal: Terminal) -> int:
+    """Stop the daemon, and wait for its end."""
+    # Asked first: after `stop` no one is left to ask for the pid.
+    pid = ask(terminal, "hello", timeout_s=STATUS_TIMEOUT_S)["pid"]
+    answer = ask(terminal, "stop")
+    if not _wait_for_end(pid):
+        terminal.warn(f"the daemon (pid {pid}) is still finishing")
+        return 1
+    return _done(terminal, answer, "The daemon has stopped.")
+
+
+def version(options: Namespace, terminal: Terminal) -> int:
+    """Print the versions of this program and of the daemon."""
+    try:
+        daemon: Json | None = ask(terminal, "hello", timeout_s=STATUS_TIMEOUT_S)
+    except Unreachable:
+        daemon = None
+    if terminal.as_json:
+        terminal.document({"version": __version__, "daemon": daemon, "socket": default_socket_path()})
+    else:
+        running = f"running as {daemon['version']}, pid {daemon['pid']}" if daemon else "not running"
+        terminal.lines([f"dreamd {__version__} ({running})"])
+    return 0
+
+
+def status_in_words(answer: Json, look: Look) -> list[str]:
+    """Describe the daemon's state in a few lines."""
+    up = f", up {duration(answer['uptime_s'])}"
+    lines = [look.paint(f"dreamd {answer['version']}", BOLD) + f" is running (pid {answer['pid']}{up}).", ""]
+    rows = [
+        ("vault", answer["vault"]),
+        ("memories", memories_in_words(answer)),
+        ("channels", channels_in_words(answer)),
+        ("searchable", searchable_in_words(answer)),
+        ("learning", learning_in_words(answer)),
+        ("watching", progress_in_words(answer["transcripts"])),
+        ("dreams", dreams_in_words(answer, look)),
+    ]
+    lines += pairs([row for row in rows if row[1]], look)
+    if advice := answer["embedding"]["advice"]:
+        lines += ["", *look.wrap(advice, "  ")]
+    for problem in answer["problems"]:
+        lines += ["", *(look.paint(line, YELLOW) for line in look.wrap(sentence(problem), "  "))]
+    return lines
+
+
+def memories_in_words(answer: Json) -> str:
+    """Count the memories: `10 sessions with 150 turns, 40 facts`."""
+    numbers = answer["memories"]
+    parts = [count(numbers[level], noun) for level, noun in LEVEL_NOUNS.items() if numbers[level]]
+    if numbers["L0"]:
+        parts[0] += " with " + count(answer["turns"], "turn")
+    if purged := answer["turns_purged"]:
+        parts.append(f"{count(purged, 'turn')} purged")
+    if forgotten := answer["turns_forgotten"]:
+        parts.append(f"{count(forgotten, 'turn')} forgotten")
+    return ", ".join(parts) or "none yet; `dreamctl import` and `dreamctl remember` make some"
+
+
+def channels_in_words(answer: Json) -> str:
+    """List the largest channels, with their number of memories and turns."""
+    largest = sorted(answer["channels"].items(), key=lambda channel: -channel[1])
+    return listing([f"{name} ({number:,})" for name, number in largest], MOST_CHANNELS) if largest else ""
+
+
+def searchable_in_words(answer: Json) -> str:
+    """Count the searchable chunks, and those not yet found by meaning."""
+    if not answer["chunks"]:
+        return ""
+    if not answer["embedding"]["ready"]:
+        return count(answer["chunks"], "chunk") + "; by words only until the embedding model is loaded"
+    waiting, unread = answer["pending_embeddings"], answer["not_found_yet"]
+    by_words = f"; {waiting:,} by words only, until embedded" if waiting else ""
+    return count(answer["chunks"], "chunk") + by_words + (f"; {unread:,} changes not found yet" if unread else "")
+
+
+def learning_in_words(answer: Json) -> str:
+    """Return whether learning is on, and the channels in which it is off."""
+    if answer["paused"]:
+        return "paused; `dreamctl resume` ends it"
+    off = answer["channels_off"]
+    return "on" if not off else f"on, but not in {listing(off)}"
+
+
+def dreams_in_words(answer: Json, look: Look) -> str:
+    """Describe the dream that runs, else the last and the next."""
+    if running := answer["dream"]:
+        far = f", {running['done']:,} of {running['total']:,}" if running["total"] else ""
+        paused = f"; held back: {why}" if (why := running["paused"]) else ""
+        return f"one is running: {running['stage'] or 'starting'}{far}{paused}"
+    last, upcoming = answer["last_dream"], when(answer["next_dream"])
+    parts = [f"last {look.ago(last)}" if last else "none yet"]
+    if upcoming:
+        parts.append(f"next {look.ago(answer['next_dream'])}" if upcoming > look.now else "one is due when it is quiet")
+    return "; ".join(parts)
+
+
+def _done(terminal: Terminal, answer: Mapping[str, object], words: str) -> int:
+    terminal.report(answer, [words])
+    return 0
+
+
+def _wait_for_end(pid: int) -> bool:
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while not (ended := _has_ended(pid)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return ended
+
+
+def _has_ended(pid: int) -> bool:
+    """Return True if there is no such process, or (Linux) one that its parent has not waited for yet."""
+    try:
+        os.kill(pid, 0)
+        with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123  (pathlib costs more than the whole status)
+            return stat.read().rpartition(b") ")[2].startswith(b"Z")
+    except ProcessLookupError:
+        return True
+    except FileNotFoundError:
+        return False

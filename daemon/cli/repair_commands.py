@@ -1,0 +1,206 @@
+"""The commands that check and repair: check, rebuild, salvage. They work without a daemon too, salvage only then.
+
+Without a daemon each takes the daemon's own lock, so that none starts meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ...ipc.client import Absent, ClientError, Unreachable
+from .formatting import DIM, RED, YELLOW, Look, clean, count, duration, listing, sentence
+from .request import OnProgress, ask, shown_progress
+from .terminal import Terminal
+
+if TYPE_CHECKING:
+    from ...ipc.protocol import Json
+    from ..settings import Settings
+
+ONLY_BY_DAEMON = "the vault's files, and what of them is found: only a daemon compares them; start it with `dreamd`"
+
+
+def check_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of check."""
+    parser.add_argument(
+        "--accept", action="store_true", help="accept that files which vanished from the vault are deleted"
+    )
+
+
+def check(options: Namespace, terminal: Terminal) -> int:
+    """Print problems; without a daemon, only those of the settings and the databases."""
+    offline = {}
+    try:
+        answer = ask(terminal, "check", {"accept": options.accept or None}, timeout_s=None)
+    except Unreachable as error:
+        if options.accept:
+            raise
+        from ..host.settings_check import complaints
+
+        answer = {"problems": [], "settings_problems": complaints()}
+        offline = {"daemon": str(error), "not_looked_at": "the data: where it lies is not known"}
+        if not answer["settings_problems"]:
+            answer["problems"], offline["not_looked_at"] = _check_alone()
+    terminal.report({**answer, **offline}, check_in_words(answer, terminal.look))
+    if offline:
+        terminal.note(f"no daemon answers; not looked at: {offline['not_looked_at']}")
+    wrong = [problem for problem in answer["problems"] if problem["severity"] != "note"]
+    return 1 if wrong or answer["settings_problems"] else 0
+
+
+def rebuild(options: Namespace, terminal: Terminal) -> int:
+    """Rebuild the index."""
+    with shown_progress(terminal, "Rebuilding") as on_progress:
+        try:
+            answer = ask(terminal, "rebuild", {}, on_progress, timeout_s=None)
+        except Absent:
+            if not _is_in_use():
+                raise
+            answer = _rebuild_alone(on_progress)
+    terminal.report(answer, rebuild_in_words(answer, terminal.look))
+    return 0
+
+
+def salvage_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of salvage."""
+    parser.add_argument("--discard", action="store_true", help="start anew without what was damaged or lost")
+
+
+def salvage(options: Namespace, terminal: Terminal) -> int:
+    """Recover the contents of a damaged ledger, while no daemon runs."""
+    with _without_daemon() as settings:
+        from dataclasses import asdict
+
+        from ...store import discard_ledgers, salvage_ledgers
+        from ..settings import store_paths
+
+        ledger = store_paths(settings).ledger
+        answer: dict[str, Any] = (
+            {"discarded": discard_ledgers(ledger)}
+            if options.discard
+            else {"salvaged": [asdict(one) for one in salvage_ledgers(ledger)]}
+        )
+    terminal.report(answer, salvage_in_words(answer, terminal.look))
+    return 0
+
+
+# ---- without a daemon
+
+
+def _check_alone() -> tuple[list[Json], str]:
+    """Check the databases and the vault's folder; return problems, and what was not checked. Raises ClientError."""
+    with _errors_in_words():
+        from ..settings import load
+
+        data_dir = load().data_dir
+        if not data_dir.is_dir():
+            return [], f"{data_dir}, where nothing was ever kept"
+    with _without_daemon() as settings:
+        from dataclasses import asdict
+
+        from ...store import check_closed
+        from ..settings import store_paths
+
+        return [asdict(problem) for problem in check_closed(store_paths(settings))], ONLY_BY_DAEMON
+
+
+def _rebuild_alone(on_progress: OnProgress | None) -> Json:
+    """Rebuild the index. Raises ClientError."""
+
+    def progress(done: int, total: int) -> None:
+        if on_progress is not None:
+            on_progress({"stage": "rebuild", "done": done, "total": total, "note": ""})
+
+    with _without_daemon() as settings:
+        from dataclasses import asdict
+
+        from ...store import MemoryStore, embedder_for
+        from ..clock import utc_now
+        from ..settings import store_paths
+
+        paths = store_paths(settings)
+        embedder = embedder_for(settings.store.embedding, paths.models)
+        embedder.start()
+        with contextlib.closing(MemoryStore.open(paths, settings.store, embedder, utc_now)) as store:
+            return asdict(store.rebuild(progress))
+
+
+def _is_in_use() -> bool:
+    """Return True if the settings name a ledger that exists."""
+    with _errors_in_words():
+        from ..settings import load, store_paths
+
+        return store_paths(load()).ledger.exists()
+
+
+@contextlib.contextmanager
+def _without_daemon() -> Iterator[Settings]:
+    """Take the daemon's lock for a block. Raises ClientError, also for the block's own errors."""
+    with _errors_in_words():
+        from ..host.lock import DaemonLock
+        from ..settings import load
+
+        settings = load()
+        lock = DaemonLock(settings.data_dir, settings.vault)
+        lock.acquire()
+        try:
+            yield settings
+        finally:
+            lock.release()
+
+
+@contextlib.contextmanager
+def _errors_in_words() -> Iterator[None]:
+    from ...store.model import StoreError
+    from ..host.lock import AlreadyRunning
+    from ..settings import SettingsError
+
+    try:
+        yield
+    except (AlreadyRunning, StoreError, SettingsError) as error:
+        raise ClientError(str(error), error.hint) from error
+    except OSError as error:
+        raise ClientError(f"{error.strerror}: {error.filename}", "Look at the disk.") from error
+
+
+# ---- in words
+
+
+def check_in_words(answer: Json, look: Look) -> list[str]:
+    """List the problems, those of the settings first."""
+    lines: list[str] = []
+    for problem in answer["settings_problems"]:
+        lines += [look.paint(line, RED) for line in look.wrap(sentence(f"settings: {problem}"))]
+    for found in answer["problems"]:
+        severity = found["severity"]
+        colour = {"error": RED, "warning": YELLOW}.get(severity, DIM)
+        place = f"{found['path']}: " if found["path"] else ""
+        lines += look.wrap(f"{severity}: {place}{sentence(found['problem'])}")
+        lines[-1] = lines[-1] if not look.colour else lines[-1].replace(severity, look.paint(severity, colour), 1)
+    return lines or ["No problems."]
+
+
+def rebuild_in_words(answer: Json, look: Look) -> list[str]:
+    """Count the files, nodes and chunks, and the new embeddings."""
+    text = (
+        f"The index is rebuilt from {count(answer['files'], 'file')}: {count(answer['nodes'], 'node')}, "
+        f"{count(answer['chunks'], 'chunk')}, {answer['embedded']:,} of them embedded anew, "
+        f"in {duration(answer['seconds'])}."
+    )
+    return look.wrap(text)
+
+
+def salvage_in_words(answer: dict[str, Any], look: Look) -> list[str]:
+    """Count the rows recovered from each file, and name the file that is kept."""
+    if "discarded" in answer:
+        kept = f" What was damaged stays as {listing(answer['discarded'])}." if answer["discarded"] else ""
+        return look.wrap(f"dreamd goes on without it.{kept}")
+    lines: list[str] = []
+    for one in answer["salvaged"]:
+        rows = [f"{number:,} of {clean(table)}" for table, number in one["rows"].items() if number]
+        lost = f"; {count(one['lost'], 'row')} could not be read" if one["lost"] else ""
+        back = listing(rows) if rows else "nothing"
+        lines += look.wrap(f"Brought back from {one['file']}: {back}{lost}. The file stays as {one['kept_as']}.")
+    return lines or ["No damaged ledger is there."]

@@ -1,0 +1,297 @@
+"""The commands about fading memories and open decisions: decay, restore, review."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ...ipc.client import DaemonError
+from .arguments import whole
+from .formatting import BOLD, DIM, GREEN, YELLOW, Look, clean, clip, count, table, when
+from .request import ask
+from .terminal import Terminal
+
+if TYPE_CHECKING:
+    from ...ipc.protocol import Json
+
+MOST_SHOWN = 40
+# Marks shown after the open decisions, if they were not asked for.
+MARKS_SHOWN = 20
+
+# The names of the two sides of a decision or of a mark.
+SIDES = {None: ("older", "newer"), "replaced": ("replaced", "by"), "likely": ("likely changed", "by")}
+
+KEPT = {
+    "newer": "The newer one holds.",
+    "older": "The older one holds.",
+    "both": "Both hold.",
+    "edit": "Your wording holds.",
+    "accept": "It holds from now on.",
+    "reject": "It is forgotten.",
+}
+KEYS = {
+    "n": "newer", "o": "older", "b": "both", "e": "edit", "s": "skip", "q": "quit", "": "skip",
+}  # fmt: skip
+CLAIM_KEYS = {"a": "accept", "r": "reject", "s": "skip", "q": "quit", "": "skip"}
+CLAIM_PROMPT = "[a]ccept  [r]eject  [s]kip  [q]uit "
+PROMPT = "[n]ewer holds  [o]lder holds  [b]oth hold  [e]dit  [s]kip  [q]uit "
+
+
+def decay_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of decay."""
+    parser.add_argument("--preview", action="store_true", help="only show it, which is the default")
+    parser.add_argument("--days", type=whole(1, 3650), metavar="N", help="N days ahead (30)")
+
+
+def decay(options: Namespace, terminal: Terminal) -> int:
+    """Print the memories that would be archived."""
+    answer = ask(terminal, "decay_preview", {"days": options.days}, timeout_s=None)
+    terminal.report(answer, fading_in_words(answer, terminal.look))
+    return 0
+
+
+def restore_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of restore."""
+    parser.add_argument("node", help="the id (a node) of a memory that is archived, replaced or deleted")
+
+
+def restore(options: Namespace, terminal: Terminal) -> int:
+    """Bring an archived or replaced memory back."""
+    answer = ask(terminal, "restore", {"node_id": options.node})
+    lines = [f"{clean(options.node)} is back. `dreamctl undo {answer['run_id']}` takes that back."]
+    if other := answer["beside"]:
+        lines += [f"{other}, which had taken its place, holds as well.", f"`dreamctl forget {other}` removes that one."]
+    terminal.report(answer, lines)
+    return 0
+
+
+def review_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of review."""
+    parser.add_argument("decision", nargs="?", help="the id of a decision or of a memory; by default all, in turn")
+    parser.add_argument("--list", action="store_true", help="only list the open decisions, and all marks")
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument(
+        "--keep", choices=("newer", "older", "both"), help="which memory holds; both: takes a mark back"
+    )
+    choice.add_argument("--edit", metavar="TEXT", help="the text that holds instead of both")
+    choice.add_argument("--accept", action="store_true", help="what an agent wrote down holds")
+    choice.add_argument("--reject", action="store_true", help="forget what an agent wrote down")
+    parser.add_argument("--by", metavar="NAME", help="the name of who decides (your login)")
+
+
+def review(options: Namespace, terminal: Terminal) -> int:
+    """List open decisions and marks, settle one, or ask about each decision."""
+    if options.keep or options.edit or options.accept or options.reject:
+        return _settle(options, terminal)
+    answer = ask(terminal, "review_list")
+    if options.decision or options.list or terminal.as_json:
+        _ask_for_all_marks(answer, terminal)
+    if options.decision:
+        answer["decisions"], answer["marks"] = (
+            [one for one in pairs if options.decision in _names(one)]
+            for pairs in (answer["decisions"], answer["marks"])
+        )
+        answer["waiting"] = [one for one in answer["waiting"] if options.decision == one["node_id"]]
+        answer["marks_total"] = len(answer["marks"])
+    waits = bool(answer["decisions"] or answer["waiting"])
+    if terminal.as_json:
+        terminal.document(answer)
+    elif waits and not options.list and sys.stdin.isatty() and sys.stdout.isatty():
+        return _walk(answer, options.by, terminal)
+    else:
+        terminal.lines(decisions_in_words(answer, terminal.look, len(answer["marks"]) if options.list else MARKS_SHOWN))
+    return 4 if options.decision and not (waits or answer["marks"]) else 0
+
+
+def _ask_for_all_marks(answer: Json, terminal: Terminal) -> None:
+    while len(marks := answer["marks"]) < answer["marks_total"]:
+        more = ask(terminal, "review_list", {"offset": len(marks)})
+        # Some may be undone between two pages: the total is then never reached.
+        if not more["marks"]:  # some were taken back meanwhile
+            break
+        marks += more["marks"]
+
+
+def _settle(options: Namespace, terminal: Terminal) -> int:
+    from .main import UsageError
+
+    if not options.decision:
+        raise UsageError("a choice needs a decision's id", "`dreamctl review --list` shows them")
+    keep = next((name for name in ("edit", "accept", "reject") if getattr(options, name)), options.keep)
+    answer = _decide(terminal, options.decision, keep, options.by, options.edit)
+    terminal.report(answer, decided_in_words(answer))
+    return 0
+
+
+def _decide(terminal: Terminal, name: str, keep: str, by: str | None, text: str | None = None) -> Json:
+    return ask(terminal, "review_decide", {"decision": name, "keep": keep, "by": by, "text": text})
+
+
+def _walk(answer: Json, by: str | None, terminal: Terminal) -> int:
+    """Ask about one decision after the other; a skipped one stays open."""
+    look = terminal.look
+    asked: list[tuple[str, list[str], str]] = [
+        *((one["node_id"], claim_in_words(one, look), "") for one in answer["waiting"]),
+        *((one["decision_id"], decision_in_words(one, look), one["newer"]["text"]) for one in answer["decisions"]),
+    ]
+    settled = 0
+    for place, (name, lines, newer) in enumerate(asked, 1):
+        title = f"Decision {place} of {len(asked)}"
+        terminal.lines(["", look.paint(title, BOLD) + look.paint(f"  {name}", DIM), *lines])
+        choice = _choice(terminal, PROMPT, KEYS) if newer else _choice(terminal, CLAIM_PROMPT, CLAIM_KEYS)
+        if choice == "quit":
+            break
+        text = _edited(newer, terminal) if choice == "edit" else None
+        if choice == "skip" or (choice == "edit" and not text):
+            terminal.note("left as it is")
+            continue
+        try:
+            done = _decide(terminal, name, choice, by, text)
+        except DaemonError as error:  # a file was edited meanwhile, or another client has decided
+            terminal.warn(f"{error}; left as it is")
+            continue
+        terminal.lines(look.paint(line, GREEN) for line in decided_in_words(done))
+        settled += 1
+    terminal.lines(["", f"{count(settled, 'decision')} made; {len(asked) - settled:,} still waiting."])
+    terminal.lines(marks_in_words(answer, look) + leaks_in_words(answer["leaks"], look))
+    return 0
+
+
+def _choice(terminal: Terminal, prompt: str, keys: Mapping[str, str]) -> str:
+    while True:
+        try:
+            typed = input(terminal.look.paint(prompt, BOLD)).strip().lower()
+        except EOFError:
+            return "quit"
+        if (choice := keys.get(typed[:1])) and (not typed or choice.startswith(typed)):
+            return choice
+        terminal.note(f"{clean(typed)!r} is not one of these")
+
+
+def _edited(text: str, terminal: Terminal) -> str | None:
+    """Return a text as edited in the person's editor; None if it is unchanged, or the editor failed."""
+    import shlex
+    import subprocess
+    import tempfile
+    from pathlib import Path
+
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="dreamctl-") as folder:
+        file = Path(folder, "memory.md")
+        file.write_text(f"{text}\n", encoding="utf-8")
+        try:
+            subprocess.run([*shlex.split(editor), str(file)], check=True)
+            edited = file.read_text(encoding="utf-8", errors="replace").strip()
+        except (OSError, ValueError, subprocess.CalledProcessError) as error:
+            terminal.warn(f"{editor} failed: {error}")
+            return None
+    return edited if edited and edited != text.strip() else None
+
+
+def fading_in_words(answer: Json, look: Look) -> list[str]:
+    """List the memories that would fade, the soonest first."""
+    fading, days = answer["fading"], answer["days"]
+    if not fading:
+        return look.wrap(f"Nothing would fade within {count(days, 'day')}.")
+    many = count(answer["total"], "memory", "memories")
+    head = f"{many} would fade within {count(days, 'day')}, unless used or said again; at most "
+    head += f"{answer['most_a_night']:,} a night. They stay as files, and `dreamctl restore NODE` brings them back."
+    rows = [
+        (
+            each["node_id"],
+            _in_days(each["fades_at"], look),
+            f"{each['confidence']:.2f}",
+            each["kind"],
+            each["title"],
+        )
+        for each in fading[:MOST_SHOWN]
+    ]
+    lines = [*look.wrap(head), "", *table(rows, look, ("node", "fades", "now", "kind", "what"), right=(2,))]
+    if answer["total"] > len(rows):
+        lines.append(f"… and {answer['total'] - len(rows):,} more (--json has them)")
+    return lines
+
+
+def _in_days(instant: str | None, look: Look) -> str:
+    at = when(instant)
+    if at is None or at <= look.now:
+        return "tonight"
+    days = (at.date() - look.now.date()).days
+    return "tonight" if days == 0 else f"in {count(days, 'day')}"
+
+
+def decisions_in_words(answer: Json, look: Look, most_marks: int = MARKS_SHOWN) -> list[str]:
+    """Describe the open decisions, claims of agents first, then the marks."""
+    lines: list[str] = [] if answer["decisions"] or answer["waiting"] else ["No decision waits."]
+    for one in answer["waiting"]:
+        lines += [look.paint(one["node_id"], BOLD), *claim_in_words(one, look), ""]
+    if answer["waiting"]:
+        lines += [*look.wrap("Settle one with `dreamctl review ID --accept` or --reject."), ""]
+    for decision in answer["decisions"]:
+        lines += [look.paint(decision["decision_id"], BOLD), *decision_in_words(decision, look), ""]
+    if answer["decisions"]:
+        if answer["total"] > len(answer["decisions"]):
+            lines += [f"… and {answer['total'] - len(answer['decisions']):,} more after these.", ""]
+        lines += look.wrap("Settle one with `dreamctl review ID --keep newer|older|both`, or --edit TEXT.")
+    return lines + marks_in_words(answer, look, most_marks) + leaks_in_words(answer["leaks"], look)
+
+
+def marks_in_words(answer: Json, look: Look, most: int = MARKS_SHOWN) -> list[str]:
+    """Describe the pairs marked by dreams or `remember`, and how a mark is undone."""
+    shown = answer["marks"][:most]
+    if not shown:
+        return []
+    are = "statement is" if answer["marks_total"] == 1 else "statements are"
+    head = f"{answer['marks_total']:,} earlier {are} marked as changed by a later one. "
+    head += "`dreamctl review ID --keep both` takes a mark back: both stand, and no dream marks the two again."
+    lines = ["", *look.wrap(head), ""]
+    for mark in shown:
+        lines += [look.paint(mark["decision_id"], BOLD), *decision_in_words(mark, look), ""]
+    if left := answer["marks_total"] - len(shown):
+        lines += [f"… and {left:,} more (`dreamctl review --list` has them)."]
+    return lines
+
+
+def claim_in_words(claim: Json, look: Look) -> list[str]:
+    """Describe an agent's claim: its kind and place, and why it waits."""
+    wanted = claim["kind"] + (", in every envelope" if claim["always"] else "")
+    since = look.ago(claim["at"]) if claim["at"] else "undated"
+    about = " · ".join(clean(part) for part in (since, claim["channel"], claim["agent"]) if part)
+    lines = [f"  {look.paint('TO ACCEPT', BOLD, YELLOW)}  {look.paint(about, DIM)}"]
+    lines += look.wrap(claim["text"], "    ", 8)
+    return [*lines, *look.wrap(clean(f"as {wanted}; waits, since {claim['because']}"), "      ")]
+
+
+def decision_in_words(decision: Json, look: Look) -> list[str]:
+    """Describe both sides of a decision with their dates and sources."""
+    lines = []
+    for name, side in zip(SIDES[decision["mark"]], (decision["older"], decision["newer"]), strict=True):
+        since = look.ago(side["since"]) if side["since"] else "undated"
+        about = " · ".join(clean(part) for part in (since, side["channel"], side["node_id"]))
+        lines += [f"  {look.paint(name.upper(), BOLD, YELLOW)}  {look.paint(about, DIM)}"]
+        lines += look.wrap(side["text"], "    ", 8)
+        for turn in side["evidence"]:
+            quote = f"{turn['role']} {look.ago(turn['at'])}: {turn['text']}"
+            lines.append(look.paint("      " + clip(f"“{quote}”", look.width - 6), DIM))
+    return lines
+
+
+def leaks_in_words(leaks: list[Json], look: Look) -> list[str]:
+    """List the person's own files that may hold a secret; they are reported, never changed."""
+    if not leaks:
+        return []
+    lines = ["", look.paint(f"{count(len(leaks), 'file')} of yours may hold a secret:", YELLOW)]
+    listed = [look.wrap(f"- {leak['path']}: {leak['kinds']}", "  ") for leak in leaks[:MOST_SHOWN]]
+    return lines + [line for each in listed for line in each]
+
+
+def decided_in_words(answer: Json) -> list[str]:
+    """Describe a decision, and how to undo it."""
+    return [f"{KEPT[answer['choice']]} `dreamctl undo {answer['run_id']}` takes that back."]
+
+
+def _names(decision: Json) -> tuple[str, str, str]:
+    return decision["decision_id"], decision["older"]["node_id"], decision["newer"]["node_id"]

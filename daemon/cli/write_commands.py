@@ -1,0 +1,264 @@
+"""The commands that change memories: remember, forget, feedback, link, tag, import."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from ...ipc.client import ClientError
+from ...ipc.protocol import KEPT_KINDS, Json
+from ..importing import FORMAT_NAMES
+from .arguments import whole
+from .formatting import Look, clean, clip, count, listing, sentence
+from .request import ask, shown_progress
+from .terminal import Terminal
+
+GLOBAL_CHANNEL = "_global"
+KEPT = {
+    "new": "Remembered as {node} in {channel}.",
+    "known": "Known already, as {node} in {channel}; it counts as said again.",
+    "again": "Known before, as {node} in {channel}, and replaced or faded since; it holds again.",
+}
+RELATIONS = ("RelatesTo", "Supersedes", "Contradicts")
+VERDICTS = ("useful", "not-useful", "rejected")
+MOST_SKIPPED, MOST_CHANGES, LONGEST_CHANGE = 10, 3, 120
+# Variables that agents set for the commands that they run; a person's own terminal has none of them.
+AGENTS_SHELLS = {
+    "CLAUDECODE": "claude-code",
+    "CODEX_SANDBOX": "codex",
+    "CODEX_THREAD_ID": "codex",
+    "GEMINI_CLI": "gemini",
+    "OPENCODE": "opencode",
+    "CURSOR_AGENT": "cursor",
+}
+
+WAITS = (
+    "It was written down by an agent, and may be from the web or a tool: it waits for `dreamctl review`, and is quoted "
+    "until then as the agent's word."
+)
+# sysexits.h: a named path is missing or may not be read; or has no content to import
+NO_INPUT, BAD_DATA = 66, 65
+
+
+def remember_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of remember."""
+    parser.add_argument("text", nargs="+", help="what to keep; - reads it from standard input")
+    parser.add_argument("--kind", choices=KEPT_KINDS, help="its kind (note)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--channel", help="the channel, one for each project; by default that of this git repository")
+    where.add_argument("--global", action="store_true", dest="for_all", help="for all projects (the channel _global)")
+    parser.add_argument("--tag", action="append", help="a word to find it by; may be repeated")
+    parser.add_argument("--always", action="store_true", help="have it in every envelope of the channel")
+    parser.add_argument("--priority", type=whole(1, 10), metavar="1..10", help="its place among those (5)")
+
+
+def remember(options: Namespace, terminal: Terminal) -> int:
+    """Remember one memory."""
+    from .main import UsageError
+
+    text = _standard_input() if options.text == ["-"] else " ".join(options.text)
+    if not text.strip():
+        raise UsageError("there is nothing to keep: the text is empty", 'say it in words: `dreamctl remember "…"`')
+    channel = GLOBAL_CHANNEL if options.for_all else options.channel
+    params = {"text": text, "kind": options.kind, "channel": channel, "tags": options.tag, **written_by(os.environ)}
+    if options.always or options.priority:
+        params |= {"always": True, "priority": options.priority}
+    answer = ask(terminal, "remember", params)
+    terminal.report(answer, remembered_in_words(answer, terminal.look))
+    # A known memory has been linked before; only a new one may replace others.
+    if answer["novelty"] == "new" and not terminal.as_json:
+        # The memory is kept, even if the others cannot be shown.
+        with suppress(ClientError):
+            if changes := _changes_in_words(answer["node_id"], terminal):
+                terminal.lines(changes)
+    return 0
+
+
+def _changes_in_words(node_id: str, terminal: Terminal) -> list[str]:
+    """Describe the memories that a new one replaces and disputes, as far as they are found at once."""
+    new = ask(terminal, "show", {"node_id": node_id, "linked": True})
+    lines = []
+    for does, others in (("replaces", new["supersedes"]), ("disputes", new["contradicts"])):
+        for other in others[:MOST_CHANGES]:
+            old = ask(terminal, "show", {"node_id": other})
+            lines += terminal.look.wrap(f"It {does} {clean(other)}: {clean(clip(old['text'], LONGEST_CHANGE))}")
+    return lines
+
+
+def written_by(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the agent whose shell runs this command, and its session if known; nothing for a person."""
+    agent = next((agent for mark, agent in AGENTS_SHELLS.items() if environ.get(mark)), "")
+    session = environ.get("CLAUDE_CODE_SESSION_ID", "") if agent == "claude-code" else ""
+    return {name: value for name, value in (("agent_id", agent), ("session", session)) if value}
+
+
+def remembered_in_words(answer: Json, look: Look) -> list[str]:
+    """Describe a kept memory: its place, whether it was known, and redacted secrets."""
+    node, channel = answer["node_id"], clean(answer["channel"])
+    for_all = ", for all projects" if answer["channel"] == GLOBAL_CHANNEL else ""
+    lines = look.wrap(KEPT[answer["novelty"]].format(node=node, channel=channel + for_all))
+    lines += look.wrap(WAITS) if answer["waits"] else []
+    return lines + redacted_in_words(answer["redacted"], look)
+
+
+def redacted_in_words(redacted: int, look: Look) -> list[str]:
+    """Count the redacted secrets."""
+    return (
+        look.wrap(f"{count(redacted, 'secret')} {'was' if redacted == 1 else 'were'} not kept: [redacted].")
+        if redacted
+        else []
+    )
+
+
+def forget_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of forget."""
+    parser.add_argument("node", help="the memory's id (a node), as recall and list print it")
+    parser.add_argument("--reason", help="why, for the history")
+
+
+def forget(options: Namespace, terminal: Terminal) -> int:
+    """Forget one memory."""
+    answer = ask(terminal, "forget", {"node_id": options.node, "reason": options.reason})
+    terminal.report(answer, [f"Forgot {clean(options.node)}. `dreamctl undo {answer['run_id']}` brings it back."])
+    return 0
+
+
+def feedback_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of feedback."""
+    parser.add_argument("node", help="the memory's id (a node), as recall and list print it")
+    parser.add_argument("verdict", choices=VERDICTS, help="whether it helped, did not, or should not have been shown")
+
+
+def feedback(options: Namespace, terminal: Terminal) -> int:
+    """Record a verdict on a memory."""
+    answer = ask(terminal, "feedback", {"node_id": options.node, "verdict": options.verdict})
+    terminal.report(answer, [f"Noted: {clean(options.node)} was {options.verdict.replace('-', ' ')}."])
+    return 0
+
+
+def link_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of link."""
+    parser.add_argument("node", help="the memory's id (a node)")
+    parser.add_argument("other", help="the id of the other one")
+    parser.add_argument("--relation", choices=RELATIONS, help="Supersedes: NODE takes the place of OTHER (RelatesTo)")
+
+
+def link(options: Namespace, terminal: Terminal) -> int:
+    """Link two memories."""
+    answer = ask(terminal, "link", {"from": options.node, "to": options.other, "relation": options.relation})
+    linked = f"{clean(answer['source'])} {answer['relation']} {clean(answer['target'])}"
+    terminal.report(answer, [_done(linked, answer["run_id"])])
+    return 0
+
+
+def tag_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of tag."""
+    parser.add_argument("node", help="the memory's id (a node), as recall and list print it")
+    parser.add_argument("tags", nargs="*", metavar="TAG", help="tags to add")
+    parser.add_argument("--remove", action="append", metavar="TAG", help="a tag to take away; may be repeated")
+
+
+def tag(options: Namespace, terminal: Terminal) -> int:
+    """Change the tags of a memory."""
+    params = {"node_id": options.node, "add": options.tags or None, "remove": options.remove}
+    answer = ask(terminal, "tag", params)
+    tags = " ".join(f"#{clean(tag)}" for tag in answer["tags"]) or "no tags"
+    terminal.report(answer, [_done(f"{clean(answer['node_id'])} has {tags}", answer["run_id"])])
+    return 0
+
+
+def _done(sentence: str, run_id: str | None) -> str:
+    return f"{sentence}. `dreamctl undo {run_id}` takes it back." if run_id else f"{sentence} already."
+
+
+def import_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of import."""
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="files or folders")
+    parser.add_argument("--format", choices=FORMAT_NAMES, help="their format; detected by default")
+    parser.add_argument("--channel", help="the channel (a project's memories) for all of it")
+    parser.add_argument(
+        "--trust-frontmatter", action="store_true", help="let notes choose their channel and kind themselves"
+    )
+    parser.epilog = (
+        "Exit codes: 0 taken, or known already; 66 a path is not there or may not be read; 65 a path holds nothing "
+        "that can be imported. The other paths are imported all the same; lines and files skipped within "
+        "a folder are listed, and are no failure."
+    )
+
+
+def import_(options: Namespace, terminal: Terminal) -> int:
+    """Import transcripts, data sets or notes."""
+    params = {
+        "paths": [str(Path(path).expanduser().absolute()) for path in options.paths],
+        "format": options.format,
+        "channel": options.channel,
+        "trust_frontmatter": options.trust_frontmatter or None,
+    }
+    with shown_progress(terminal, "Importing") as on_progress:
+        answer = ask(terminal, "import", params, on_progress, timeout_s=None)
+    terminal.report(answer, import_in_words(answer, terminal.look))
+    return import_code(answer)
+
+
+def import_code(answer: Json) -> int:
+    """Return 0 if every named path had content to import."""
+    refusals = {piece["refused"] for piece in answer["skipped"]}
+    if "unreadable" in refusals:
+        return NO_INPUT
+    nothing = not answer["sessions"] and not answer["notes"] and not answer["notes_known"]
+    return BAD_DATA if nothing or "unsupported" in refusals else 0
+
+
+def import_in_words(answer: Json, look: Look) -> list[str]:
+    """Count the imported, known and skipped parts, with the reasons."""
+    lines = look.wrap(_taken(answer))
+    if channels := answer["channels"]:
+        lines += look.wrap(f"{'Channel' if len(channels) == 1 else 'Channels'}: {listing(channels)}.")
+    lines += redacted_in_words(answer["redacted"], look)
+    if left_out := answer["contents_left_out"]:
+        times = "once" if left_out == 1 else f"{left_out:,} times"
+        lines += look.wrap(f"The contents of ignored files were left out {times} (.gitignore, .secretsignore).")
+    for remark in answer["remarks"]:
+        lines += look.wrap(remark)
+    skipped = answer["skipped"]
+    refused = [piece for piece in skipped if piece["refused"]]
+    for piece in refused:
+        lines += look.wrap(sentence(piece["reason"]))
+    lines += [line for hint in dict.fromkeys(piece["hint"] for piece in refused) for line in look.wrap(hint)]
+    return lines + _passed_over(skipped[len(refused) :], answer["skipped_total"] - len(refused), look)
+
+
+def _taken(answer: Json) -> str:
+    added, purged = answer["turns_added"], answer["turns_purged"]
+    known = answer["turns_known"] - purged
+    parts = [f"{count(added, 'new turn')} from {count(answer['sessions'], 'session')}"] if answer["sessions"] else []
+    parts += [count(answer["notes"], "note")] if answer["notes"] else []
+    taken = f"Took {listing(parts)}" if parts else "Nothing was taken"
+    for number, noun in ((known, "turn"), (answer["notes_known"], "note")):
+        if number:
+            taken += f"; {count(number, noun)} {'was' if number == 1 else 'were'} known already"
+    if purged:
+        taken += f"; {count(purged, 'turn')} that {'was' if purged == 1 else 'were'} purged stay away"
+    return taken + "."
+
+
+def _passed_over(skipped: list[Json], total: int, look: Look) -> list[str]:
+    if not skipped:
+        return []
+    lines = [f"Passed over {count(total, 'piece')} that could not be read:"]
+    for piece in skipped[:MOST_SKIPPED]:
+        line = f", line {piece['line']}" if piece["line"] else ""
+        lines += look.wrap(f"- {Path(piece['path']).name}{line}: {piece['reason']}", "  ")
+    if total > MOST_SKIPPED:
+        lines.append(f"  … and {total - MOST_SKIPPED:,} more (--json has them)")
+    return lines
+
+
+def _standard_input() -> str:
+    if sys.stdin.isatty():
+        print("Write what to keep; Ctrl-D ends it.", file=sys.stderr)
+    return sys.stdin.buffer.read().decode("utf-8", "replace").strip()

@@ -1,1 +1,0 @@
-"""The parts that formats share: opening files, lines, timestamps, text, batches."""

@@ -1,0 +1,167 @@
+"""The store's methods: those that keep, list, show, relate and take back memories, and the table of all.
+
+The daemon's own methods are in `daemon/methods/`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from ..store import Observed
+from ..store.filters import Condition, Filter
+from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Kind, NewTurn, SessionHead
+from ..store.results import Forgotten, Kept, Linked, Tagged
+from .answers import EmptyAnswer, FeedbackAnswer, HelloAnswer, ListAnswer, ShowAnswer, hello_answer, widened
+from .call import Call, Method
+from .channels import Names, channel_of, channel_of_repository
+from .document_methods import DOCUMENT_METHODS
+from .params import (
+    FeedbackParams,
+    ForgetParams,
+    HelloParams,
+    LinkParams,
+    ListParams,
+    NoParams,
+    ObserveParams,
+    RememberParams,
+    ShowParams,
+    TagParams,
+)
+from .protocol import Json
+from .question_methods import QUESTION_METHODS, bounded, cut_to_bytes, filter_of
+from .work_methods import WORK_METHODS
+
+if TYPE_CHECKING:
+    from ..store import MemoryStore
+
+LINKING_S = 2.0
+"""The longest that a `show` waits until a new memory is compared with older ones."""
+
+
+def hello(store: Any, params: HelloParams, call: Call) -> HelloAnswer:
+    """Return the daemon's version, process and protocol."""
+    return hello_answer()
+
+
+def ping(store: Any, params: NoParams, call: Call) -> EmptyAnswer:
+    """Return nothing, at once."""
+    return EmptyAnswer()
+
+
+def remember(store: MemoryStore, params: RememberParams, call: Call) -> Future[Kept] | Coroutine[Any, Any, Kept]:
+    """Keep one statement."""
+    kept = store.keep(
+        params.text,
+        kind=Kind(params.kind),
+        channel=channel_of_repository(params.channel, params.cwd, lambda _: store.channel_names()),
+        tags=params.tags,
+        agent_id=params.agent_id,
+        session=params.session,
+        curated=params.priority if params.always else 0,
+        idempotency_key=params.idempotency_key,
+    )
+    # The write is acknowledged by a future: the server answers when the ledger has it, without a thread that waits.
+    return _curated(store, kept, params.priority) if params.always else kept
+
+
+async def _curated(store: MemoryStore, acknowledged: Future[Kept], priority: int) -> Kept:
+    """Give a priority to a memory that was known without one, which keeping it again does not change."""
+    kept = await asyncio.wrap_future(acknowledged)
+    # A claim that waits for review gets no priority: it would steer before its person has accepted it.
+    if kept.novelty != "new" and not kept.waits:
+        await asyncio.to_thread(store.curate, kept.node_id, priority)
+    return kept
+
+
+def observe(store: MemoryStore, params: ObserveParams, call: Call) -> Future[Observed]:
+    """Add turns to a session."""
+    # The parameters have the fields of the store's values, bounded: only the channel is worked out here.
+    channel = channel_of(params.session.channel, params.session.cwd)
+    head: Json = {**dict(params.session), "channel": channel}
+    turns = [NewTurn(**dict(turn)) for turn in params.turns]
+    # `live`: an agent is in this session now, so the store also keeps its turns in memory for what may help next.
+    return store.observe(SessionHead(**head), turns, params.idempotency_key, live=True)
+
+
+def forget(store: MemoryStore, params: ForgetParams, call: Call) -> Forgotten:
+    """Take a memory back, as a run that `undo` can undo."""
+    return store.forget(params.node_id, params.reason)
+
+
+def feedback(store: MemoryStore, params: FeedbackParams, call: Call) -> FeedbackAnswer:
+    """Note a verdict on a memory that was shown."""
+    store.feedback(params.node_id, params.verdict, params.idempotency_key)
+    return FeedbackAnswer(params.node_id, params.verdict)
+
+
+def link(store: MemoryStore, params: LinkParams, call: Call) -> Linked:
+    """Relate two memories, or a memory and a tag."""
+    if params.relation == "HasTag":
+        tagged = store.tag(params.from_, [params.to])
+        return Linked(params.from_, params.to, "HasTag", tagged.run_id)
+    return store.link(params.from_, params.to, params.relation)
+
+
+def tag(store: MemoryStore, params: TagParams, call: Call) -> Tagged:
+    """Add tags to a memory, and take some from it."""
+    return store.tag(params.node_id, params.add, params.remove)
+
+
+@bounded
+def show(store: MemoryStore, params: ShowParams, call: Call) -> ShowAnswer:
+    """Return one memory with as much of its text, from an offset, as a line can carry."""
+    if params.linked:
+        store.settle_links(LINKING_S)
+    shown = store.show(params.node_id)
+    # The offset counts characters, not bytes: it is the same in every client, and no page splits a character.
+    page = cut_to_bytes(shown.text[params.offset :])
+    end = params.offset + len(page)
+    rest = end if end < len(shown.text) else None
+    return widened(ShowAnswer, shown, text=page, offset=params.offset, next=rest)
+
+
+@bounded
+def list_(store: MemoryStore, params: ListParams, call: Call) -> ListAnswer:
+    """Return a page of memories, newest first."""
+    channel, within_channels = _listed_in(params, store.channel_names_with)
+    listed = store.list(
+        channel=channel,
+        level=params.level,
+        kind=params.kind,
+        always=params.always,
+        limit=params.limit + 1,  # one more says whether there is another page
+        offset=params.offset,
+        where=(*filter_of(params.filter, store.channel_names_with), *within_channels),
+    )
+    more = len(listed) > params.limit
+    return ListAnswer(listed[: params.limit], params.offset + params.limit if more else None)
+
+
+def _listed_in(params: ListParams, names: Names) -> tuple[str | None, Filter]:
+    """Return the only channel to list, or None and a test of the channels that a question from the folder searches."""
+    if params.channel is not None:
+        channel = channel_of(params.channel, None, names)
+        return (None if channel == ALL_CHANNELS else channel), ()
+    if params.cwd is None:
+        return None, ()
+    return None, (Condition("channel", "in", (channel_of(None, params.cwd), GLOBAL_CHANNEL)),)
+
+
+STORE_METHODS: tuple[Method[Any, Any], ...] = (
+    Method("hello", HelloParams, HelloAnswer, hello),
+    Method("ping", NoParams, EmptyAnswer, ping),
+    *QUESTION_METHODS,
+    Method("remember", RememberParams, Kept, remember, activity=True, first=True),
+    Method("observe", ObserveParams, Observed, observe, activity=True, first=True),
+    Method("forget", ForgetParams, Forgotten, forget, blocking=True),
+    Method("feedback", FeedbackParams, FeedbackAnswer, feedback, blocking=True),
+    Method("link", LinkParams, Linked, link, blocking=True, activity=True),
+    Method("tag", TagParams, Tagged, tag, blocking=True, activity=True),
+    Method("show", ShowParams, ShowAnswer, show, blocking=True),
+    Method("list", ListParams, ListAnswer, list_, blocking=True),
+    *WORK_METHODS,
+    *DOCUMENT_METHODS,
+)

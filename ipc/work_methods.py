@@ -1,0 +1,124 @@
+"""The methods about work under way: anchors, goals, thoughts, and the lessons that an agent learned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..store.model import Kind
+from ..store.results import Found, Goal, Pending
+from .answers import GoalsAnswer, ReflectAnswer, SessionEndAnswer, ThoughtAnswer, WorkingAnswer, widened
+from .call import Call, Method
+from .channels import channel_of
+from .params import (
+    AnchorGetParams,
+    AnchorSetParams,
+    GoalSetParams,
+    ReflectParams,
+    SessionIdParams,
+    ThoughtParams,
+    WorkParams,
+)
+
+if TYPE_CHECKING:
+    from ..store import MemoryStore
+
+
+def anchor_set(store: MemoryStore, params: AnchorSetParams, call: Call) -> Found:
+    """Change the anchor of a session."""
+    return store.set_anchor(
+        params.session,
+        _channel_of(store, params),
+        task=params.task,
+        plan=params.plan,
+        decisions=params.decisions,
+        next_step=params.next_step,
+    )
+
+
+def anchor_get(store: MemoryStore, params: AnchorGetParams, call: Call) -> Found:
+    """Return the anchor of a session, or the newest of a channel."""
+    if params.session is not None:
+        return store.anchor_of_session(params.session)
+    return store.anchor_of_channel(_channel_of(store, params))
+
+
+def anchor_recover(store: MemoryStore, params: WorkParams, call: Call) -> Found:
+    """Return the anchor from which a session continues."""
+    return store.recover_anchor(_channel_of(store, params), params.session)
+
+
+def reflect(store: MemoryStore, params: ReflectParams, call: Call) -> ReflectAnswer:
+    """Keep the lessons of an agent in a session; the outcome of its task is an episode."""
+    channel = _channel_of(store, params)
+    learned = [(Kind(one.kind), one.text) for one in params.learned]
+    if params.outcome.strip():
+        learned.append((Kind.EPISODE, params.outcome))
+    # All lessons go in one call with one key, so that a repeated `reflect` keeps none of them twice.
+    lessons = store.reflect(params.session, channel, learned, params.agent_id, params.idempotency_key)
+    return ReflectAnswer(
+        store.session_name(params.session),
+        channel,
+        kept=[lesson for lesson in lessons if not lesson.known],
+        known=[lesson for lesson in lessons if lesson.known],
+        goals=[goal for goal in store.goals(params.session) if goal.is_open],
+    )
+
+
+def goal_set(store: MemoryStore, params: GoalSetParams, call: Call) -> Goal:
+    """Open or change a goal."""
+    return store.set_goal(
+        params.session,
+        _channel_of(store, params),
+        text=params.text,
+        goal_id=params.goal_id,
+        state=params.state,
+        parent=params.parent,
+    )
+
+
+def goals(store: MemoryStore, params: WorkParams, call: Call) -> GoalsAnswer:
+    """Return the goals of a session, and the open threads of the channel."""
+    channel = _channel_of(store, params)
+    return GoalsAnswer(channel, store.goals(params.session) if params.session else (), store.threads(channel))
+
+
+def session_end(store: MemoryStore, params: SessionIdParams, call: Call) -> SessionEndAnswer:
+    """Note that a session is over."""
+    open_goals = store.end_session(params.session)
+    return SessionEndAnswer(store.session_name(params.session), open_goals)
+
+
+def thought(store: MemoryStore, params: ThoughtParams, call: Call) -> ThoughtAnswer:
+    """Keep a thought of a session's agent in memory."""
+    # Without a channel of its own a thought belongs to that of its session, which the store knows.
+    named = _channel_of(store, params) if params.channel or params.cwd else None
+    thoughts = store.think(params.session, named, params.text)
+    return ThoughtAnswer(store.session_name(params.session), thoughts)
+
+
+def working_get(store: MemoryStore, params: SessionIdParams, call: Call) -> WorkingAnswer:
+    """Return the part of a session that is in memory, with its goals."""
+    return widened(WorkingAnswer, store.working(params.session), goals=store.goals(params.session))
+
+
+def pending(store: MemoryStore, params: SessionIdParams, call: Call) -> Pending:
+    """Return the text that waits for a session's agent, once."""
+    return store.take_pending(params.session)
+
+
+def _channel_of(store: MemoryStore, params: WorkParams | AnchorSetParams | ReflectParams | ThoughtParams) -> str:
+    return channel_of(params.channel, params.cwd, lambda _: store.channel_names(), beginning=False)
+
+
+WORK_METHODS: tuple[Method[Any, Any], ...] = (
+    Method("anchor_set", AnchorSetParams, Found, anchor_set, blocking=True, activity=True, first=True),
+    Method("anchor_get", AnchorGetParams, Found, anchor_get, blocking=True, activity=True, first=True),
+    Method("anchor_recover", WorkParams, Found, anchor_recover, blocking=True, activity=True, first=True),
+    Method("reflect", ReflectParams, ReflectAnswer, reflect, blocking=True, activity=True),
+    Method("goal_set", GoalSetParams, Goal, goal_set, blocking=True, activity=True),
+    Method("goals", WorkParams, GoalsAnswer, goals, blocking=True, activity=True, first=True),
+    Method("session_end", SessionIdParams, SessionEndAnswer, session_end, blocking=True),
+    Method("thought", ThoughtParams, ThoughtAnswer, thought, activity=True, first=True),
+    Method("working_get", SessionIdParams, WorkingAnswer, working_get, blocking=True, activity=True),
+    Method("pending", SessionIdParams, Pending, pending, blocking=True, activity=True, first=True),
+)
