@@ -75,7 +75,7 @@ nightly: $(STAMP)  ## the tests that `make test` leaves out: benchmarks in small
 	@NIGHTLY=1 $(BIN)/python -m pytest $(PYTEST_FLAGS) -m "nightly or hypothesis"
 
 # The rooms whose tests need neither a daemon nor a disk to speak of: 23 s of a processor in all.
-QUICK := tests/store/text tests/pipelines/extract tests/pipelines/grounding tests/pipelines/language \
+QUICK := tests/store/text tests/pipelines/extract tests/pipelines/grounding \
     tests/daemon/cli tests/daemon/importing tests/ipc/test_protocol.py
 
 quick: $(STAMP)  ## the tests of texts, imports, commands and the protocol: half a minute

@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from .redaction import bounds_of_secret, redact
     from .text.chunking import estimate_tokens
     from .text.controls import without_controls
-    from .text.dates import find_asked
+    from .text.dates import MONTH_NUMBERS, find_asked
     from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
     from .text.quotes import read_reply
-    from .text.words import MONTH_NUMBERS
     from .upkeep.decay_inputs import DecayInputs
     from .upkeep.health import check_closed
     from .vault.disk import replace_file

@@ -14,8 +14,8 @@ from typing import Final
 import apsw
 
 from .door import Door
-from .embedding.cache import EmbeddingCache
 from .embedding.embedding import Embedder
+from .embedding.vector_cache import EmbeddingCache
 from .engine.database import copy_to_memory
 from .flags import Followed, Switches
 from .index.index import Reconciled

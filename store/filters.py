@@ -54,7 +54,7 @@ OWN_FIELDS = frozenset({"level", "kind", "tags", "entity"})
 
 
 def fold(name: str) -> str:
-    """Return a tag or the name of an entity as it is compared: whatever its case and spacing."""
+    """Return a tag or the name of an entity as it is compared: without case, with single spaces."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
@@ -71,6 +71,7 @@ def wanted_fields(where: Filter) -> frozenset[str]:
     """Return the fields that a filter asks something of, rather than only rules something out."""
     found: frozenset[str] = frozenset()
     for clause in where:
+        # `must_not` only rules out, and so asks for no field.
         if isinstance(clause, Group):
             found |= wanted_fields((*clause.must, *clause.should))
         else:
@@ -79,7 +80,7 @@ def wanted_fields(where: Filter) -> frozenset[str]:
 
 
 def holds(payload: Mapping[str, object], where: Filter) -> bool:
-    """Return True if all clauses hold of a payload."""
+    """Return True if a payload meets all clauses."""
     return all(_holds(payload, clause) for clause in where)
 
 
@@ -104,6 +105,7 @@ def _failed(payload: Mapping[str, object], clause: Clause) -> Iterator[str]:
     if isinstance(clause, Condition):
         yield clause.field
         return
+    # Of a group the fields of each part by which it fails, not of all its parts.
     yield from unmet(payload, clause.must)
     if clause.should and not any(_holds(payload, one) for one in clause.should):
         yield from unmet(payload, clause.should)

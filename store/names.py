@@ -1,7 +1,7 @@
 """Rules for the names of channels, sessions, agents, memories and tags, for every entrance to the store.
 
-A name stands in paths, in frontmatter, in a terminal and in a command that a person types: one line, of bounded length,
-that does not begin with a dot. A label (a tag, an outside id, a speaker) may begin with one.
+A name is part of paths, of frontmatter, of a terminal's lines and of commands that a person types: one line, of bounded
+length, that does not begin with a dot. A label (a tag, an outside id, a speaker) may begin with one.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ def as_label(text: str) -> str:
 
 def _made(text: str, given: str) -> str:
     line = _NOT_IN_A_LINE.sub(" ", text).strip()
+    # Only a changed text gets the tail, so that ordinary names stay as they are.
     if line == given.strip(" ") and len(line) <= MAX_CHARACTERS:
         return line
     if not line:

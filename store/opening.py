@@ -13,7 +13,7 @@ from .changes.runs import Runs
 from .changes.sessions import SessionPlans
 from .core import Core
 from .documents.documents import Documents, DocumentSearch
-from .embedding.query_vectors import QueryVectors
+from .embedding.vector_cache import QueryVectors
 from .intake import Intake
 from .purge.erase import SETTLED_WITHIN_S, Purge
 from .recall import Recall

@@ -24,7 +24,7 @@ from .search.question import Question
 from .search.search import QueryCache, Search
 from .text import spelling
 from .text.fence import unmarked, unmarked_lines
-from .text.terms import query_terms
+from .text.words import query_terms
 from .upkeep.feedback import Feedback, shown_hit, shown_slot
 
 FORGOTTEN = "[forgotten]"

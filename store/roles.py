@@ -43,7 +43,8 @@ _MODEL = re.compile(
 
 
 def role_of(said: str) -> str:
-    """Return the role that a word stands for, in whatever case and spelling; a speaker's name stays a name."""
+    """Return the role that a word means, in any case and spelling; a speaker's name stays a name."""
+    # "Tool Result", "tool_result" and "tool-result" are one word.
     word = re.sub(r"[\s_]+", "-", said.strip().lower())
     if (role := _ROLES.get(word)) is not None:
         return role.value

@@ -11,7 +11,7 @@ from typing import Any
 
 import dreamd
 import pytest
-from dreamd.store.redaction.shapes import SHAPES
+from dreamd.store.redaction.key_forms import SHAPES
 
 from tests.modules import ROOMS, modules
 

@@ -423,8 +423,8 @@ from datetime import UTC, date, datetime
 from dreamd.pipelines.extract.facts import drafts_of
 from dreamd.store.model import Turn
 from dreamd.store.text.dates import with_days
-from dreamd.store.text.languages import language_of
 from dreamd.store.text.sentences import sentences_of
+from dreamd.store.text.words import language_of
 
 text = "Vi bruker alltid Postgres til bestillingene, fordi vi har lært det i går."
 assert language_of(text) == "nb"
@@ -439,7 +439,7 @@ assert draft.days == (date(2026, 11, 5),), draft
 
 
 def add_language(workshop: Workshop) -> None:
-    workshop.add("store/text/languages/nb.toml", NORWEGIAN)
+    workshop.add("store/text/data/languages/nb.toml", NORWEGIAN)
 
 
 @pytest.mark.nightly

@@ -24,7 +24,6 @@ import pytest
 from dreamd.ipc import protocol
 from dreamd.pipelines import protocol as messages
 from dreamd.pipelines.extract.facts import drafts_of
-from dreamd.pipelines.language import content
 from dreamd.store import okf, redaction
 from dreamd.store.changes.run_kinds import new_run_id
 from dreamd.store.embedding.embedding import StubEmbedder, embedder_for
@@ -33,7 +32,7 @@ from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Turn
 from dreamd.store.okf import frontmatter
 from dreamd.store.settings import EmbeddingSettings, StoreSettings
-from dreamd.store.text import chunking, judging, sentences, terms, token_count, words
+from dreamd.store.text import chunking, judging, sentences, token_count, words
 from dreamd.store.vault.disk import Disk
 
 from tests.modules import modules
@@ -115,7 +114,7 @@ def kept_and_read(text: str) -> object:
 def of_a_dream(text: str) -> object:
     """A turn as a dream reads it."""
     turn = Turn("s", 1, "user", text, datetime(2026, 11, 6, 9, tzinfo=UTC), None)
-    return drafts_of([turn]), sentences.sentences_of(text), content.content_stems(text)
+    return drafts_of([turn]), sentences.sentences_of(text), words.content_stems(text)
 
 
 WORDS: dict[str, Callable[[str], object]] = {
@@ -124,12 +123,12 @@ WORDS: dict[str, Callable[[str], object]] = {
 }
 
 TEXTS: dict[str, Callable[[str], object]] = {
-    "store.text.terms": terms.term_stems,
+    "store.text.words of a question": words.term_stems,
     "store.engine.bm25": bm25.words,
     "store.text.token_count": token_count.estimate_tokens,
     "store.text.chunking": lambda text: chunking.chunk("n", text * 3, 20, 4),
     "store.text.judging": lambda text: judging.judge(
-        text.replace("costs", "costs now"), [judging.Candidate("earlier", text, 0.9)]
+        text.replace("costs", "costs now"), [judging.EarlierStatement("earlier", text, 0.9)]
     ),
     "store.embedding": lambda text: StubEmbedder().embed_query(text).tobytes(),
     "store.redaction": redaction.redact,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,6 +12,7 @@ from ...store.roles import Role
 from ...store.text.controls import plain
 from ...store.text.languages import phrases
 from ...store.text.quotes import read_reply
+from ...store.text.words import CODE_SPAN
 from .contexts import Speaker, TurnContext, contexts_of, quotes_another, without_marked
 from .worth import signs_of
 
@@ -26,7 +26,6 @@ _BY_WORDS = (
     ("worth.decision", Kind.DECISION),
 )
 
-_CODE = re.compile(r"`[^`]*`")
 DONE = "done"
 """The judge's label for a change that an assistant made. It makes no fact: the work itself shows it."""
 
@@ -76,7 +75,7 @@ def _kind_by_words(quote: str, tense: str, context: TurnContext) -> Kind:
     if context.speaker is Speaker.USER and "opens speech.reject" in signs:
         return Kind.PREFERENCE
     # A rule in quotation marks or code is quoted, not stated.
-    own = _CODE.sub(" ", without_marked(quote))
+    own = CODE_SPAN.sub(" ", without_marked(quote))
     found = next((kind for section, kind in _BY_WORDS if phrases(section).search(own)), None)
     return found or (Kind.EPISODE if context.speaker is Speaker.PEER and tense == "past" else Kind.FACT)
 

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ...store.judges.judge import Judgement, Said, judge
+from ...store.judges.judge import JudgedTurn, Judgement, judge
 from ...store.model import Turn
 from ...store.redaction import REDACTED, redact
 from ...store.roles import MACHINES, Role
 from ...store.text.fence import TAG, holds_marks, reads_the_web
 from ...store.text.sentences import GAP, sentences_of
+from ...store.text.words import CODE_SPAN
 
 _RECALLED = re.compile(
     rf"<(?P<tag>{TAG}|dreamd|memory|memories|recalled|recall|system-reminder)\b[^>]*>.*?</(?P=tag)>",
@@ -48,7 +49,7 @@ _GAPS = re.compile(rf"(?<!\s)\s*+{_LEFT_OUT}[\s{_LEFT_OUT}]*+")
 # Smallest number of words in quotation marks or code that may be another's rule; a name or a command has fewer.
 FEWEST_QUOTED = 4
 
-_CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
+_BLOCK_OR_SPAN = re.compile(rf"```.*?```|{CODE_SPAN.pattern}", re.DOTALL)
 _IN_MARKS = re.compile(r"“[^”]*”|„[^“”]*[“”]|«[^»]*»|(?<!\w)\"[^\"]*\"(?!\w)")
 
 # The line that records a call: "[Bash: ls]", "[Edit /src/app.py]".
@@ -75,7 +76,7 @@ def without_marked(text: str) -> str:
 
 def quotes_another(text: str) -> bool:
     """Check for others' words in a turn: marks of roles or templates, or much in quotation marks or code."""
-    around = _CODE.sub(" ", without_marked(text))
+    around = _BLOCK_OR_SPAN.sub(" ", without_marked(text))
     return holds_marks(text) or len(text.split()) - len(around.split()) >= FEWEST_QUOTED
 
 
@@ -162,14 +163,14 @@ def judged(contexts: Sequence[TurnContext], new_from: int = 1) -> dict[int, Judg
     return dict(zip(chosen, judgements, strict=True))
 
 
-def _judge_input(contexts: Sequence[TurnContext], at: int) -> Said:
+def _judge_input(contexts: Sequence[TurnContext], at: int) -> JudgedTurn:
     context = contexts[at]
     # The judge was trained on the nearest turns of the other side, with tool calls between them left out.
     others = (other.turn for other in reversed(contexts[:at]) if other.turn.role != context.turn.role)
     following = (other.turn for other in contexts[at + 1 :] if other.turn.role != context.turn.role)
     role = Role.ASSISTANT if context.speaker is Speaker.ASSISTANT else Role.USER
     before, after = (next((turn.text for turn in turns), "") for turns in (others, following))
-    return Said(role, context.text, before, after)
+    return JudgedTurn(role, context.text, before, after)
 
 
 def is_tool_call(turn: Turn) -> bool:

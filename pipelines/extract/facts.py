@@ -17,13 +17,13 @@ from ...store.model import NodeId, Turn
 from ...store.text.dates import days_in
 from ...store.text.quotes import write_reply
 from ...store.text.sentences import start_of_item
-from ...store.text.terms import named
+from ...store.text.words import PART_OF_NAME, names_in, words_of_turn
 from ..limits import NEARLY_WORTH
 from .attributes import DONE, FactAttributes, attributes_of, by_words
 from .contexts import Speaker, TurnContext, contexts_of, judged
 from .passages import TurnPassage, joined, passages_of
 from .replies import is_bare, replied_to
-from .worth import content_words, opens, worth_of
+from .worth import opens, worth_of
 
 # Facts kept per turn, those of highest worth; the turn itself stays findable.
 MOST_OF_TURN = {Speaker.USER: 2, Speaker.PEER: 2, Speaker.ASSISTANT: 1}
@@ -53,7 +53,6 @@ SHARE = 0.6
 
 _ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,2}[.)])\s")
 MOST_NAMES = 6
-_WORD = re.compile(r"[^\W_][\w.+#/-]*[^\W_]|[^\W_]", re.UNICODE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +143,7 @@ def _found(quote: TurnPassage, judgement: Judgement) -> TurnPassage | None:
     while first and _depends_on_previous(quote, first):
         first -= 1
     found = TurnPassage(quote.source, quote.spans[first : kept[-1] + 1])
-    return None if _depends_on_previous(quote, first) or len(content_words(found.text)) < FEWEST_FOUND else found
+    return None if _depends_on_previous(quote, first) or len(words_of_turn(found.text)) < FEWEST_FOUND else found
 
 
 def _depends_on_previous(quote: TurnPassage, number: int) -> bool:
@@ -196,8 +195,8 @@ class Names:
         seen: Counter[str] = Counter()
         said: Counter[str] = Counter()
         for context in contexts:
-            seen.update(named(context.text))
-            said.update(_WORD.findall(context.text))
+            seen.update(names_in(context.text))
+            said.update(PART_OF_NAME.findall(context.text))
         self._spelling: dict[str, str] = {}
         for name, _ in seen.most_common():
             if all(
@@ -208,9 +207,9 @@ class Names:
     def in_text(self, text: str) -> tuple[str, ...]:
         """Return the names in a text, in its order, at most MOST_NAMES; a part of a longer name is left out."""
         found: dict[str, int] = {}
-        lower = f" {' '.join(_WORD.findall(text.lower()))} "
+        lower = f" {' '.join(PART_OF_NAME.findall(text.lower()))} "
         for name, spelling in self._spelling.items():
-            at = lower.find(f" {' '.join(_WORD.findall(name))} ")
+            at = lower.find(f" {' '.join(PART_OF_NAME.findall(name))} ")
             if at >= 0:
                 found[spelling] = at
         # "Ada Lovelace" and "Ada" in one text are one name.

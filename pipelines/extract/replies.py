@@ -11,10 +11,10 @@ from itertools import accumulate, takewhile
 
 from ...store.text.languages import languages, phrases, table
 from ...store.text.sentences import joined_as_one, on_one_line, side_by_side, split
-from ...store.text.words import stems_of
+from ...store.text.words import stems_of, words_of_turn
 from .contexts import Speaker, TurnContext
 from .passages import SHORT_WORDS
-from .worth import FEW_CONTENT, content_words, is_question, opens, without_greeting
+from .worth import FEW_CONTENT, is_question, opens, without_greeting
 
 # Largest number of words of a reply that cannot be understood alone.
 FEW_WORDS = 8
@@ -49,7 +49,7 @@ def replied_to(context: TurnContext, reply: str) -> str:
 def is_bare(context: TurnContext, reply: str) -> bool:
     """Check for a reply that is too short to be kept without the proposal: "do it", "remove the first two"."""
     is_few = reply in LEANING and len(context.text.split()) <= FEW_WORDS
-    return context.speaker is not Speaker.ASSISTANT and (is_few or len(content_words(context.text)) < FEW_CONTENT)
+    return context.speaker is not Speaker.ASSISTANT and (is_few or len(words_of_turn(context.text)) < FEW_CONTENT)
 
 
 def _asked(context: TurnContext, before: TurnContext) -> str:
@@ -109,10 +109,10 @@ def _proposed(before: TurnContext, reply: str) -> str:
     if at is None or phrases("speech.moment").match(said[at]):
         return ""
     # "Shall I use Postgres? Or SQLite?" and "The tests fail. Fix them?" are understood only with the sentence before.
-    if at and (is_question(said[at - 1]) or len(content_words(said[at])) < FEW_CONTENT):
+    if at and (is_question(said[at - 1]) or len(words_of_turn(said[at])) < FEW_CONTENT):
         at -= 1
-    named = stems_of(content_words(reply))
-    shares = [len(named & stems_of(content_words(one))) for one in said]
+    named = stems_of(words_of_turn(reply))
+    shares = [len(named & stems_of(words_of_turn(one))) for one in said]
     is_unnamed = not any(shares[at : at + _explained(said[at:])])
     if is_unnamed and any(shares) and not is_question(said[-1]):
         at = shares.index(max(shares))
@@ -122,8 +122,8 @@ def _proposed(before: TurnContext, reply: str) -> str:
 def _meant(before: TurnContext, reply: str) -> str:
     """Return the sentence of a turn that a short reply corrects: the one that shares most words, else the last."""
     said = before.sentences if len(reply.split()) <= FEW_WORDS else ()
-    named = stems_of(content_words(reply))
-    return max(reversed(said), key=lambda one: len(named & stems_of(content_words(one))), default="")
+    named = stems_of(words_of_turn(reply))
+    return max(reversed(said), key=lambda one: len(named & stems_of(words_of_turn(one))), default="")
 
 
 def _explained(said: Sequence[str]) -> int:

@@ -1,8 +1,8 @@
 """Worth of a passage of talk among people: a sum of weighted signs, read in the context of the turn.
 
 The judge was trained on talk between a person and an assistant alone, so the weights here are set by hand, in quarters.
-Signs are moods, short phrases of each language (store/text/languages), and how specific a passage is; none is specific
-to a data set. Reports count (when, who, which act); comments on another's words do not.
+Signs are moods, short phrases of each language (`store/text/data/languages/`), and how specific a passage is; none is
+specific to a data set. Reports count (when, who, which act); comments on another's words do not.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from ...store.text.dates import find
-from ...store.text.languages import language_of, phrases, table, words_in
-from ...store.text.words import words as words_of
+from ...store.text.languages import phrases, table
+from ...store.text.words import CAPITAL, CODE_SPAN, language_of, words_of_turn
 from .contexts import Speaker, TurnContext
 
 # Smallest sum of weights of a passage that is kept.
@@ -36,9 +36,8 @@ _WEIGHTS: Mapping[str, float] = {
     "secret": -5.0,
 }
 
-_CODE = re.compile(r"`[^`]+`")
-_NUMBER = re.compile(r"(?<![\w.])[$€£]?\d[\d.,:]*\s?(?:%|[^\W\d_]{0,3}\b)")
-_NAME = re.compile(r"(?<=[^\W\d_][ ,;:(])[^\W\d_a-z][^\W\d_A-Z]{2,}\b", re.UNICODE)
+_AMOUNT = re.compile(r"(?<![\w.])[$€£]?\d[\d.,:]*\s?(?:%|[^\W\d_]{0,3}\b)")
+_NAME = re.compile(rf"(?<=[^\W\d_][ ,;:(]){CAPITAL}[^\W\d_A-Z]{{2,}}\b")
 
 # Lines of a log or a stack trace.
 _LOG = re.compile(
@@ -90,7 +89,7 @@ def points_back(text: str) -> bool:
     if opens("speech.leaning", said):
         return True
     found = phrases("speech.pointing").search(said)
-    return found is not None and not content_words(said[: found.start()])
+    return found is not None and not words_of_turn(said[: found.start()])
 
 
 def _repeats(text: str) -> bool:
@@ -105,16 +104,9 @@ def _counts(language: str) -> frozenset[str]:
     return frozenset(word for word, count in table(language, "days.counts").items() if count > 1)
 
 
-def content_words(text: str) -> list[str]:
-    """Return the words of a text that are not in every other text too."""
-    empty = words_in("function_words") | words_in("grounding.empty") | words_in("grounding.own")
-    said = phrases("speech.accept").sub("", phrases("speech.chat").sub("", text))
-    return [word for word in words_of(said) if word.partition("'")[0] not in empty]
-
-
 def _signs(passage: str, context: TurnContext) -> Iterator[str]:
     passage = without_greeting(passage)
-    plain = _CODE.sub("`", passage).replace("’", "'")
+    plain = CODE_SPAN.sub("`", passage).replace("’", "'")
     words = plain.split()
     yield from (name for name in _TRIGGERS if phrases(name).search(plain))
     if opens("speech.reject", plain):
@@ -122,14 +114,14 @@ def _signs(passage: str, context: TurnContext) -> Iterator[str]:
     if is_question(passage):
         yield "question"
     counts = _counts(language_of(plain))
-    numbers = [*_NUMBER.findall(passage), *(word for word in plain.lower().split() if word in counts)]
+    numbers = [*_AMOUNT.findall(passage), *(word for word in plain.lower().split() if word in counts)]
     if numbers:
         yield "number"
     if _NAME.search(plain):
         yield "name"
     if context.turn.at and find(passage, context.turn.at.date()):
         yield "a day"
-    if len(content_words(plain)) < FEW_CONTENT:
+    if len(words_of_turn(plain)) < FEW_CONTENT:
         yield "bare"
     if points_back(plain):
         yield "points back"

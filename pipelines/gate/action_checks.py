@@ -21,7 +21,7 @@ from ...store.model import Action, Level, Memory, NodeId
 from ...store.text.sentences import split
 from ...store.text.words import words
 from ...store.vault.vault import is_derived
-from ..language.overlap import invents, overlap
+from ..grounding.overlap import invents, overlap
 from ..limits import PAGES_AT_LEAST, PAGES_SHARE, SAME_SUBJECT, most_superseded
 from ..workspace.proposals import MemoryChange
 from ..workspace.view import View

@@ -9,8 +9,7 @@ from functools import cache, lru_cache
 
 from ...store.text.languages import entries, languages, phrases
 from ...store.text.sentences import sentences_of
-from ...store.text.words import stem, without_possessive
-from ..language.content import empty_stems
+from ...store.text.words import WORD, grammar_stems, stem, stems_of
 
 Detail = frozenset[str]
 """The stems of one detail: one for a name, a number or a part of a date, several for a reason."""
@@ -24,7 +23,6 @@ FEWEST_OF_REASON = 2
 # New words from which a newer text is more than a shorter form of the older: "gone" may be one, "none any more" is.
 BROUGHT_AT_LEAST = 2
 
-_WORD = re.compile(r"[^\W_][\w]*(?:[.'_+#/@:-]+\w+)*")
 _ISO_DATE = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})(?=T|\b)")
 _DOTTED_DATE = re.compile(r"\b(\d{1,2})\.(\d{1,2})\.(\d{4})\b")
 
@@ -42,10 +40,10 @@ def details_of(text: str, names: frozenset[str] = frozenset()) -> frozenset[Deta
         for word, opens in _words(line):
             is_name = len(word) > 1 and word[0].isupper() and (not opens or word.lower() in names)
             if is_name or _IDENTIFIER.search(word):
-                found.add(frozenset([_stem(word)]))
+                found.add(frozenset([stem(word.lower())]))
         found |= set(_reasons(line))
     # "I" and other function words are capitalised too.
-    return frozenset(detail for detail in found if detail - empty_stems())
+    return frozenset(detail for detail in found if detail - grammar_stems())
 
 
 def contained(details: Collection[Detail], text: str) -> frozenset[Detail]:
@@ -57,12 +55,12 @@ def contained(details: Collection[Detail], text: str) -> frozenset[Detail]:
 @lru_cache(maxsize=8192)
 def stems_in(text: str) -> frozenset[str]:
     """Return the stems of all words of a text; a date yields its parts."""
-    return frozenset(map(_stem, _WORD.findall(_with_plain_dates(text))))
+    return stems_of(word.lower() for word in WORD.findall(_with_plain_dates(text)))
 
 
 def content_of(text: str) -> frozenset[str]:
     """Return the stems of the content words of a text."""
-    return stems_in(text) - empty_stems()
+    return stems_in(text) - grammar_stems()
 
 
 def only_shortens(newer: str, older: str) -> bool:
@@ -73,7 +71,7 @@ def only_shortens(newer: str, older: str) -> bool:
     return bool(lost) and len(brought) < BROUGHT_AT_LEAST and not contained(details_of(newer), " ".join(brought))
 
 
-def names_in(texts: Iterable[str]) -> frozenset[str]:
+def written_as_names(texts: Iterable[str]) -> frozenset[str]:
     """Return the words that are capitalised within sentences at least as often as not."""
     capital, small = Counter[str](), Counter[str]()
     for text in texts:
@@ -87,7 +85,7 @@ def names_in(texts: Iterable[str]) -> frozenset[str]:
 
 def _words(text: str) -> Iterator[tuple[str, bool]]:
     """Yield the words of a text without contracted endings, and True for the first of a sentence."""
-    for match in _WORD.finditer(text.replace("’", "'")):
+    for match in WORD.finditer(text.replace("’", "'")):
         yield match.group().partition("'")[0], text[: match.start()].rstrip()[-1:] in _OPENS
 
 
@@ -117,7 +115,3 @@ def _dates() -> tuple[re.Pattern[str], dict[str, int]]:
     month = "|".join(sorted(named, key=len, reverse=True))
     day = r"(\d{1,2})(?:st|nd|rd|th|\.)?"
     return re.compile(rf"\b{day}\s+(?:of |de )?({month})\b\.?|\b({month})\.?\s+{day}\b", re.IGNORECASE), named
-
-
-def _stem(word: str) -> str:
-    return stem(without_possessive(word.lower()))

@@ -21,10 +21,9 @@ from ...store.roles import MACHINES
 from ...store.search import hits, packing
 from ...store.search.gathering import Ranking
 from ...store.search.question import Question
-from ...store.text.terms import query_terms, term_stems
-from ...store.text.words import stems_of
+from ...store.text.words import query_terms, stems_of, term_stems
 from ..workspace.proposals import ReplacedTexts
-from .details import Detail, contained, details_of, names_in, stems_in
+from .details import Detail, contained, details_of, stems_in, written_as_names
 from .shadow_index import ShadowIndex
 
 HITS = 10
@@ -168,7 +167,7 @@ class ProbeGenerator:
         chosen = spread(self._catalog.turn_ids(), READ_AT_MOST) + spread(self._catalog.facts_alone(), NOTES_AT_MOST)
         self._nodes = self._catalog.nodes(chosen)
         self._counts = Counter(stem for node in self._nodes.values() for stem in term_stems(node.text))
-        self._names = names_in(node.text for node in self._nodes.values())
+        self._names = written_as_names(node.text for node in self._nodes.values())
 
     def real(self, probes: Sequence[Probe]) -> list[ProbeCase]:
         """Return cases for the probes that a person asked, with the live part of their gold."""

@@ -26,7 +26,7 @@ from ..limits import NEARLY_WORTH
 from . import prompts
 from .verify import ClaimRefusal, ClaimSource, GroundingResult, ground, is_quoted
 
-_NUMBER = re.compile(r"^\s*\[\d+\]\s*")
+_CITATION = re.compile(r"^\s*\[\d+\]\s*")
 MOST_TURNS = 12
 
 # A model with a short context is a small one and fails on more than one or two turns.
@@ -158,7 +158,7 @@ def _schema(window: Sequence[_CandidateTurn]) -> Mapping[str, Any]:
 def _claims(answer: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     """Yield each claim as the index of its turn and its text."""
     for claim in answer["facts"]:
-        yield int(claim["turn"]) - 1, _NUMBER.sub("", str(claim["fact"]))
+        yield int(claim["turn"]) - 1, _CITATION.sub("", str(claim["fact"]))
 
 
 def _take_claim(found: Extraction, text: str, window: Sequence[_CandidateTurn], named: int, names: Names) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ...llm.budget import Asker
 from ...llm.language_model import LlmRefused
-from ...store.text.judging import Candidate, Judgement, Relation, disputes, may_be_same, may_share_subject
+from ...store.text.judging import EarlierStatement, FoundRelation, Relation, disputes, may_be_same, may_share_subject
 from ...store.text.statements import read
 from ...store.text.words import words
 from . import prompts
@@ -63,8 +63,8 @@ SCHEMA: Final = {
 
 
 def judge_by_model(
-    later: str, candidates: Sequence[Candidate], model: Asker, remembered: prompts.Remembered
-) -> list[Judgement]:
+    later: str, candidates: Sequence[EarlierStatement], model: Asker, remembered: prompts.Remembered
+) -> list[FoundRelation]:
     """Return the model's judgements that the words support, the nearest first; [] where it is not believed.
 
     Raises LlmUnavailable where the model cannot be asked any more.
@@ -86,9 +86,9 @@ def judge_by_model(
     return sorted((one for one in found if one is not None), key=lambda one: -one.score)
 
 
-def _with_controls(asked: Sequence[Candidate], later: str) -> list[tuple[str, Candidate | None]]:
+def _with_controls(asked: Sequence[EarlierStatement], later: str) -> list[tuple[str, EarlierStatement | None]]:
     """Return the texts to show with the controls (None) among them, at places that depend on the texts alone."""
-    shown: list[tuple[str, Candidate | None]] = [(one.text, one) for one in asked]
+    shown: list[tuple[str, EarlierStatement | None]] = [(one.text, one) for one in asked]
     for control in CONTROLS:
         # The place depends on the texts alone, so an equal question has an equal prompt and is answered from the memo.
         shown.insert(sum(map(ord, control + later)) % (len(shown) + 1), (control, None))
@@ -102,7 +102,7 @@ def _prompt(later: str, texts: Sequence[str]) -> str:
     return prompts.with_record("changes", [*lines, {"later": prompts.harmless(later[:MOST_CHARS])}])
 
 
-def _supported(claim: Mapping[str, Any], earlier: Candidate | None, later: str) -> Judgement | None:
+def _supported(claim: Mapping[str, Any], earlier: EarlierStatement | None, later: str) -> FoundRelation | None:
     """Return the judgement of a claim as far as the two statements support it."""
     relation = RELATIONS[claim["relation"]]
     if earlier is None or relation is None:
@@ -113,14 +113,14 @@ def _supported(claim: Mapping[str, Any], earlier: Candidate | None, later: str) 
     if relation is Relation.SAME:
         is_news = new.is_change and not old.is_change
         is_same = may_be_same(old, new, earlier.cosine) and not is_news and not disputes(old, new, earlier.cosine)
-        return Judgement(earlier.node_id, relation, earlier.cosine) if is_same else None
+        return FoundRelation(earlier.node_id, relation, earlier.cosine) if is_same else None
     if not _differ(claim["earlier_words"], claim["later_words"], earlier.text, later):
         return None
     if relation is Relation.CONTRADICTS and new.is_change:
         return None
     if relation is Relation.UPDATES and not new.is_change and old.is_negated == new.is_negated:
         relation = Relation.LATER
-    return Judgement(earlier.node_id, relation, earlier.cosine)
+    return FoundRelation(earlier.node_id, relation, earlier.cosine)
 
 
 def _differ(was: str, becomes: str, earlier: str, later: str) -> bool:

@@ -13,7 +13,7 @@ from ...store.text.dates import format_date
 from ...store.text.quotes import read_reply
 from ...store.text.sentences import on_one_line
 
-_NUMBER = re.compile(r"(?<![\d.,:])\d{1,2}(?![\d:])")
+_DAY_NUMBER = re.compile(r"(?<![\d.,:])\d{1,2}(?![\d:])")
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
@@ -46,7 +46,7 @@ def quoted(fact: Memory) -> str:
 def with_days(fact: Memory) -> str:
     """Return the quote, and in brackets the days that its words imply but do not name."""
     # A day is not repeated where its number is in the text or is the day of speaking, which is shown anyway.
-    said = {fact.created_at.day if fact.created_at else 0} | {int(number) for number in _NUMBER.findall(fact.text)}
+    said = {fact.created_at.day if fact.created_at else 0} | {int(number) for number in _DAY_NUMBER.findall(fact.text)}
     days = ", ".join(format_date(day) for day in fact.days if day.day not in said)
     return f"{quoted(fact)} [{days}]" if days else quoted(fact)
 

@@ -13,11 +13,10 @@ import numpy as np
 
 from ...store.model import Turn
 from ...store.text.languages import phrases
-from ...store.text.sentences import Sentence, joined_as_one, on_one_line, split
-from ...store.text.words import stem
+from ...store.text.sentences import CLAUSE_END_OR_ASIDE, Sentence, joined_as_one, on_one_line, split
+from ...store.text.words import content_words, stem
 from ..extract.contexts import Speaker, TurnContext, contexts_of
 from ..extract.worth import opens, points_back, worth_of
-from ..language.content import content_words
 from ..workspace.view import Vectors
 
 LONGEST_CHARS, FEWEST_WORDS = 90, 3
@@ -36,7 +35,6 @@ ALIKE, FEWEST_COVERED = 0.3, 0.25
 LEAST_SCORE = {Speaker.USER: 0.5, Speaker.PEER: 0.6}
 
 _REPLIES = ("chat", "accept", "reject", "praise")
-_CLAUSE_END = re.compile(r"[,;:]\s+|(?<!\s)\s++(?:[–—-]++\s+|\()")
 _DIGITS = re.compile(r"\d+")
 
 # Addresses, paths, ids and code, which no reader wants as a title.
@@ -126,7 +124,7 @@ def _sentences(turns: Sequence[Turn]) -> Iterator[_TitleCandidate]:
 
 def _is_independent(words: str) -> bool:
     """Check that a sentence neither replies nor refers to anything before it."""
-    first_clause = re.split(phrases("grounding.seams"), _CLAUSE_END.split(words, maxsplit=1)[0], maxsplit=1)[0]
+    first_clause = re.split(phrases("grounding.seams"), CLAUSE_END_OR_ASIDE.split(words, maxsplit=1)[0], maxsplit=1)[0]
     refers = points_back(words) or phrases("speech.pointing").search(first_clause)
     return not (refers or any(opens(f"speech.{one}", words) for one in _REPLIES))
 
@@ -150,7 +148,7 @@ def _names_subject(words: str, names: Collection[str]) -> bool:
 
 def _fitted(sentence: str) -> str:
     """Return a sentence, or its first clauses where it is too long for a title; "" if it has too few content words."""
-    ends = (match.start() for match in _CLAUSE_END.finditer(sentence) if match.start() <= LONGEST_CHARS)
+    ends = (match.start() for match in CLAUSE_END_OR_ASIDE.finditer(sentence) if match.start() <= LONGEST_CHARS)
     pieces = [sentence] if len(sentence) <= LONGEST_CHARS else [sentence[:end] for end in ends]
     praise = phrases("speech.praise")
     telling = (piece for piece in pieces if len(stems_of_title(praise.sub(" ", piece))) >= FEWEST_WORDS)

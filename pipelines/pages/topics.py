@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ...store.model import Memory
 from ...store.okf import slug
 from ...store.roles import Role
+from ...store.text.words import CAPITAL
 from .fact_lines import place_of
 
 # Smallest numbers of live facts of a topic, and of sessions in which they were said.
@@ -26,7 +27,7 @@ NAMED_SHARE = 0.7
 # The smallest number of mentions within a sentence, where a capital is a sign of a name.
 FEWEST_NAMED = 2
 
-_NAME = re.compile(r"[^\W\d_a-z][^\W\d_A-Z]+(?:[ -][^\W_]+)*")
+_NAME = re.compile(rf"{CAPITAL}[^\W\d_A-Z]+(?:[ -][^\W_]+)*")
 _POSSESSIVE = re.compile(r"['’ ]s$")
 _PARTS = frozenset(role.value for role in Role)
 

@@ -27,10 +27,10 @@ from ...store.changes.tombstone_keys import pair_key
 from ...store.model import Level, Memory, NodeId
 from ...store.okf.memory_file import BY_HAND, EDITED_AT, body_hash, is_reworded
 from ...store.roles import MACHINES, Role
-from ...store.text.judging import RELATED_FROM, Candidate, Judgement, Relation, judge
+from ...store.text.judging import RELATED_FROM, EarlierStatement, FoundRelation, Relation, judge
 from ...store.text.quotes import title_of_fact
+from ..grounding.overlap import SharedWords
 from ..grounding.relations import judge_by_model
-from ..language.shared_words import SharedWords
 from ..limits import SAME_SUBJECT, most_superseded
 from ..workspace.memo import once
 from ..workspace.proposals import Proposals
@@ -68,8 +68,8 @@ class _OpenComparison(NamedTuple):
 
     newer: Memory
     place: int
-    near: list[Candidate]
-    judged: list[Judgement]
+    near: list[EarlierStatement]
+    judged: list[FoundRelation]
 
 
 def plan(view: View, now: datetime) -> Proposals:
@@ -216,11 +216,11 @@ class _Comparing:
         self._planned.actions += self._edits.actions()
         return is_asked
 
-    def _take(self, one: _OpenComparison, judged: Sequence[Judgement], now: datetime) -> None:
+    def _take(self, one: _OpenComparison, judged: Sequence[FoundRelation], now: datetime) -> None:
         for found in judged:
             self._propose(found, self._place[found.node_id], one.place, now)
 
-    def _asked(self, one: _OpenComparison) -> list[Judgement]:
+    def _asked(self, one: _OpenComparison) -> list[FoundRelation]:
         """Return the model's judgements of a new fact, and the judge's of other facts. Raises LlmUnavailable."""
         assert self._view.model is not None
         found = judge_by_model(one.newer.text, one.near, self._view.model, partial(once, self._view.memo))
@@ -236,7 +236,7 @@ class _Comparing:
         at = self._reworded.get(fact.node_id)
         return fact if at is None else replace(fact, valid_from=at, said_by=None, tags=())
 
-    def _candidates(self, place: int) -> list[Candidate]:
+    def _candidates(self, place: int) -> list[EarlierStatement]:
         """Return the current older facts that are nearest by cosine or by shared words."""
         # A pair of two known facts was judged in an earlier dream: one side must be fresh.
         among = self._holds[:place] if self._is_fresh[place] else self._holds[:place] & self._is_fresh[:place]
@@ -247,7 +247,7 @@ class _Comparing:
         near = [old for old in near if self._may_meet(old, place)][:NEAREST]
         alike = [old for old in self._words.shared_with(place) if among[old] and self._may_meet(old, place)]
         return [
-            Candidate(self._facts[old].node_id, self._facts[old].text, float(cosines[old]))
+            EarlierStatement(self._facts[old].node_id, self._facts[old].text, float(cosines[old]))
             for old in dict.fromkeys([*near, *alike[:BY_WORDS]])
         ]
 
@@ -261,7 +261,7 @@ class _Comparing:
             bool(one_speaker) and not one_turn and not self._view.is_forbidden(pair_key(older.node_id, newer.node_id))
         )
 
-    def _propose(self, found: Judgement, old: int, new: int, now: datetime) -> None:
+    def _propose(self, found: FoundRelation, old: int, new: int, now: datetime) -> None:
         """Turn a judgement into edits of both files; a fact that a person reviewed is not changed."""
         older, newer = (self._view.memory(self._facts[place].node_id) for place in (old, new))
         if older is None or newer is None or not (self._holds[old] and self._holds[new]):

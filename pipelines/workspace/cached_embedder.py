@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ...store.embedding.cache import EmbeddingCache
 from ...store.embedding.embedding import Embedder
+from ...store.embedding.vector_cache import EmbeddingCache
 from ...store.engine.database import backup
 from ...store.model import Corrupt
 from .memo import Memo, key_of

@@ -23,6 +23,7 @@ from ..index.projection import CURATED, MOST_PRIORITY
 from ..model import AWAITS_REVIEW, GLOBAL_CHANNEL, Kind, Memory, NewTurn, NodeId
 from ..roles import Role
 from ..text.fence import reads_foreign_words
+from ..text.sentences import SENTENCE_OR_LINE_END
 from ..text.words import normal_form
 
 # Sessions in memory, and the sentences of one.
@@ -39,7 +40,6 @@ LONGEST_WORDS: Final = 4000
 NAMED_FOR, NEARBY_FOR = timedelta(hours=1), timedelta(minutes=10)
 
 # The beginnings of a person's command and of its output.
-_SENTENCE_END: Final = re.compile(r"[.!?]\s|[\n\r]")
 _PRINTED: Final = ("[it printed]", "[ran: ")
 
 # In a line: the part after it is no statement without the part before it, so that the line is one sentence.
@@ -166,7 +166,7 @@ def _sentences(text: str) -> Iterator[int]:
     """Yield the hash of each sentence of a short text, in normal form: equal for the same words."""
     if len(text) > LONGEST_WORDS:
         return
-    for sentence in _SENTENCE_END.split(text):
+    for sentence in SENTENCE_OR_LINE_END.split(text):
         if words := normal_form(sentence):
             yield hash(words)
 
@@ -186,7 +186,7 @@ def own_words(text: str) -> str:
             introduced = introduced and not begun
             continue
         if not introduced and not _SHOWN.match(line):
-            kept.append(_SENTENCE_END.sub(", ", line) if _COLON.search(line) else line)
+            kept.append(SENTENCE_OR_LINE_END.sub(", ", line) if _COLON.search(line) else line)
         begun = introduced
         introduced = introduced or line.rstrip().endswith((":", "："))
     return "\n".join(kept)

@@ -23,8 +23,7 @@ from ..ledger.journal import FileChange, sha256
 from ..ledger.records import Run, Write
 from ..model import Action, ActionKind, Conflict, InvalidInput, NodeId, NotFound
 from ..results import Document, Moved, Ranked, Stored
-from ..text.terms import query_terms
-from ..text.words import stems_of
+from ..text.words import query_terms, stems_of
 from ..vault.vault import FileStamp
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned

@@ -1,1 +1,1 @@
-"""Texts to vectors: the models, and the cache of what was embedded."""
+"""Texts to vectors: the models, and the caches of vectors."""

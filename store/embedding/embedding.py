@@ -18,7 +18,7 @@ from ..engine.interface import Vector
 from ..model import StoreError
 from ..settings import EmbeddingSettings
 from ..text.chunking import estimate_tokens
-from ..text.words import index_stem
+from ..text.words import WORD_CHARACTERS, index_stem
 from .fastembed_loading import (
     MINILM_DIMENSION,
     MINILM_ID,
@@ -56,12 +56,12 @@ class Embedder(QueryEmbedder, Protocol):
 
     @property
     def model_id(self) -> str:
-        """Names the model and everything that changes its vectors; stored beside them."""
+        """Names the model and everything that changes its vectors; stored with them."""
         ...
 
     @property
     def made_by(self) -> str:
-        """The id of what makes its vectors now: its own, or that of a near model that stands in for it."""
+        """The id of the model in use: its own, or that of a near model in its place."""
         ...
 
     @property
@@ -93,9 +93,9 @@ def embedder_for(settings: EmbeddingSettings, cache_dir: Path) -> Embedder:
 
 
 NEAR_MODELS: dict[str, frozenset[str]] = {PREPARED_ID: frozenset({MINILM_ID, UNTRAINED_ID})}
-"""Of a model, those whose vectors can stand among its own until they are made again: 288 questions of four people that
-were not trained on find .54 of their turns with vectors of the model alone, .52 where half are of the package's file,
-.51 where all are, and .50 by that file itself."""
+"""Of a model, those whose vectors can be mixed with its own until they are computed again: 288 questions of four people
+that were not trained on find .54 of their turns with vectors of the model alone, .52 where half are of the package's
+file, .51 where all are, and .50 by that file itself."""
 
 
 STUB = "stub"
@@ -185,6 +185,7 @@ class FastembedEmbedder:
 
     def embed_passages(self, texts: Sequence[str]) -> list[Vector]:
         """Return the vectors of texts, in their order; batches of like length, so that little is padded."""
+        # Texts of like length share a batch; the vectors go back to the places of their texts.
         prefixed = [self._rule.passage_prefix + text for text in texts]
         vectors: list[Vector] = [np.empty(0, np.float32)] * len(texts)
         for batch in batches_by_length(prefixed, BATCH_TOKENS):
@@ -194,6 +195,7 @@ class FastembedEmbedder:
 
     def _embed(self, texts: list[str]) -> list[Vector]:
         model = self._ready_model()
+        # Models that are prepared here are run directly, all others by fastembed.
         if isinstance(model, Minilm | Multilingual):
             return list(model.embed(texts))
         return [np.asarray(vector, np.float32) for vector in model.embed(texts, batch_size=len(texts))]
@@ -233,6 +235,7 @@ class FastembedEmbedder:
 def batches_by_length(texts: Sequence[str], batch_tokens: int) -> Iterator[list[int]]:
     """Places of texts, shortest first, in batches whose padded size is at most `batch_tokens` (or one text)."""
     lengths = [min(MAX_TOKENS, estimate_tokens(text)) for text in texts]
+    # Padded size is the longest of a batch times its number; in sorted order the longest is the next one.
     batch: list[int] = []
     for place in sorted(range(len(texts)), key=lambda place: (lengths[place], place)):
         if batch and lengths[place] * (len(batch) + 1) > batch_tokens:
@@ -267,11 +270,12 @@ class StubEmbedder:
     def embed_query(self, text: str) -> Vector:
         """Return the same vector as for a passage."""
         vector = np.zeros(self.dimension, np.float32)
-        for word, times in Counter(re.findall(r"\w+", text.lower())).items():
+        for word, times in Counter(WORD_CHARACTERS.findall(text.lower())).items():
+            # One bit of the hash is the sign, so that collisions cancel out instead of adding up.
             digest = zlib.crc32(index_stem(word).encode())
             vector[digest % self.dimension] += (1.0 if digest & 0x80000000 else -1.0) * (1.0 + math.log(times))
         norm = float(np.linalg.norm(vector))
-        if norm == 0.0:
+        if norm == 0.0:  # a text without words still needs a vector of unit length
             vector[0], norm = 1.0, 1.0
         return vector / np.float32(norm)
 

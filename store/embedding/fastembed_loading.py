@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .prepared_model import PREPARED_SHA256, NotPrepared, prepare
+from .quantized_model import PREPARED_SHA256, NotPrepared, prepare
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 @dataclass(frozen=True, slots=True)
 class Minilm:
-    """The shipped model, loaded: fastembed's object, the id of what makes its vectors, why it is not the prepared."""
+    """The shipped model, loaded: fastembed's object, the id of its file, and why that is not the prepared one."""
 
     model: Any
     model_id: str
@@ -57,7 +57,7 @@ class Minilm:
     def embed(self, texts: list[str]) -> NDArray[np.float32]:
         """Return the vectors of one batch: the means of its texts' tokens, of unit length, float32[texts, 384].
 
-        As fastembed does it, less what that asks anew at each call: .2 of 1.6 ms of a question here.
+        As fastembed does it, without the checks that it repeats at each call: .2 of 1.6 ms of a question here.
         """
         tokenizer, session = self.model.tokenizer, self.model.model
         encoded = [tokenizer.encode(texts[0])] if len(texts) == 1 else tokenizer.encode_batch(texts)
@@ -70,6 +70,7 @@ def mean_vectors(session: Any, ids: NDArray[np.int64], kept: NDArray[np.int64]) 
     """Return the means of the tokens that are kept, of unit length, float32[texts, width]."""
     given = {"input_ids": ids, "attention_mask": kept, "token_type_ids": np.zeros_like(ids)}
     hidden: NDArray[np.float32] = session.run(None, given)[0]
+    # The mean of the tokens that are not padding, as the model was trained (its pooling), then unit length.
     weights = kept.astype(np.float32) / kept.sum(axis=1, keepdims=True, dtype=np.float32)
     means = np.matmul(weights[:, None, :], hidden)[:, 0]
     unit: NDArray[np.float32] = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), LEAST_NORM)
@@ -120,6 +121,7 @@ def _load_folder(folder: Path, threads: int) -> Any:
 
 def _open_minilm(library: TextModels, folder: Path, threads: int) -> Any:
     name = f"dreamd/{MINILM_ID}"
+    # The list is global to fastembed, and a second registration is an error.
     if all(model.model != name for model in library.CustomTextEmbedding.SUPPORTED_MODELS):
         library.CustomTextEmbedding.add_model(
             library.DenseModelDescription(
@@ -173,11 +175,13 @@ def assemble_minilm(cache_dir: Path, weights: Path) -> Path:
     Its name is a hash of the sources' paths, sizes and times, so a new environment or version gets a new folder, and
     two processes that assemble at once make the same one.
     """
-    package_data = Path(__file__).parents[1] / "text" / "minilm"
+    package_data = Path(__file__).parents[1] / "text" / "data" / "minilm"
     sources = {name: package_data / name for name in TOKENIZER_FILES}
     sources[WEIGHTS_FILE] = weights
+    # Sizes and times, since hashing 23 MB at every start would take longer than loading them.
     stamps = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sources.values()]
     folder = cache_dir / f"minilm-{hashlib.sha256(repr(stamps).encode()).hexdigest()[:12]}"
+    # Assembled under another name and renamed, so that a crash leaves no half folder under the final name.
     if not _is_whole(folder, sources):
         cache_dir.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix="minilm-", suffix=".tmp", dir=cache_dir))
@@ -223,7 +227,7 @@ class TextModels:
 
 
 def import_text_models() -> TextModels:
-    """Import fastembed's text models without what they do not need to run; plainly where that fails.
+    """Import fastembed's text models without the modules that they do not need to run; plainly where that fails.
 
     `import fastembed` imports image models, PIL, requests and huggingface_hub: 1.8 s and 26 MiB here, for code that
     a local text model never calls. Its parts alone take .2 s.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..text.words import index_stem
+from ..text.words import ALPHANUMERIC, index_stem
 
 K1 = 1.5
 B = 0.9
@@ -51,7 +51,6 @@ _LEVEL = re.compile(r"[/\\:@#]+")
 _JOINT = re.compile(r"[^\w]+|_+")
 _CAMEL = re.compile(r"(?<![^\W_])(?=[^\W_]*?(?:[a-z][A-Z]|[A-Z][A-Z][a-z]))[A-Za-z0-9]++")
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_WORD = re.compile(r"[^\W_]+")
 _SPACELESS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
     "\uf900-\ufaff\U00020000-\U000323af]+"
@@ -79,7 +78,7 @@ def words(text: str, *, query: bool = False) -> list[str]:
     spelled = spell_out(text, query=query)
     if not spelled.isascii():
         spelled = "".join(c for c in unicodedata.normalize("NFKD", spelled) if not unicodedata.combining(c))
-    return [index_stem(word) for word in _WORD.findall(spelled.lower())]
+    return [index_stem(word) for word in ALPHANUMERIC.findall(spelled.lower())]
 
 
 def _fused(text: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from ..okf import session
 from ..okf.memory_file import reworded_at
 from ..roles import Role
 from ..text.dates import format_date
-from ..text.terms import entities_in
+from ..text.words import entities_in
 
 # The version of these rules; raise it with every change, so that an index made by older rules is rebuilt.
 PROJECTION_VERSION = 11

@@ -1,13 +1,14 @@
-"""The judge: what a small encoder with several heads says of a turn in its place, learned from labelled turns.
+"""The judge: a small encoder with several heads, learned from labelled turns, that reads a turn in its place.
 
 Layers, from below, are those of the shipped embedding model; the upper ones and the heads are of `weights.npz`, made by
-`make train`. `docs/models.md` says from what, and what it cannot do.
+`make train`. `docs/models.md` names its data and its limits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,10 +16,93 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from .sequences import Given, Span, of_turn
-
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
+    from tokenizers import Tokenizer
+
+
+# ---- sequences of token ids, the same in training and at work
+#
+# A part begins with a mark that says whose words it is: a word of the vocabulary, since the places that it leaves
+# unused have vectors that cannot be told apart (cosine .83). A long turn is read by windows, each with the
+# end of the words before and the beginning of those after.
+
+CLS, SEP = 101, 102
+
+WINDOW_TOKENS = 96
+"""Tokens of a turn that are read at once."""
+
+STRIDE_TOKENS = 80
+"""Tokens from the start of a window to that of the next."""
+
+WINDOWS_MOST = 6
+"""Windows of one turn: the first ones and the last."""
+
+BEFORE_TOKENS, AFTER_TOKENS = 32, 20
+TOKEN_CHARS = 8
+"""More characters than a token has: a text is cut to so many for each wanted token before it is encoded."""
+
+Span = tuple[int, int]
+
+
+class Mark(IntEnum):
+    """The tokens before the words of a side: "user" and "assistant" in the vocabulary."""
+
+    USER = 5310
+    ASSISTANT = 3353
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A window of a turn: its ids, and the places of its own tokens in the turn's text.
+
+    `spans[i]` are the characters of token `first + i`.
+    """
+
+    ids: tuple[int, ...]
+    first: int = 0
+    spans: tuple[Span, ...] = ()
+
+
+def of_turn(role: str, text: str, before: str, after: str) -> list[Given]:
+    """Return the windows of a turn; `before` and `after` are the words of the other side. At least one."""
+    own, other = (Mark.USER, Mark.ASSISTANT) if role == "user" else (Mark.ASSISTANT, Mark.USER)
+    head = [CLS, other, *_ids(before[-TOKEN_CHARS * BEFORE_TOKENS :])[-BEFORE_TOKENS:], SEP, own]
+    tail = [SEP]
+    if role != "user" and after:
+        tail += [other, *_ids(after[: TOKEN_CHARS * AFTER_TOKENS])[:AFTER_TOKENS], SEP]
+    encoded = tokenizer().encode(text, add_special_tokens=False)
+    return [
+        Given((*head, *encoded.ids[start:end], *tail), len(head), tuple(encoded.offsets[start:end]))
+        for start, end in _windows(len(encoded.ids))
+    ]
+
+
+def _windows(count: int) -> Iterator[Span]:
+    overlap = WINDOW_TOKENS - STRIDE_TOKENS
+    starts = range(0, max(1, count - overlap), STRIDE_TOKENS)
+    # A long turn says its point at the beginning or at the end.
+    for start in starts if len(starts) <= WINDOWS_MOST else [*starts[: WINDOWS_MOST - 1], starts[-1]]:
+        yield start, min(start + WINDOW_TOKENS, count)
+
+
+def _ids(text: str) -> list[int]:
+    ids: list[int] = tokenizer().encode(text, add_special_tokens=False).ids
+    return ids
+
+
+@cache
+def tokenizer() -> Tokenizer:
+    """Return the shipped model's tokenizer, neither cutting nor padding."""
+    from tokenizers import Tokenizer
+
+    loaded = Tokenizer.from_file(str(Path(__file__).parents[1] / "text" / "data" / "minilm" / "tokenizer.json"))
+    loaded.no_truncation()
+    loaded.no_padding()
+    return loaded
+
+
+# ---- the heads
 
 KINDS: Final = (
     "decision",
@@ -33,7 +117,7 @@ KINDS: Final = (
     "done",
 )
 FOUND: Final = "finding"
-"""The first of the kinds that only what an assistant says is of."""
+"""The first of the kinds that only an assistant's turns have."""
 
 REPLIES: Final = (
     "new",
@@ -66,8 +150,8 @@ Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A turn to be judged: its own words, what the other side said before it, and what it said after."""
+class JudgedTurn:
+    """A turn to be judged: its own words, and those of the other side before and after it."""
 
     role: str
     text: str
@@ -79,8 +163,8 @@ class Said:
 class Judgement:
     """The opinion on a turn; each number is a probability.
 
-    `worth`: a careful colleague would write it down. `kind`: as what. `reply`: how a person's turn answers the one
-    before. `refuted`: an assistant's claim is put right by what its person says next. `spans` are its tokens' places
+    `worth`: a careful colleague would write it down. `kind`: the kind of note. `reply`: how a person's turn answers the
+    one before. `refuted`: an assistant's claim is corrected by its person's next turn. `spans` are its tokens' places
     with the probability that these are the words worth keeping.
     """
 
@@ -103,8 +187,9 @@ class Judge:
         self._session = session
         self._heads = heads
 
-    def turns(self, said: Sequence[Said]) -> list[Judgement]:
-        """Judge turns, some milliseconds each; their order and number change nothing in what is said of one."""
+    def turns(self, said: Sequence[JudgedTurn]) -> list[Judgement]:
+        """Judge turns, some milliseconds each; the judgement of one does not depend on the others."""
+        # Windows of all turns are batched by length, and put together by turn again.
         windows = [
             (at, given) for at, one in enumerate(said) for given in of_turn(one.role, one.text, one.before, one.after)
         ]
@@ -124,6 +209,7 @@ class Judge:
         hidden: Array = np.asarray(self._session.run(None, feed)[0])
         for rows, given in zip(hidden, batch, strict=True):
             own = rows[given.first : given.first + len(given.spans)]
+            # The first token sums up the whole window, the mean of its own tokens the turn alone.
             pooled = np.concatenate([rows[0], own.mean(axis=0) if len(own) else np.zeros_like(rows[0])])
             found = {name: pooled @ self._heads[f"{name}.weight"].T + self._heads[f"{name}.bias"] for name in HEADS}
             yield found | {"kept": own @ self._heads["kept.weight"][0] + self._heads["kept.bias"]}
@@ -143,6 +229,7 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 def _judgement(role: str, windows: Sequence[tuple[Given, Mapping[str, Array]]]) -> Judgement:
     """Put the windows of a turn together: its worth, and with it the kind, are those of the best one."""
+    # The batches return windows in any order; the reply is read from the first, the worth from the best.
     ordered = sorted(windows, key=lambda window: window[0].spans[:1])
     head = "user" if role == "user" else "assistant"
     best = max(ordered, key=lambda window: float(window[1][head][0]))[1]
@@ -176,9 +263,7 @@ def judge() -> Judge:
     import onnxruntime
 
     from ..embedding.fastembed_loading import keep_the_heap_small, packaged_weights
-    from ..embedding.minilm_graph import integer_model
-    from ..embedding.onnx_wire import read_constants
-    from ..embedding.prepared_model import trained
+    from ..embedding.quantized_model import integer_model, read_constants, trained
 
     keep_the_heap_small()
     own = trained(WEIGHTS)

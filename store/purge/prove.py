@@ -14,7 +14,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
-import re
 import stat
 import zlib
 from bisect import bisect_left
@@ -25,6 +24,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from ..text.words import ALPHANUMERIC
 from ..vault.regular_files import opened
 
 GRAM: Final = 4
@@ -53,7 +53,6 @@ NO_CONTENT: Final = (".onnx", ".lock", "-shm")
 NOT_OURS: Final = (".git", "models", "minilm-")
 """The beginnings of folders that hold nothing of ours, or a model."""
 
-_WORD = re.compile(r"[^\W_]+")
 _ROOMS: Final = ("daemon", "ipc", "llm", "pipelines", "store")
 _TEXT_ENDINGS: Final = frozenset({".md", ".html", ".json", ".log", ".txt"})
 _ZLIB: Final = b"\x78\x01"
@@ -64,7 +63,7 @@ _FED_BYTES: Final = 512
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text as they are compared: letters and digits, without case."""
-    return [word.casefold() for word in _WORD.findall(text)]
+    return [word.casefold() for word in ALPHANUMERIC.findall(text)]
 
 
 def is_long_enough(word: str) -> bool:
@@ -286,7 +285,7 @@ def _words_in(data: bytes, *, is_text: bool) -> set[str]:
 
 
 def _plain_words(data: bytes) -> set[str]:
-    return set(_WORD.findall(data.decode("utf-8", "replace").casefold()))
+    return set(ALPHANUMERIC.findall(data.decode("utf-8", "replace").casefold()))
 
 
 def _after_a_byte(words: set[str]) -> set[str]:

@@ -37,6 +37,7 @@ from ..okf.memory_file import BY_HAND, body_hash, has_known_words
 from ..okf.session import ERASED
 from ..redaction import REDACTED, find, redact
 from ..roles import Role
+from ..text.words import ALPHANUMERIC
 from ..vault.vault import is_derived
 from .prove import ErasedWords, words_of
 
@@ -52,7 +53,6 @@ _SAID: Final = ("title", "description", "tags", "about", "slot")
 
 _LABEL = re.compile(r"\[\^([tm]\d+)\]")
 _QUOTED = re.compile(r"“[^”]*”")
-_WORD = re.compile(r"[^\W_]+")
 _LINK = re.compile(r"""(\]\([^)]{0,1000}\)|href="[^"]{0,1000}")""")
 _PAGE_LINK = re.compile(
     r"""\[(?P<title>[^\]\n]{1,400})\]\((?P<path>/[^)\s]{1,400})\)|href="(?P<target>[^"\n]{1,400})">(?P<name>[^<\n]{1,400})<"""
@@ -111,7 +111,7 @@ class Erasure:
         """Return a path without the words of a secret; any other file with such a path goes."""
         if not self.secrets:
             return path
-        return _WORD.sub(lambda word: "erased" if self.words.is_trace(word[0].casefold()) else word[0], path)
+        return ALPHANUMERIC.sub(lambda word: "erased" if self.words.is_trace(word[0].casefold()) else word[0], path)
 
     def removes_work(self, session_id: NodeId, text: str) -> bool:
         """Return True for an anchor or a goal that goes: with its session, or since it repeats purged content."""
@@ -123,7 +123,7 @@ class Erasure:
 
     def _masked(self, line: str) -> str:
         line = _QUOTED.sub(lambda quoted: f"“{ERASED}”" if self._reveals(quoted[0]) else quoted[0], line)
-        return _WORD.sub(lambda word: "…" if self._reveals(word[0]) else word[0], line)
+        return ALPHANUMERIC.sub(lambda word: "…" if self._reveals(word[0]) else word[0], line)
 
     # ---- files
 

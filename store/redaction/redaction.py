@@ -1,30 +1,30 @@
-"""Secrets out of what people paste, before it is kept.
+"""Redaction: secrets are replaced in every text before it is kept, and masked in files that are read again.
 
-Most texts hold none: a few substring searches, and one for runs as long as a key, say so (`prefilter`). Only then do
-the rules run whose own words were seen. Every pattern is bounded, or eats what it has looked at, so the time is linear
-in the text.
+Most texts have none: a few substring searches, and one for runs as long as a key, show it (`prefilter`). Otherwise the
+rules run whose own words were seen. Every pattern is bounded, or possessive, so the time is linear in the text.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from . import blocks, commands, places, sentences, tables
 from .classifier import find_likely
-from .judging import is_wordy
-from .personal import find_personal
-from .prefilter import FEWEST, folded, has_any, has_long_run
-from .shapes import CANDIDATE, Span, find_issued
+from .key_forms import CANDIDATE, Span, find_coded, find_issued
+from .prefilter import FEWEST, folded, has_long_run
+from .rules import RULES, WORDS, find_personal
+from .values import is_wordy
 from .wrappings import unwrapped, without_escapes, without_percents
 
 REDACTED: Final = "[redacted:"
 _MARK = re.compile(r"\[redacted:[\w-]{1,40}\]")
 MASK: Final = "x"  # of one byte, a stand-in for every rule, and no command of YAML's
 MOST_ROUNDS: Final = 4
-"""Once one is gone, another may stand beside its name; a text that is made of secrets alone needs a third."""
+"""Once one is gone, another may be next to its name; a text of secrets alone needs a third round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,72 +35,13 @@ class Redacted:
     found: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule that finds one sort of secret.
-
-    Every text that holds one has one of `words` (lower-case) in it, and, where the rule has `marks`, one of them as it
-    stands: a character or two that most texts lack, so that its words need not be looked for.
-    """
-
-    words: frozenset[str]
-    find: Callable[[str], Iterator[Span]]
-    marks: tuple[str, ...] = ()
-
-    def is_asked(self, text: str, lowered: str, seen: Set[str]) -> bool:
-        """Return True if a text may hold one. `seen` are the words in it, of those that are in `WORDS`."""
-        if self.marks:
-            return has_any(text, self.marks) and has_any(lowered, self.words)
-        return not seen.isdisjoint(self.words)
-
-
-RULES: Final = (
-    # Keys are many lines long, and each line alone is only base64.
-    Rule(frozenset(("private key", "static key")), blocks.find_blocks, ("----",)),
-    Rule(frozenset(("private-",)), blocks.find_putty, ("Private-",)),
-    Rule(frozenset("m"), blocks.find_bare, ("MII", "MC4C", "AgEAM", "MHcC", "b3BlbnNzaC1rZXktdjE")),
-    # A place says that it is a password, whatever it looks like: between `user:` and `@host`.
-    Rule(frozenset(("://",)), places.find_url_passwords),
-    Rule(frozenset(("@tcp(", "@unix(")), places.find_go_passwords),
-    # People say it in words.
-    Rule(frozenset((*sentences.PHRASE_NAMES, *sentences.GROUPED_NAMES, *sentences.PIN_NAMES)), sentences.find_said),
-    # Words that a dictionary holds: only their number and their name tell.
-    Rule(
-        frozenset(
-            "seed mnemonic recovery backup scratch wallet semilla wiederherst récup recupera ersatz secours respaldo"
-            " authenticator zapasowe codici reserve".split()
-        ),
-        sentences.find_seed_phrases,
-    ),
-    Rule(frozenset(" "), sentences.find_lone_seeds),
-    # A letter of an option is a name that one program knows.
-    Rule(frozenset((" -", "net use", "rabbitmqctl", "mc", "freerdp", "rdesktop")), commands.find_options),
-    # A pipe has no name beside it; the program behind it has.
-    Rule(frozenset(("echo", "printf", "<<<")), commands.find_piped, ("|", "<<<")),
-    Rule(
-        frozenset("pass pw assword sqlplus securestring thin: masterauth community :54 :64 :*:".split()) | {"connect "},
-        places.find_placed,
-    ),
-    # The name stands lines above, at the head of the column.
-    Rule(frozenset(tables.HEADINGS), tables.find_in_tables, ("|", "│", ",", ";", "\t", "  ", "</t")),
-    Rule(frozenset("@"), tables.find_pairs, ("@",)),
-    Rule(frozenset(("jwk", "kty")), blocks.find_jwk, ('"',)),
-    Rule(
-        frozenset(("key", "secret", "pass", "pw", "seed", "solana", "wallet", "id.json")),
-        blocks.find_arrays,
-        ("[", "{"),
-    ),
-)
-WORDS: Final = tuple(frozenset[str]().union(*(rule.words for rule in RULES if not rule.marks)))
-"""The words looked for in every text, once for all rules: each takes 40 ns of a sentence, 1 µs of a page."""
-
 LONGEST_NAME = 200
 _NAME_BEFORE = re.compile(r"[\w./-]{1,200}$")
 _OUR_NAME = re.compile(r"[\w./-]{1,400}--[a-z2-7]{13}(?:\.md)?(?![\w-])")
 
 
 def redact(text: str, *, personal: bool = False) -> Redacted:
-    """Replace secrets by `[redacted:KIND]`; what stands around them, and their names, stay.
+    """Replace secrets by `[redacted:KIND]`; the text around them, and their names, stay.
 
     `personal`: identifiers of people too.
     """
@@ -120,7 +61,7 @@ def redact(text: str, *, personal: bool = False) -> Redacted:
 
 
 def masked(data: bytes, *, personal: bool = False) -> bytes:
-    """Return a file's bytes with an `x` for each byte of a secret: what else is in it stays where it is."""
+    """Return a file's bytes with an `x` for each byte of a secret: all other bytes keep their places."""
     text = data.decode("utf-8", "surrogateescape")
     for _ in range(MOST_ROUNDS):
         spans = find(text, personal=personal)
@@ -147,6 +88,7 @@ def bounds_of_secret(text: str, at: int) -> tuple[int, int]:
     """Return where the secret, its mark or the identifier is that a position falls into; the position for none."""
     first = max(0, at - LONGEST_NAME)
     around = text[first : at + LONGEST_NAME]
+    # A cut within a secret, or within the mark that replaced it, would leave a part of it.
     marks = (mark.span() for mark in _MARK.finditer(around))
     for start, end in (*marks, *(span[:2] for span in find(around, personal=True))):
         if first + start < at < first + end:
@@ -166,6 +108,7 @@ def find(text: str, *, personal: bool = False) -> list[Span]:
     """Return where secrets are and their kinds, from left to right; none overlaps another."""
     if len(text) < FEWEST and text.isalnum() and not personal:
         return []  # a role, a number: too short for a key, and without a mark
+    # `without_escapes` keeps places, so that spans of the plain text are spans of the text.
     plain = without_escapes(text)
     candidates = list(CANDIDATE.finditer(plain)) if has_long_run(plain) else []
     spans = [_without_space(plain, span) for span in _found(plain, candidates, personal=personal)]
@@ -180,8 +123,9 @@ _CUT = re.compile(r"[ \t]{0,4}\r?\n[ \t>|]{0,16}(?P<rest>[A-Za-z0-9+/_.~-]{6,512
 
 
 def _with_next_line(text: str, span: Span) -> Span:
-    """Return a key with what a terminal or a mail put on the next lines: runs that are no word, alone on theirs."""
+    """Return a key with the lines on which a terminal or a mail continued it: lone runs that are no word."""
     start, end, kind = span
+    # Passwords are short: only a key is broken over lines.
     while kind != "password" and end - start >= FEWEST and (more := _CUT.match(text, end)) is not None:
         if not any(map(str.isdigit, more["rest"])) or is_wordy(more["rest"]):
             break
@@ -190,7 +134,7 @@ def _with_next_line(text: str, span: Span) -> Span:
 
 
 def _wrapped(text: str, plain: str, candidates: Sequence[re.Match[str]]) -> Iterator[Span]:
-    """Find what shows only once it is unwrapped."""
+    """Find secrets that show only once they are unwrapped."""
     if (view := unwrapped(text, plain, candidates)) is not None:
         inner = without_escapes(view.text)
         for start, end, _ in _found(inner, list(CANDIDATE.finditer(inner))):
@@ -209,11 +153,12 @@ def _found(text: str, candidates: Sequence[re.Match[str]], *, personal: bool = F
     spans: list[Span] = []
     if candidates:
         spans += find_issued(text, lowered, candidates)
-        spans += blocks.find_coded(text, candidates)
+        spans += find_coded(text, candidates)
     seen = {word for word in WORDS if word in lowered}
     for rule in RULES:
-        if rule.is_asked(text, lowered, seen):
+        if rule.may_find(text, lowered, seen):
             spans += rule.find(text)
+    # The classifier is last: a rule knows the kind, and the bounds, of a secret better.
     spans += [span for span in find_likely(text, lowered, candidates) if not _is_known(text, span, spans)]
     if personal:
         spans += find_personal(text)
@@ -231,7 +176,7 @@ def _is_known(text: str, span: Span, spans: Sequence[Span]) -> bool:
 
 
 def _is_our_name(text: str, span: Span) -> bool:
-    """Return True for what stands in the name of a memory's file: a slug of words that were cleaned, and an id."""
+    """Return True for a span in the name of a memory's file: a slug of words that were redacted, and an id."""
     start, end, _ = span
     if "\n" in text[start:end]:
         return False
@@ -241,7 +186,7 @@ def _is_our_name(text: str, span: Span) -> bool:
 
 
 def _apart(spans: Iterable[Span]) -> list[Span]:
-    """Join what overlaps: what was found first gives its kind, except to a block that holds it."""
+    """Join spans that overlap: the first found gives its kind, except to a block around it."""
     apart: list[Span] = []
     for start, end, kind in sorted(spans, key=lambda span: (span[0], -span[1])):
         if apart and start < apart[-1][1]:
@@ -250,3 +195,32 @@ def _apart(spans: Iterable[Span]) -> list[Span]:
         else:
             apart.append((start, end, kind))
     return apart
+
+
+MOST_KNOWN: Final = 4096
+"""Contents remembered, of 32 bytes each: more than are ever between the writer and the index."""
+
+
+class FileMask:
+    """Masks the secrets of files, but skips the files that the store itself has just written from redacted text.
+
+    It knows their contents by hash, while this process lives: an edit by another program has another hash, and is
+    masked. `note` is called in the writer's thread, `over` in any.
+    """
+
+    def __init__(self, *, personal: bool = False) -> None:
+        """Mask identifiers of people too where `personal` asks for it."""
+        self._personal = personal
+        self._known: OrderedDict[bytes, None] = OrderedDict()
+
+    def note(self, sha256: bytes) -> None:
+        """Remember the hash of a whole file of which every text was redacted."""
+        self._known[sha256] = None
+        while len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
+
+    def over(self, data: bytes, parts: Callable[[bytes], Iterable[bytes]] = lambda data: (data,)) -> bytes:
+        """Return a file's bytes, or a part of them, with an `x` for each byte of a secret in one of its `parts`."""
+        if self._known and hashlib.sha256(data).digest() in self._known:
+            return data
+        return b"".join(masked(part, personal=self._personal) for part in parts(data))

@@ -2,7 +2,8 @@
 
     'sk_live_86b' + 'lgs68J'      echo cGFzcy1…== | base64 -d      pw = bytes.fromhex('6865…')      {"pw": "gr\u00fcn7"}
 
-A text is read once more with all of them unwrapped; what is found there is mapped back onto the whole of its wrapping.
+A text is read once more with all of them unwrapped; a secret that is found there is mapped back onto the whole of its
+wrapping.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ _PADDED = re.compile(r"[A-Za-z0-9+/]{6,22}\Z")
 _PADDED_CHARS: Final = 24
 
 Wrapping = tuple[int, int, str]
-"""Where a wrapping stands, and what it holds: nothing, where it joins what is around it."""
+"""The start and end of a wrapping, and its content: "" where it joins the text around it."""
 
 
 class Unwrapped:
     """A text without its wrappings, and where its characters stood."""
 
     def __init__(self, text: str, wrappings: Sequence[Wrapping]) -> None:
-        """Put what each wrapping holds in its place."""
+        """Replace each wrapping by its content."""
         pieces: list[str] = []
         self._starts: list[int] = []
         self._ends: list[int] = []
@@ -72,11 +73,12 @@ class Unwrapped:
 
 
 def unwrapped(text: str, plain: str, candidates: Iterable[re.Match[str]]) -> Unwrapped | None:
-    """Unwrap what is wrapped in a text; None where nothing is.
+    """Unwrap all wrappings of a text; None where there is none.
 
-    `plain` is the text without the escapes that stand for one plain character each, `candidates` are its long runs.
+    `plain` is the text without the escapes of one plain character each, `candidates` are its long runs.
     """
     wrappings: list[Wrapping] = []
+    # The first of two that overlap is unwrapped; the other shows once that is redacted.
     for wrapping in sorted((*_joints(plain), *_coded(text), *_runs(plain, candidates))):
         if not wrappings or wrapping[0] >= wrappings[-1][1]:
             wrappings.append(wrapping)
@@ -103,6 +105,7 @@ def _runs(text: str, candidates: Iterable[re.Match[str]]) -> Iterator[Wrapping]:
     for run in candidates:
         if inner := _of_hex(run[0]) if _HEX.fullmatch(run[0]) else decoded(run[0]):
             yield *run.span(), inner
+    # A short run of base64 is known by its padding alone.
     for at in starts_of("=", text):
         if text[at - 1 : at].isalnum() and not text[at + 1 : at + 2].isalnum():
             short = _PADDED.search(text[max(0, at - _PADDED_CHARS) : at])
@@ -128,7 +131,7 @@ def _of_hex(run: str) -> str:
 
 
 def decoded(run: str) -> str:
-    """Return the text that a run of base64 stands for, "" where it is none."""
+    """Return the text that a run of base64 encodes, "" where it is none."""
     digits = run.rstrip("=")
     if len(run) > LONGEST or len(digits) % 4 == 1:
         return ""
@@ -136,6 +139,7 @@ def decoded(run: str) -> str:
         data = base64.b64decode(digits + "=" * (-len(digits) % 4), altchars=b"-_" if "-" in run else None)
     except binascii.Error:
         return ""
+    # UTF-16, as PowerShell encodes its commands, has a zero in every second byte.
     return _printable(data.replace(b"\0", b"") if data[1::2].count(0) * 4 > len(data) else data)
 
 
@@ -143,6 +147,7 @@ def _printable(data: bytes) -> str:
     text = data.decode("utf-8", "replace")
     if len(text) < FEWEST_DECODED or "\ufffd" in text:
         return ""
+    # Binary data in base64 decodes to text by chance, but hardly to printable text.
     printable = sum(c.isprintable() or c in "\r\n\t" for c in text)
     return text if printable >= _LEAST_PRINTABLE * len(text) else ""
 
@@ -160,14 +165,14 @@ _PERCENT = re.compile(r"%([2-7][0-9a-fA-F])")
 
 
 def without_percents(text: str) -> str:
-    """Return a text with each escape of a URL as two spaces and the character that it stands for."""
+    """Return a text with each escape of a URL as two spaces and its character."""
     return _PERCENT.sub(lambda escape: chr(int(escape[1], 16)).rjust(3), text) if "%" in text else text
 
 
 def without_escapes(text: str) -> str:
-    """Return a text with each escape of JSON, HTML and terminals as spaces and the character that it stands for.
+    """Return a text with each escape of JSON, HTML and terminals as spaces and its character.
 
-    Positions stay: `{"out":"a\\nAIza…"}` has a line end before the key, which would else stand behind the letter n.
+    Positions stay: `{"out":"a\\nAIza…"}` has a line end before the key, which would otherwise follow the letter n.
     """
     return _ESCAPE.sub(_plain, text) if has_any(text, _MARKS) else text
 

@@ -14,10 +14,9 @@ from ..filters import Clause, Condition, Filter, Group, wanted_fields
 from ..index.projection import FORGOTTEN
 from ..index.visibility import Scope
 from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, InvalidInput, Kind, Level
-from ..text.dates import Resolved, find_asked
-from ..text.terms import Event, asks_for_newest, asks_nothing_but, event_in, query_terms
+from ..text.dates import Event, Resolved, asks_for_newest, asks_for_time_alone, event_in, find_asked
 from ..text.token_count import beginning
-from ..text.words import stems_of
+from ..text.words import query_terms, stems_of
 
 # The levels that answer unless others are asked for: scenarios and profiles summarise many facts, and would crowd these
 # out.
@@ -128,7 +127,7 @@ def asked_by(question: str, terms: int, now: datetime) -> Asked:
         spans,
         None if spans else event_in(question),
         newest=newest,
-        nothing_else=is_short and has_begun and asks_nothing_but(question, spans),
+        nothing_else=is_short and has_begun and asks_for_time_alone(question, spans),
     )
 
 

@@ -25,8 +25,7 @@ from ..text.fence import speaker_name, unmarked
 from ..text.quotes import with_steps
 from ..text.sentences import FEWEST_WORDS, joined, rows_in, split
 from ..text.sentences import Sentence as Piece
-from ..text.spelling import beginning_of_name, unnamed
-from ..text.terms import names_in
+from ..text.spelling import beginning_of_name, names_asked, unnamed
 from ..text.token_count import estimate_tokens
 from ..text.words import stem, without_possessive
 from .fetch import AnswerRecords
@@ -437,7 +436,7 @@ def _names_not_read(ranking: Ranking, said: Iterable[frozenset[str]], nodes: Col
     """Return the names in the question that occur in no node read, nor in its speaker, title, channel or year."""
     question = ranking.question
     missing = question.stems.difference(*said)
-    if not missing or not (names := names_in(question.words, missing)):
+    if not missing or not (names := names_asked(question.words, missing)):
         return []
     texts = [" ".join((one.text, one.role, one.title, one.channel, _year(one))) for one in nodes]
     unread = [name for name in names if not any(map(_begins_like(name).search, texts))]

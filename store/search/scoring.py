@@ -16,7 +16,6 @@ score, log odds: on the dev sets neighbours among the best twelve lie .16 apart,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -30,9 +29,8 @@ from ..index.catalog import TurnForm
 from ..model import NodeId
 from ..roles import Role
 from ..settings import PriorSettings
-from ..text.dates import Resolved, format_span, names_one_of
-from ..text.terms import WORD, Event, query_terms
-from ..text.words import stems_of
+from ..text.dates import Event, Resolved, format_span, names_one_of
+from ..text.words import TERM, WORD_CHARACTERS, query_terms, stems_of
 from .question import Asked
 
 Values = NDArray[np.float64]
@@ -105,8 +103,6 @@ MOST_PHRASES = 24
 # Reads the first READ_CHARS of texts; units that are gone are left out.
 Texts = Callable[[Collection[NodeId]], Mapping[NodeId, str]]
 
-_WORD = re.compile(r"\w+")
-
 
 @dataclass(frozen=True, slots=True)
 class CandidateArrays:
@@ -162,7 +158,7 @@ def features_of(found: CandidateArrays, question: str) -> dict[str, Values]:
         "tool": tool,
         "assistant, found": assistant * both,
         "tool, found": tool * both,
-        **_speakers(roles, _WORD.findall(question.lower())),
+        **_speakers(roles, WORD_CHARACTERS.findall(question.lower())),
         "length": (np.log(sizes + 20.0) - 5.0) / 2.0,
         "short": (sizes < SHORT_BYTES) * 1.0,
         "long": np.log(np.maximum(sizes, LONG_BYTES) / LONG_BYTES),
@@ -241,7 +237,7 @@ def _is_in(places: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
 def _speakers(roles: NDArray[Any], words: Sequence[str]) -> dict[str, Values]:
     """Return the features of the question's names: the speaker of a turn is named, named first, or another one is."""
     first_at = {word: place for place, word in reversed([*enumerate(words)])}
-    parts = {role: _WORD.findall(role.lower()) for role in set(roles.tolist()) - _PARTS}
+    parts = {role: WORD_CHARACTERS.findall(role.lower()) for role in set(roles.tolist()) - _PARTS}
     at = {
         role: min((first_at[part] for part in of_it if part in first_at), default=-1) for role, of_it in parts.items()
     }
@@ -269,7 +265,7 @@ def _phrases_held(found: CandidateArrays, read: NDArray[np.int64], question: str
 def _phrases_of(question: str) -> list[str]:
     """Return the distinct pairs of adjacent words of a question of which one at least is a term, lower-cased."""
     terms = set(query_terms(question))
-    words = [match.group().lower() for match in WORD.finditer(question)]
+    words = [match.group().lower() for match in TERM.finditer(question)]
     pairs = dict.fromkeys(pair for pair in pairwise(words) if not terms.isdisjoint(pair))
     return [" ".join(pair) for pair in pairs][:MOST_PHRASES]
 

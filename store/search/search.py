@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from ..embedding.embedding import ModelUnavailable, QueryEmbedder
-from ..embedding.query_vectors import Recent, form_of
+from ..embedding.vector_cache import Recent, form_of
 from ..engine.deadline import within
 from ..engine.interface import Match, Vector, VectorStore
 from ..engine.soft_lock import SoftLock

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ..model import Chunk, NodeId
+from .sentences import SENTENCE_END
 from .token_count import estimate_tokens
 
 __all__ = ["chunk", "estimate_tokens"]
 
 _MARKS = re.compile(r"^[ ]{0,3}(?:(?P<fence>`{3,}|~{3,})|(?P<level>#{1,6})(?=[ \t\r]|$))(?P<rest>[^\n]*)", re.MULTILINE)
 _BLANK_LINES = re.compile(r"^(?:[ \t\r]*\n)+", re.MULTILINE)
-_SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]*_]*\s+|[。！？]+")
 _SPACE = re.compile(r"\s+")
 
 
@@ -107,7 +107,8 @@ class _Cutter:
         yield start, end
 
     def _reach(self, start: int, end: int, tokens: int) -> int:
-        """Return about where so many tokens from `start` end; one character on at least."""
+        """Return about where `tokens` tokens from `start` end; at least one character on."""
+        # Each step aims at the wanted count but moves by a sixteenth at least, so that it ends after few counts.
         stop = min(end, start + 4 * tokens)
         while stop > start + 1:
             used = self._count(self._text[start:stop])
@@ -125,7 +126,8 @@ class _Cutter:
         line = self._text.rfind("\n", half, reach) + 1
         if line > half:
             return line
-        for boundary in (_SENTENCE_END, _SPACE):
+        # The best boundary within the last half wins, so that no chunk is less than half full for a full stop.
+        for boundary in (SENTENCE_END, _SPACE):
             ends = [match.end() for match in boundary.finditer(self._text, half, reach)]
             if ends and ends[-1] > half:
                 return ends[-1]
@@ -135,10 +137,11 @@ class _Cutter:
         """Return where a chunk begins that repeats the end of the one before: a sentence's or a word's start."""
         if start == section_start or not self._overlap:
             return start
+        # A token has about four characters; a chunk never repeats words of another section.
         earliest = max(section_start, start - 4 * self._overlap)
         while earliest < start and self._count(self._text[earliest:start]) > self._overlap:
             earliest += max(1, (start - earliest) // 8)
-        for boundary in (_SENTENCE_END, _SPACE):
+        for boundary in (SENTENCE_END, _SPACE):
             match = boundary.search(self._text, earliest, start)
             if match and match.end() < start:
                 earliest = match.end()
@@ -146,7 +149,7 @@ class _Cutter:
         return earliest if self._count(self._text[earliest:end]) <= self._max else start
 
     def _fits(self, start: int, end: int) -> bool:
-        if end - start > 8 * self._room:  # hardly a text has so long tokens: spare the count
+        if end - start > 8 * self._room:  # tokens of eight characters hardly occur: spare the count
             return False
         return self._count(self._text[start:end]) <= self._room
 
@@ -173,6 +176,7 @@ def _read_marks(text: str) -> tuple[list[_Heading], list[tuple[int, int]]]:
 
 def _paragraph_starts(text: str, fences: Sequence[tuple[int, int]]) -> list[int]:
     """Return the starts of the paragraphs outside code fences; a fence is a paragraph."""
+    # A blank line within a fence ends no paragraph: code stays whole as long as it fits.
     begins = [begin for begin, _ in fences]
     starts = set(begins) | {min(len(text), end + 1) for _, end in fences}
     for blank in _BLANK_LINES.finditer(text):

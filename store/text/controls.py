@@ -1,4 +1,4 @@
-"""Control characters: what commands a terminal is no part of what was said, and comes into the memory nowhere."""
+"""Control characters: commands to a terminal are no part of a text, and no entrance to the memory lets them in."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _IGNORABLE = (
     "\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 """Default_Ignorable_Code_Point (Unicode 16, DerivedCoreProperties): marks of direction, with which a line shows other
-than it reads, and what does not show at all. The joiners and two variation selectors are apart, see below."""
+than it reads, and characters that never show. The joiners and two variation selectors are apart, see below."""
 
 _BLANK = "\u2028\u2029\u2800\ufff9-\ufffb\U00013430-\U0001343f\U0001d159"
-"""Ends of lines for some programs alone, and what shows nothing without being ignorable."""
+"""Line ends of some programs alone, and characters that show nothing without being ignorable."""
 
 _EMOJI, _SKIN = (
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u27bf\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff",
@@ -41,13 +41,14 @@ def without_controls(text: str) -> str:
 
     A lone surrogate, which JSON can spell and UTF-8 cannot, becomes U+FFFD.
     """
+    # A return alone would let a line overwrite the one before it on a terminal.
     text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    if not text.isascii():
+    if not text.isascii():  # an ASCII text has no surrogates
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
 
 
 def plain(text: str) -> str:
-    """Drop what does not show, or changes how the lines around show, too: for what is made of others' words."""
+    """Drop characters, too, that do not show or change how others show: for pages and envelopes made of many texts."""
     text = without_controls(text)
     return text if text.isascii() else _UNSEEN.sub("", text)

@@ -1,4 +1,7 @@
-"""Days: what "yesterday", "last Friday" or "12. Mai" means on the day it was said, in every language with a file."""
+"""Dates: the days that "yesterday", "last Friday" or "12. Mai" names on the day it was said, in each known language.
+
+Questions are read apart from statements: in a question "in May" is a past time, and "before the release" an event.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +11,37 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache, lru_cache
+from typing import Final, NamedTuple
 
-from .languages import entries, languages, phrases, table
-from .words import MONTHS, SHORT_MONTHS
+from .languages import entries, languages, phrases, table, words_in
+from .words import TERM, before_apostrophe, stems_of, without_question_words
+
+MONTHS: Final = tuple("January February March April May June July August September October November December".split())
+SHORT_MONTHS: Final = tuple(month[:3] for month in MONTHS)
+
+MONTH_NUMBERS: Final = {name.lower(): number for number, name in enumerate(MONTHS, start=1)}
+"""The lower-case name of a month to its number, 1 to 12."""
+
+ANY_DAY: Final = date(2000, 1, 1)
+"""A day to read a text on where only the places of its dates count. Its year has a 29 February, as few have."""
 
 _MOST_YEARS = 150  # "4000 years ago" is history, not a date of a person's life
 _WORD_START = r"(?<!\w)"
 MOST_MARKS = 9
-"""Marks that may stand between a word and white space: brackets, quotation marks, a full stop."""
+"""The most marks between a word and white space: brackets, quotation marks, a full stop."""
 
 _BEFORE = re.compile(rf"(?:^|\s)[^\w\s=/.\\@:]{{0,{MOST_MARKS}}}\Z|[—–…]\Z")
 _BEHIND = re.compile(rf"[^\w\s=/\\@]{{0,{MOST_MARKS}}}(?:\s|\Z)|[—–…]")
 _ISO = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 _BY_DOTS = re.compile(r"(?<![\w.])(\d{1,2})\. ?(\d{1,2})\. ?((?:19|20)\d\d)(?![\w.])")
 _RECENT_DAYS = 120
-"""A day without a year that lies no longer back is the one that was: "since 1 October" said on the 6th.
+"""A date without a year is in the past if it lies at most so many days back: "since 1 October" said on the 6th.
 
-Not so where the text speaks of what will be.
+In a text about the future it never is.
 """
 
 _ASKED_DAYS = 364
-"""As much for a question, which asks about what was."""
+"""The same for a question, which asks about the past."""
 
 _KINDS = ("ago", "ahead", "within", "last", "next", "next_but_one", "last_unit", "next_unit", "dates")
 
@@ -48,7 +61,7 @@ class Resolved:
 
     @property
     def is_day(self) -> bool:
-        """Check that it is one certain day."""
+        """Return True if it is one certain day."""
         return self.first == self.last
 
 
@@ -60,7 +73,7 @@ def find(text: str, said_on: date) -> list[Resolved]:
 def find_asked(question: str, asked_on: date) -> list[Resolved]:
     """Return the days and spans that a question asks about, in order.
 
-    A day or month without a year is the last one that has begun, unless the question speaks of what will be.
+    A day or month without a year is the last one that has begun, unless the question is about the future.
     """
     found = _in_words(question, asked_on, (*_KINDS, *_ASKED), asks=True)
     return _longest([*found, *_written_as_numbers(question), *_written_with_dots(question)])
@@ -69,6 +82,7 @@ def find_asked(question: str, asked_on: date) -> list[Resolved]:
 def _longest(found: list[Resolved]) -> list[Resolved]:
     """Return readings in the order of the text; of two that overlap the longer."""
     apart: list[Resolved] = []
+    # The longest first: "next Friday" is one date and not "Friday".
     for one in sorted(found, key=lambda one: (one.start - one.end, one.start)):
         if all(one.end <= other.start or other.end <= one.start for other in apart):
             apart.append(one)
@@ -85,6 +99,7 @@ def certain(text: str, said_on: date) -> list[Resolved]:
 
     Not "yesterday's list", which may be any day's, nor two that qualify each other ("tomorrow in a week").
     """
+    # Two dates with nothing between them qualify each other: "tomorrow in a week" is neither of them.
     found = find(text, said_on)
     beside = {place for place in range(len(found) - 1) if not text[found[place].end : found[place + 1].start].strip()}
     return [
@@ -100,14 +115,14 @@ def last_named(text: str, said_on: date) -> date | None:
 
 
 def names_one_of(text: str, said_on: date, spans: Collection[Resolved]) -> bool:
-    """Check for a text that names a day of some spans."""
+    """Return True if a text names a day of some spans."""
     return any(one.first <= span.last and span.first <= one.last for one in find(text, said_on) for span in spans)
 
 
 @lru_cache(maxsize=4096)
 def with_days(text: str, said_on: date) -> str:
-    """Write the day that a relative date means beside it: "yesterday [6 Nov 2026]", "last month [Oct 2026]"."""
-    for one in reversed(certain(text, said_on)):
+    """Write the meaning of each relative date behind it: "yesterday [6 Nov 2026]", "last month [Oct 2026]"."""
+    for one in reversed(certain(text, said_on)):  # from the end, so that earlier places stay valid
         is_named = any(character.isdigit() for character in text[one.start : one.end])
         if not is_named and one.first != said_on and _stands_free(text, one.start, one.end):
             text = f"{text[: one.end]} [{_short(one)}]{text[one.end :]}"
@@ -115,7 +130,7 @@ def with_days(text: str, said_on: date) -> str:
 
 
 def _stands_free(text: str, start: int, end: int) -> bool:
-    """Check for words that are no part of a name, a path or code: only marks stand between them and white space."""
+    """Return True for words that are no part of a name, a path or code: only marks separate them from white space."""
     return (
         _BEFORE.search(text, max(0, start - MOST_MARKS - 1), start) is not None and _BEHIND.match(text, end) is not None
     )
@@ -154,7 +169,7 @@ def format_short_date(day: date) -> str:
 
 
 def add_months(day: date, months: int) -> date:
-    """Return the first day of the month so many months away."""
+    """Return the first day of the month that is `months` away."""
     index = day.year * 12 + day.month - 1 + months
     return date(index // 12, index % 12 + 1, 1)
 
@@ -203,6 +218,7 @@ def _compiled(template: str, parts: Mapping[str, str]) -> re.Pattern[str]:
 def _any_pattern() -> re.Pattern[str]:
     """Return a pattern that matches where one of any language does: one pass over a text instead of fifty."""
     patterns = (pattern.pattern.removeprefix(_WORD_START) for name in languages() for _, pattern in _patterns(name))
+    # A group may have a name only once in a pattern, and this one joins all.
     unnamed = (re.sub(r"\?P<\w+>", "?:", pattern) for pattern in patterns)
     return re.compile(f"{_WORD_START}(?:{'|'.join(unnamed)})", re.IGNORECASE)
 
@@ -216,6 +232,7 @@ def _in_words(text: str, said_on: date, kinds: Collection[str], *, asks: bool = 
 def _in_language(
     text: str, language: str, said_on: date, kinds: Collection[str], *, asks: bool = False
 ) -> Iterator[Resolved]:
+    # A plan looks forward: "on 3 May we will …" is the next 3 May, everywhere else the last one if it is recent.
     will_be = bool(phrases("tense.future").search(text))
     recent_days = 0 if will_be else _ASKED_DAYS if asks else _RECENT_DAYS
     for kind, pattern in _patterns(language):
@@ -264,7 +281,7 @@ def _span(
 
 
 def _moved(said_on: date, unit: str, count: int) -> tuple[date, date]:
-    """Return the day, or the week, month or year, that lies so many units away."""
+    """Return the first and last day of the day, week, month or year that is `count` units away."""
     if unit == "day":
         day = said_on + timedelta(days=count)
         return day, day
@@ -292,3 +309,57 @@ def _named(said: Mapping[str, str | None], language: str, earliest: date, this_y
     if not said.get("year") and day < earliest:
         day = day.replace(year=year + 1)
     return day, day
+
+
+# ---- the time that a question asks about
+
+LONGEST_QUESTION_CHARS: Final = 300
+"""A longer text is pasted rather than asked."""
+
+EVENT_WORDS: Final = 2
+"""The first terms behind "before" name the event: "the release", "Anna left". Later ones may be the question's own."""
+
+_MARK = re.compile(r"[,;:.!?]")
+
+
+class Event(NamedTuple):
+    """The stems of the words that name an event, and if a question asks about the time before it, or after."""
+
+    stems: frozenset[str]
+    is_before: bool
+
+
+def event_in(question: str) -> Event | None:
+    """Return the event that a question asks about the time before or after, as "before the release"; None for none.
+
+    Its words go up to the next mark. Not a day or a month, which `find_asked` reads, and none in a long text.
+    """
+    if len(question) > LONGEST_QUESTION_CHARS:
+        return None
+    found = [
+        (match.end(), side) for side in ("before", "after") if (match := phrases(f"events.{side}").search(question))
+    ]
+    if not found or find_asked(question, ANY_DAY):  # most questions name no event, and dates cost more to look for
+        return None
+    for end, side in sorted(found):
+        named = _MARK.split(question[end:], 1)[0]
+        if terms := without_question_words(match.group().lower() for match in TERM.finditer(named)):
+            return Event(stems_of(terms[:EVENT_WORDS]), side == "before")
+    return None
+
+
+def asks_for_newest(question: str) -> bool:
+    """Return True for a question about the newest: "what did we change last?"."""
+    return phrases("days.newest").search(question) is not None
+
+
+def asks_for_time_alone(question: str, times: Collection[Resolved]) -> bool:
+    """Return True for a question that names nothing but some times, or the newest: "what happened on 5 March?"."""
+    if not times and not asks_for_newest(question):
+        return False
+    for one in sorted(times, key=lambda one: -one.start):
+        question = f"{question[: one.start]} {question[one.end :]}"
+    for section in ("days.newest", "days.happenings"):
+        question = phrases(section).sub(" ", question)
+    asking = words_in("question_words") | words_in("days.asking")
+    return all(before_apostrophe(match.group().lower()) in asking for match in TERM.finditer(question))

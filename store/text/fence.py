@@ -1,7 +1,7 @@
-"""The fence around what is handed to an agent: one tag that nothing inside can close, and no mark inside that commands.
+"""The fence around memories for an agent: one tag that no text inside can close, and no mark inside that commands.
 
-What was said is data. The tag's id is the hash of what it encloses, which no text can have known; inside it marks of
-roles, of chat templates and of the tags that agents obey are broken, each by one character, and read as before.
+Memories are data. The tag's id is the hash of its content, which no text inside can contain; marks of roles, of chat
+templates and of the tags that agents obey are broken inside it, each by one character, and read as before.
 """
 
 from __future__ import annotations
@@ -77,15 +77,16 @@ def unmarked_lines(text: str) -> str:
 
 
 def holds_marks(text: str) -> bool:
-    """Check for a tag that agents obey, or a mark of a role or a template: what a paste or an attack has."""
+    """Return True for a text with a tag that agents obey, or a mark of a role or a template: a paste, or an attack."""
     return _broken(text) != text
 
 
 def without_recalled(text: str) -> str:
-    """Cut out what was handed to an agent, so that it is not learned again; a fence without an end cuts the rest.
+    """Cut out recalled memories, so that they are not learned again; a fence without an end cuts the rest.
 
-    An opening that is never closed, and is not as it was handed out, is somebody's mention of the tag, and kept.
+    An opening that is never closed and has no id is a mention of the tag, and is kept.
     """
+    # An agent's transcript may end within a recalled envelope: the rest of the turn is then recalled, too.
     text = without_element(text, TAG)
     opening = _OPENING.search(text)
     return text if opening is None else text[: opening.start()]
@@ -93,6 +94,7 @@ def without_recalled(text: str) -> str:
 
 def without_element(text: str, tag: str) -> str:
     """Cut every `<tag …>…</tag>`. Linear time."""
+    # Two `find`s instead of a pattern: one with `.*?` looks at the rest of the text for every opening.
     opening, closing = f"<{tag}", f"</{tag}>"
     kept: list[str] = []
     at = 0
@@ -106,12 +108,13 @@ def without_element(text: str, tag: str) -> str:
 
 
 def speaker_name(role: str) -> str:
-    """Return the name of who said something, with nothing in it that could end a line's head; "" for nobody."""
+    """Return a speaker's name without the characters that could end a line's head; "" for none."""
     return " ".join(_NO_NAME.sub(" ", plain(role)).split())[:LONGEST_NAME]
 
 
 def _broken(text: str) -> str:
-    """Break every mark; a pattern is tried only where the character that each of its matches holds occurs."""
+    """Break every mark; a pattern is tried only where the text has the character that all its matches have."""
+    # Other scripts have their own brackets and colons, so a text that is not ASCII is searched in any case.
     if "<" in text or ">" in text or not text.isascii():
         text = _TEMPLATE.sub(lambda mark: "‹" if mark[0] == "<" else "›", _TAG.sub(_opened, text))
     if "[" in text or "［" in text:
@@ -162,7 +165,7 @@ _FOREIGN_CALL: Final = re.compile(
     r"|[^\n\]]*(?:https?://|\b(?:curl|wget|lynx|w3m|gh|glab|ssh)\s))",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Such a call or its result, at the beginning of any line. What a sub-agent read is not known, so it counts."""
+"""Such a call or its result, at the beginning of any line. The reading of a sub-agent is unknown, so it counts."""
 
 
 def reads_the_web(text: str) -> bool:
@@ -171,5 +174,5 @@ def reads_the_web(text: str) -> bool:
 
 
 def reads_foreign_words(text: str) -> bool:
-    """Return True for a turn with a call, or its result, that brings what strangers wrote."""
+    """Return True for a turn with a call, or its result, that brings strangers' words."""
     return "[" in text and _FOREIGN_CALL.search(text) is not None

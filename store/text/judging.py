@@ -61,7 +61,7 @@ WEIGHTS: Final[Mapping[str, float]] = {
     "names alone": -0.45,
     "same value": -1.78,
 }
-"""A logistic fit by tests/bench/state_fit.py, which says what it is worth. Reasons lie in 0 to 1, `shared` to 2."""
+"""A logistic fit by tests/bench/state_fit.py, which measures it. Reasons lie in 0 to 1, `shared` in 0 to 2."""
 
 
 def change_reasons(
@@ -69,10 +69,11 @@ def change_reasons(
 ) -> dict[str, float] | None:
     """Return the reasons for and against a change, or None where none is spoken of.
 
-    `rarity` of a stem lies in 0 to 1: how well it tells this earlier statement from others; 1 where it is left out.
+    `rarity` of a stem lies in 0 to 1: how specific it is to this earlier statement; 1 where it is left out.
     `of_several`: the two are sentences among others, where names alone in common are chance, and so is all that has no
     value that differs and nothing that has ended.
     """
+    # A statement about an end replaces one that is about the ended thing, not one that knew or denied it.
     ended = shared(later.ended - earlier.ended - earlier.denied, earlier.content)
     if all(stem.isdigit() for stem in shared(later.content, earlier.content)) or _ends_another(earlier, later):
         ended = ()  # "from 16 March to 24 March" ends no "Postgres 16"
@@ -81,6 +82,7 @@ def change_reasons(
     doubtful = later.is_open or later.is_brief or earlier.is_open or later.is_undone
     if not says_change or doubtful or _speak_of_two(earlier, later) or narrows(earlier, later):
         return None
+    # "60 days" and "40 days" have the unit in common, which is no subject.
     units = {value.unit for value in later.values}
     common = [stem for stem in shared(later.content, earlier.content) if stem not in units]
     opposed = _opposed(earlier, later)
@@ -183,6 +185,7 @@ def repeats(earlier: Statement, later: Statement, cosine: float) -> bool:
     lost, news = _unshared(earlier.content, later.content), _unshared(later.content, earlier.content)
     if _trade_places(earlier.words, later.words):
         return False
+    # A name that differs is another thing, unless the earlier said that it has ended.
     others = {*lost, *news} - earlier.ended
     if later.is_undone or others & (earlier.names | later.names) or not _values_agree(earlier, later):
         return False
@@ -200,9 +203,10 @@ def repeats(earlier: Statement, later: Statement, cosine: float) -> bool:
 
 
 def _trade_places(words: Sequence[str], others: Sequence[str]) -> bool:
-    """Check for two words that stand in each other's place: "tabs, not spaces" and "spaces, not tabs"."""
+    """Return True for two words that trade places: "tabs, not spaces" and "spaces, not tabs"."""
     if len(words) != len(others):
         return False
+    # The same words in another order: who does it to whom has changed.
     moved = [pair for pair in zip(words, others, strict=True) if pair[0] != pair[1]]
     return len(moved) == 2 and moved[0] == moved[1][::-1]
 
@@ -224,8 +228,9 @@ def _speak_of_two(earlier: Statement, later: Statement) -> bool:
 def _replaced(earlier: Statement, later: Statement) -> int:
     """Return the number of spans of a frame that the two fill differently; 0 where they are no one frame.
 
-    What has ended fills none: "keep 21 instead of 14" has one value.
+    An ended value fills none: "keep 21 instead of 14" has one value.
     """
+    # Without `autojunk`: it would drop the words that are frequent in a long statement.
     frames = SequenceMatcher(None, _filled(earlier), _filled(later), autojunk=False)
     if frames.ratio() < FRAME_ALIKE:
         return 0
@@ -280,7 +285,7 @@ def _said_in(value: Value, statement: Statement) -> bool:
 
 
 def _values_agree(earlier: Statement, later: Statement) -> bool:
-    """Check that each says the other's values; a later that tells a known change again may leave the old one out."""
+    """Return True if each says the other's values; a later one that repeats a change may leave the old value out."""
     new = all(_said_in(value, earlier) for value in later.values)
     return new and (earlier.is_change or all(_said_in(value, later) for value in earlier.values))
 
@@ -290,8 +295,8 @@ LIKELY: Final = 0.25
 """Scores from which a later statement replaces an earlier one, and from which it probably does."""
 
 LIKELY_COSINE, LIKELY_WORDS = 0.38, 30
-"""A later statement only probably replaces one that it is so near to, and if it is so short: what says much is near to
-much. Chosen on 31 such pairs of eight people, of which 12 were right; of six others 4 of the 7 that are left are."""
+"""A later statement only probably replaces one that it is so near to, and if it is so short: a long text is near to
+many. Chosen on 31 such pairs of eight people, of which 12 were right; of six others 4 of the 7 that are left are."""
 
 CHANGED_MOST, DISPUTED_MOST = 2, 2
 """The earlier statements that one later replaces, surely or probably, and disputes, at most."""
@@ -307,7 +312,7 @@ class Relation(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class EarlierStatement:
     """An earlier statement of the same channel, and its cosine to the later one."""
 
     node_id: str
@@ -316,7 +321,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class FoundRelation:
     """The relation of the later statement to a candidate; `score` is 0 to 1."""
 
     node_id: str
@@ -324,7 +329,7 @@ class Judgement:
     score: float
 
 
-def judge(later: str, candidates: Sequence[Candidate]) -> list[Judgement]:
+def judge(later: str, candidates: Sequence[EarlierStatement]) -> list[FoundRelation]:
     """Judge a statement against earlier ones: changes, the surest first, and disputes, or else a repetition alone.
 
     A word that many candidates have says little about which of them is meant.
@@ -333,7 +338,7 @@ def judge(later: str, candidates: Sequence[Candidate]) -> list[Judgement]:
     if len(later) > LONGEST_CHARS or any(len(one.text) > LONGEST_CHARS for one in candidates):
         equal = [one for one in candidates if normal_form(one.text) == normal_form(later)]
         if equal:
-            return [Judgement(equal[0].node_id, Relation.SAME, equal[0].cosine)]
+            return [FoundRelation(equal[0].node_id, Relation.SAME, equal[0].cosine)]
         candidates = [] if len(later) > LONGEST_CHARS else [one for one in candidates if len(one.text) <= LONGEST_CHARS]
     repeated = [one for one in candidates if _repeats(one, later)]
     others = [one for one in candidates if one not in repeated]
@@ -344,20 +349,22 @@ def judge(later: str, candidates: Sequence[Candidate]) -> list[Judgement]:
     cosines = {one.node_id: one.cosine for one in others}
     is_short = len(later.split()) <= LIKELY_WORDS
     found = [
-        Judgement(node_id, Relation.UPDATES if score >= CERTAIN else Relation.LATER, score)
+        FoundRelation(node_id, Relation.UPDATES if score >= CERTAIN else Relation.LATER, score)
         for score, node_id in changed[:CHANGED_MOST]
         if score >= CERTAIN or (score >= LIKELY and is_short and cosines[node_id] >= LIKELY_COSINE)
     ]
+    # A change outweighs a repetition: "Postgres 16 now, on the same host" repeats the host and changes the version.
     if repeated and not found:
         nearest = max(repeated, key=lambda one: one.cosine)
-        return [Judgement(nearest.node_id, Relation.SAME, nearest.cosine)]
+        return [FoundRelation(nearest.node_id, Relation.SAME, nearest.cosine)]
+    # The later cannot both replace a statement and dispute it.
     known = {one.node_id for one in found}
     against = [one for one in others if one.node_id not in known and _disputes(one, later)]
     against.sort(key=lambda one: (-one.cosine, one.node_id))
-    return found + [Judgement(one.node_id, Relation.CONTRADICTS, one.cosine) for one in against[:DISPUTED_MOST]]
+    return found + [FoundRelation(one.node_id, Relation.CONTRADICTS, one.cosine) for one in against[:DISPUTED_MOST]]
 
 
-def rarity_of(later: str, candidates: Sequence[Candidate]) -> Mapping[str, float]:
+def rarity_of(later: str, candidates: Sequence[EarlierStatement]) -> Mapping[str, float]:
     """Map each stem of the later to 1 / the number of candidates that have it."""
     content = read(later).content
     spread = Counter(stem for one in candidates for stem in shared(content, read(one.text).content))
@@ -366,7 +373,7 @@ def rarity_of(later: str, candidates: Sequence[Candidate]) -> Mapping[str, float
 
 @lru_cache(maxsize=4096)
 def _statements(text: str) -> tuple[Statement, ...]:
-    """Return the sentences that are compared, read: of a reply its own, then what it accepts, which is open no more."""
+    """Return the sentences that are compared, read: of a reply its own, then the accepted ones, no longer open."""
     words, proposal = read_reply(text)
     found = [statement for _, statement in sentences_read(words)]
     if proposal and not phrases("speech.reject").match(words):
@@ -374,16 +381,17 @@ def _statements(text: str) -> tuple[Statement, ...]:
     return tuple(found[:SENTENCES_MOST])
 
 
-def _repeats(one: Candidate, later: str) -> bool:
+def _repeats(one: EarlierStatement, later: str) -> bool:
     if normal_form(one.text) == normal_form(later):
         return True
     return repeats(read(one.text), read(later), one.cosine)
 
 
-def _score(one: Candidate, later: str, rarity: Mapping[str, float]) -> float:
+def _score(one: EarlierStatement, later: str, rarity: Mapping[str, float]) -> float:
     if read(later).is_change and _other_value(one.text, later):
         return 1.0
     pairs = list(product(_statements(one.text), _statements(later)))
+    # The best pair of sentences decides: a note may change one thing and repeat the others.
     several = len(pairs) > 1
     return max(change_score(change_reasons(old, new, one.cosine, rarity, of_several=several)) for old, new in pairs)
 
@@ -392,7 +400,7 @@ def _other_value(earlier: str, later: str) -> bool:
     return other_value(earlier, later) and not narrows(read(earlier), read(later))
 
 
-def _disputes(one: Candidate, later: str) -> bool:
+def _disputes(one: EarlierStatement, later: str) -> bool:
     is_plain = not any(read(text).is_change or read(text).is_brief for text in (one.text, later))
     if is_plain and _other_value(one.text, later):
         return True

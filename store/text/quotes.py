@@ -1,6 +1,6 @@
-"""Quotes: the forms in which words are shown: sentences of one text in order, steps, replies, titles.
+"""Quotes: the forms in which a text is shown: its sentences in order, steps of lists, replies, titles.
 
-A mark (`GAP`) replaces sentences that are left out. A reply is a fact below a quotation of the text that it answers.
+A mark (`GAP`) replaces omitted sentences. A reply is a fact below a quotation of the text that it answers.
 """
 
 from __future__ import annotations
@@ -15,27 +15,29 @@ from .sentences import FEWEST_WORDS, GAP, Sentence, joined_as_one, side_by_side,
 from .token_count import estimate_tokens
 
 MOST_LEADING = 3
-"""Sentences that are told before one for its sake, at most."""
+"""The most sentences that are shown before one so that it can be understood."""
 
 
 def leans(text: str) -> bool:
-    """Check for a sentence that opens with what was named before it: "so …", "he …", "es …"."""
+    """Return True for a sentence that opens with a reference to the one before: "so …", "he …", "es …"."""
     return bool(phrases("speech.leaning").match(text) or phrases("speech.pointing").match(text))
 
 
 def leading(pieces: Sequence[Sentence], place: int) -> dict[int, str]:
     """Return the sentences right before one, by place, up to the first that leans on none; none if it leans on none."""
     first = place
+    # Each of them may refer to the one before it in turn.
     while first > max(0, place - MOST_LEADING) and leans(pieces[first].text):
         first -= 1
     return {before: pieces[before].text for before in range(first, place)}
 
 
 def quote(texts: Mapping[int, str], pieces: Sequence[Sentence], source: str) -> str:
-    """Return texts by their place among the sentences of a source as one; of a list told in part how much it is.
+    """Join texts by their place among the sentences of a source; of a list in part, say which part it is.
 
-    What is none of the sentences, as a fact, lies where the first stands that it holds or is part of.
+    A text that is none of the sentences, as a fact, has the place of the first that it contains or is part of.
     """
+    # In the order of the source, however they were ranked.
     spans = sorted((_span(place, text, pieces), text) for place, text in texts.items())
     shares = _shares({place for span, _ in spans for place in range(span[0], span[1] + 1)}, pieces)
     said, last, before = "", -1, ""
@@ -52,9 +54,9 @@ def quote(texts: Mapping[int, str], pieces: Sequence[Sentence], source: str) -> 
 
 
 def _goes_on(before: str, text: str, pieces: Sequence[Sentence], first: int) -> bool:
-    """Check that two texts are neighbours: one ends with the sentence right before the one that the other opens with.
+    """Return True for neighbours: one ends with the sentence right before the one that opens the other.
 
-    Rows are not: each is told behind its head.
+    Rows are none: each is shown behind its head.
     """
     if not 0 < first < len(pieces):
         return False
@@ -62,19 +64,19 @@ def _goes_on(before: str, text: str, pieces: Sequence[Sentence], first: int) -> 
     return "row" not in {one.shape, other.shape} and before.endswith(one.text) and text.startswith(other.text)
 
 
-def _shares(told: AbstractSet[int], pieces: Sequence[Sentence]) -> dict[int, str]:
-    """Return how much is told of each list that is told in part, by the place of the last step that is."""
+def _shares(shown: AbstractSet[int], pieces: Sequence[Sentence]) -> dict[int, str]:
+    """Return the part ("2 of 5 steps") of each list that is shown in part, by the place of its last shown step."""
     lists: list[list[int]] = []
     for place, piece in enumerate(pieces):
         if piece.steps:
             goes_on = lists and piece.step == pieces[lists[-1][-1]].step + 1
             lists[-1:] = [[*lists[-1], place]] if goes_on else [*lists[-1:], [place]]
-    parts = [(sorted(told & {*steps}), len(steps)) for steps in lists]
+    parts = [(sorted(shown & {*steps}), len(steps)) for steps in lists]
     return {part[-1]: f" ({len(part)} of {count} steps)" for part, count in parts if 0 < len(part) < count}
 
 
 def _span(place: int, text: str, pieces: Sequence[Sentence]) -> tuple[int, int]:
-    """Return the places of the first and the last sentence that a text holds, or is part of."""
+    """Return the places of the first and the last sentence that a text contains, or is part of."""
     if 0 <= place < len(pieces) and pieces[place].text == text:
         return place, place
     held = [number for number, piece in enumerate(pieces) if piece.text in text or text in piece.text]
@@ -86,7 +88,7 @@ FEWEST_STEPS = 2
 
 
 def with_steps(pieces: Sequence[Sentence], text: str, whole_tokens: int) -> Iterator[Sentence]:
-    """Yield the pieces of a text, each list of up to `whole_tokens` as one, and the steps of a longer one numbered."""
+    """Yield the pieces of a text: each list of up to `whole_tokens` as one, the steps of a longer one with numbers."""
     place = 0
     while place < len(pieces):
         end = _end_of_list(pieces, place)
@@ -105,7 +107,7 @@ def with_steps(pieces: Sequence[Sentence], text: str, whole_tokens: int) -> Iter
 
 
 def _end_of_list(pieces: Sequence[Sentence], place: int) -> int:
-    """Return the place after the list that begins at one, with what stands between its steps; `place` for no list."""
+    """Return the place after the list that begins at one, with the text between its steps; `place` for no list."""
     last, end = 0, place
     for number in range(place, len(pieces)):
         piece = pieces[number]
@@ -115,7 +117,7 @@ def _end_of_list(pieces: Sequence[Sentence], place: int) -> int:
             if last and piece.step != last + 1:
                 break
             last, end = piece.step, number + 1
-        elif end == number and piece.block == pieces[end - 1].block:
+        elif end == number and piece.block == pieces[end - 1].block:  # a further sentence of the same step
             end = number + 1
     return end
 
@@ -137,7 +139,7 @@ def write_reply(words: str, to: str) -> str:
 
 
 def read_reply(text: str) -> tuple[str, str]:
-    """Return the words of a text, and what they reply to; "" where it is no reply."""
+    """Return the words of a text, and the text that they answer; "" where it is no reply."""
     to, _, words = text.partition(_BETWEEN)
     if not (to.startswith(_MARK) and words.strip()):
         return text, ""
@@ -154,7 +156,7 @@ def title_of(text: str, limit: int) -> str:
 
 
 def title_of_fact(text: str) -> str:
-    """Return the beginning of a fact's own words; where these say too little alone, and what they reply to."""
+    """Return the beginning of a fact's own words; with the text that they answer where they are too few alone."""
     words, reply_to = read_reply(text)
     alone = not reply_to or len(words.split()) >= FEWEST_WORDS
     return title_of(words if alone else f"{words} {GAP} {reply_to}", FACT_CHARS).rstrip(".!")

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import zip_longest
-from typing import Literal
+from typing import Final, Literal
 
 import sentencex
 
-from .languages import language_of, words_in
+from .languages import words_in
+from .words import language_of
 
 Shape = Literal["prose", "item", "heading", "row", "code"]
 
@@ -23,24 +24,37 @@ LONGEST_CHARS = 600
 """A longer sentence is cut after a comma: it is a pasted list, or runs on without a full stop."""
 
 GAP = "…"
-"""The mark of what is left out between two pieces of a text."""
+"""The mark of an omission between two pieces of a text."""
 
 MOST_MARKS = 6
-"""Characters of marks that are told between two pieces: "- [x]"; what is longer is a rule, or drawn."""
+"""The most characters of marks that are kept between two pieces: "- [x]"; a longer run is a rule, or drawn."""
 
 CODE_LINES, CODE_CHARS = 3, 240
-"""The most of a code block that is told with the line that leads to it."""
+"""The longest code block that is kept with the line that leads to it."""
 
 FEWEST_WORDS = 5
-"""A shorter piece stays with its neighbour: "jooq." says nothing without the reason beside it."""
+"""A shorter piece is joined to its neighbour: "jooq." says nothing without the reason next to it."""
 
-_CLAUSE_END = re.compile(r"[,;:]\s+")
+CLAUSE_END: Final = re.compile(r"[,;:]\s+")
+CLAUSE_END_OR_ASIDE: Final = re.compile(r"[,;:]\s+|(?<!\s)\s++(?:[–—-]++\s+|\()")
+"""Where a title may end, too: before a dash or a bracket."""
+
+CLAUSE_OR_SENTENCE_END: Final = re.compile(r"[,;:.!?]\s+|\s[-–—]\s")
+"""In a text that may be several sentences on one line."""
+
+SENTENCE_END: Final = re.compile(r"[.!?…][\"'”’)\]*_]*\s+|[。！？]+")
+"""With the closing marks behind it, so that the next sentence begins there. Cheaper than `split`, but blind to
+abbreviations."""
+
+SENTENCE_OR_LINE_END: Final = re.compile(r"[.!?]\s|[\n\r]")
+"""Where two texts are compared by their sentences: a line is one, with or without a full stop."""
+
 _FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+")
 _ITEM = re.compile(r"^\s*(?:[-*+•–]|\d{1,3}[.)]|[a-zA-Z][.)](?=\s+[A-Z]))\s+(?:\[[ xX]\]\s+)?")
 _QUOTE = re.compile(r"^\s{0,3}>\s?")
 _FIRST_WORD = re.compile(r"\s*([^\W_]{1,64})")
-_NUMBER = re.compile(r"(\d{1,3})[.)]\s+(?:\[[ xX]\]\s+)?\Z")
+_LIST_NUMBER = re.compile(r"(\d{1,3})[.)]\s+(?:\[[ xX]\]\s+)?\Z")
 _ASIDE = re.compile(r"\s*[/×*=+<>–)%&|,;-]")
 _DAY = re.compile(r"(?<!\S)\d{1,2}\.\s*\Z")
 _LAST_MARKER = re.compile(
@@ -56,7 +70,7 @@ class Sentence:
     """One sentence: `text` is characters [start, end) of the whole; a heading or a list item has lost its marker.
 
     A command or two that a line leads to ("unlock it:") are one of shape `code`, with the marks around them. Where it
-    was joined of several, white space is one space, and GAP stands for words that are left out between them.
+    was joined of several, white space is one space, and GAP replaces omitted words between them.
     """
 
     text: str
@@ -66,15 +80,15 @@ class Sentence:
     block: int = 0
     """The number of its paragraph, item or heading in the text, from 0."""
     step: int = 0
-    """The number that opens a list's item, in its first sentence alone; 0 for what has none."""
+    """The number that opens a list's item, in its first sentence alone; else 0."""
     steps: int = 0
-    """The length of the list that a step was told apart from; 0 for what is told whole."""
+    """The length of the list of which a step is a piece by itself; else 0."""
 
 
 _FIRST_STEP, _SECOND_STEP = re.compile(r"1[.):]?\s"), re.compile(r"[\s,;]2[.):]?\s")
 
 LONGEST_BLOCK = 20_000
-"""Characters; what is longer without a blank line is no paragraph, and the cutter takes more than its share of time."""
+"""Characters; a longer block is no paragraph, and the cutter would take too much time for it at once."""
 
 
 def split(text: str) -> list[Sentence]:
@@ -82,6 +96,7 @@ def split(text: str) -> list[Sentence]:
     sentences: list[Sentence] = []
     for number, (start, end, shape) in enumerate(_blocks(text)):
         if shape == "code":
+            # A command means something only with the line that says what it is for.
             if _is_led_to(sentences, text[start:end]):
                 sentences += [
                     Sentence(text[a:b], a, b, shape, number)
@@ -99,12 +114,12 @@ def split(text: str) -> list[Sentence]:
 
 def _step(text: str, start: int) -> int:
     """Return the number before an item that starts there, 0 for a bullet."""
-    marker = _NUMBER.search(text, text.rfind("\n", 0, start) + 1, start)
+    marker = _LIST_NUMBER.search(text, text.rfind("\n", 0, start) + 1, start)
     return int(marker[1]) if marker else 0
 
 
 def start_of_item(text: str, start: int) -> int:
-    """Return where the marker of a list's item begins that starts there; the place itself where none is before it."""
+    """Return where the marker of the list item begins whose words start at a place; without one, the place itself."""
     line = text.rfind("\n", 0, start) + 1
     quote = _QUOTE.match(text[line:start])
     inner = line + (quote.end() if quote else 0)
@@ -115,7 +130,7 @@ def start_of_item(text: str, start: int) -> int:
 
 
 def _is_led_to(before: Sequence[Sentence], block: str) -> bool:
-    """Check for a command or two, between the lines of their fence, that the sentence before leads to."""
+    """Return True for a command or two in a fence to which the sentence before leads."""
     code = block.splitlines()[1:-1]
     chars = sum(len(line) + 1 for line in code)
     is_short = sum(bool(line.strip()) for line in code) <= CODE_LINES and chars <= CODE_CHARS
@@ -124,10 +139,10 @@ def _is_led_to(before: Sequence[Sentence], block: str) -> bool:
 
 
 def sentences_of(text: str) -> list[str]:
-    """Return what a text says, each sentence on one line, as it stands there: no headings, table rows or long code.
+    """Return the sentences of a text, each on one line: no headings, table rows or long code.
 
-    Whatever is too short to be understood alone, or leads to what follows (":"), is joined to the next sentence, at the
-    end to the one before.
+    A piece that is too short to be understood alone, or that leads to the next (":"), is joined to the next, at the end
+    to the one before.
     """
     return [sentence.text for sentence in joined_sentences(text)]
 
@@ -138,7 +153,7 @@ def joined_sentences(text: str) -> list[Sentence]:
 
 
 def joined(pieces: Iterable[Sentence], text: str) -> list[Sentence]:
-    """Return pieces of a text as sentences that can be told: no headings or rows, and none too short, but for steps."""
+    """Join pieces of a text into sentences that can be shown alone: no headings, rows or fragments, except steps."""
     whole: list[Sentence] = []
     waiting: Sentence | None = None
     said = [piece for piece in pieces if piece.shape in {"prose", "item", "code"}]
@@ -150,12 +165,13 @@ def joined(pieces: Iterable[Sentence], text: str) -> list[Sentence]:
             whole.append(waiting)
             waiting = None
     if waiting is not None:
+        # The last fragment has no sentence behind it to join.
         whole[-1:] = [_after(whole[-1] if whole else None, waiting, text)]
     return whole
 
 
 def _is_list(text: str) -> bool:
-    """Check for steps within a sentence, which need the one that leads to them: "1 build it, 2 ship it"."""
+    """Return True for steps within a sentence, which need the sentence before: "1 build it, 2 ship it"."""
     return bool(_FIRST_STEP.match(text) and _SECOND_STEP.search(text))
 
 
@@ -179,7 +195,7 @@ def _after(before: Sentence | None, piece: Sentence, text: str) -> Sentence:
 
 
 def side_by_side(before: str, between: str, text: str) -> str:
-    """Return two pieces of a text on one line, with what stands `between` them there: GAP in place of words.
+    """Return two pieces of a text on one line, with the text `between` them: GAP in place of words.
 
     >>> side_by_side("Steps:", "\n1. ", "stop it"), side_by_side("v1.", "", "2"), side_by_side("A.", " B. ", "C.")
     ('Steps: 1. stop it', 'v1.2', 'A. … C.')
@@ -188,9 +204,9 @@ def side_by_side(before: str, between: str, text: str) -> str:
 
 
 def without_words(between: str) -> str:
-    """Return what stands between two pieces of a text as it is: white space, an item's marker; GAP for words or a rule.
+    """Return the text between two pieces as it is if it is white space or an item's marker; GAP for words or a rule.
 
-    The next line begins anew after a GAP too.
+    A line end in it is kept behind the GAP.
     """
     has_words = any(map(str.isalnum, _LAST_MARKER.sub("", between)))
     if not has_words and len(between.strip()) <= MOST_MARKS:
@@ -199,7 +215,7 @@ def without_words(between: str) -> str:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, Shape]]:
-    """Yield the spans of paragraphs, items, headings, table rows, and of what stands between code fences."""
+    """Yield the spans of paragraphs, items, headings, table rows, and code between fences."""
     fence, code_from = "", 0
     open_block: tuple[int, int, Shape] | None = None
     offset = 0
@@ -217,6 +233,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int, Shape]]:
                 yield code_from, offset, "code"
                 fence = ""
             continue
+        # A quotation is cut like any other text, behind its mark.
         quote = _QUOTE.match(line)
         inner = start + (quote.end() if quote else 0)
         shape, inner = _shape(text, inner, offset)
@@ -259,6 +276,7 @@ def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     cut = sentencex.get_sentence_boundaries  # pyright: ignore[reportAttributeAccessIssue]: compiled, without stubs
     for piece in cut(language_of(block), block):
         stop = piece["end_index"]
+        # The cutter knows abbreviations of a language, but neither file names nor German dates.
         if stop < len(block) and _goes_on(block, begin, stop):
             continue
         yield from _bounded(block, begin, stop, start)
@@ -266,7 +284,7 @@ def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _goes_on(text: str, begin: int, stop: int) -> bool:
-    """Check for a cut at `stop` within a sentence: in a word ("app.Error"), a date ("am 12. Mai"), before an aside."""
+    """Return True for a wrong cut at `stop`: in a word ("app.Error"), a date ("am 12. Mai"), before an aside."""
     if not text[stop - 1].isspace() and not text[stop].isspace() and text[stop - 1] not in _FULL_STOPS:
         return True
     following = _FIRST_WORD.match(text, stop)
@@ -278,8 +296,9 @@ def _goes_on(text: str, begin: int, stop: int) -> bool:
 def _bounded(block: str, begin: int, end: int, offset: int) -> Iterator[tuple[int, int]]:
     """Cut a piece into parts of at most LONGEST_CHARS, after a comma, else between words, else anywhere."""
     while end - begin > LONGEST_CHARS:
+        # The last comma before the limit; else the last space; a run without either is cut anywhere.
         cut = begin + LONGEST_CHARS
-        ends = [match.end() for match in _CLAUSE_END.finditer(block, begin, cut)]
+        ends = [match.end() for match in CLAUSE_END.finditer(block, begin, cut)]
         between = block.rfind(" ", begin + 1, cut)
         cut = ends[-1] if ends else between if between > begin else cut
         yield from _trimmed(block, begin, cut, offset)
@@ -324,6 +343,7 @@ def _tables(text: str) -> Iterator[list[re.Match[str]]]:
 
 
 def _rows_of(table: list[re.Match[str]]) -> Iterator[Sentence]:
+    # Without a rule below its first row a table has no head.
     has_head = len(table) > 1 and all(map(_RULE.fullmatch, _cells(table[1])))
     head = f"{_inner(table[0])} {GAP} " if has_head else ""
     for line in table[2 if has_head else 0 :]:

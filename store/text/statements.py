@@ -10,19 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from ..model import StatementSlot
-from .dates import find
-from .languages import entries, language_of, languages, phrases, table, words_in
+from .dates import ANY_DAY, find
+from .languages import entries, languages, phrases, table, words_in
 from .quotes import read_reply
-from .sentences import FEWEST_WORDS, sentences_of, split
-from .words import stem
+from .sentences import CLAUSE_OR_SENTENCE_END, FEWEST_WORDS, sentences_of, split
+from .words import CAPITAL, NUMBER, WORD, language_of, stem, without_contraction
 
 LONGEST_CHARS = 1_000
-"""Characters of a statement that are read; what is longer is a document."""
+"""Characters of a statement that are read; a longer text is a document."""
 
 SENTENCES_MOST: Final = 4
 """Sentences of a statement that are compared."""
@@ -30,19 +29,15 @@ SENTENCES_MOST: Final = 4
 REACH = 3
 """Words between a sign of an end and the thing that has ended: "no longer goes through Twilio"."""
 
-ANY_DAY, SOON_CHARS = date(2026, 1, 1), 10
-"""A day to read days by where only their place counts, and the characters between "in" and one: "in the last week"."""
+SOON_CHARS = 10
+"""The characters between "in" and a day: "in the last week"."""
 
 SHORTEST_BEGINNING, LONGEST_ENDING = 4, 3
-"""Two stems are of one word if one of so many letters begins the other, and so few letters follow."""
+"""Two stems are of one word if one, of the fewest letters or more, begins the other, and at most so many follow."""
 
-_WORD = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?%?|[^\W_](?:[\w'.:/@+#-]*[\w+#])?")
-_CONTRACTED = re.compile(r"'(?:s|m|ve|re|ll|d)$")
-_CLAUSE_END = re.compile(r"[,;:.!?]\s+|\s[-–—]\s")
-_CAPITAL = re.compile(r"[^\W\d_a-zß-öø-ÿ]")
+_CAPITAL = re.compile(CAPITAL)
 _TIME = re.compile(r"(\d{1,2}):(\d{2})(am|pm)?|(\d{1,2})(am|pm)")
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)*%?")
-_CODE = re.compile(r"([^\W\d_][^\W\d]*)[-.]?(\d\S*)")
+_LETTERS_AND_DIGITS = re.compile(r"([^\W\d_][^\W\d]*)[-.]?(\d\S*)")
 _ASKS = re.compile(r"[?？]\W*(?:\s|$)")
 _OPEN = ("state.open", "state.doubted", "doubt.idle")
 _SIGNS = (
@@ -56,7 +51,7 @@ _SIGNS = (
 class Value:
     """A number, time, day or code ("cx22") in a statement.
 
-    `said` is it as compared, `word` its stem; `unit` is the stem of what a number counts, "" for none.
+    `said` is it as compared, `word` its stem; `unit` is the stem of the thing that a number counts, "" for none.
     """
 
     sort: str
@@ -75,9 +70,9 @@ class Statement:
     """A text, read.
 
     `frame` are the stems of the words that name something, in order, `content` each of them once, `names` those of the
-    capitalised ones. `ended` is what a sign of an end stands beside, `denied` what follows a denial. `is_open`: it is
+    capitalised ones. `ended` are the stems next to a sign of an end, `denied` those behind a denial. `is_open`: it is
     only thought of, wished, asked or doubted; `is_brief`: meant for the moment; `is_not_yet`: it was not so up to now;
-    `is_within`: it begins with the part for which it holds ("on staging"), and no day.
+    `is_within`: it begins with its scope ("on staging"), and no day.
     """
 
     words: tuple[str, ...]
@@ -108,10 +103,11 @@ class Statement:
 @lru_cache(maxsize=8192)
 def read(text: str) -> Statement:
     """Take a text apart, a long one by its beginning; the same text gives the same statement."""
+    # One line with plain apostrophes, as the patterns of the languages expect.
     line = " ".join(text[:LONGEST_CHARS].replace("’", "'").split())
-    said = _WORD.findall(line)
+    said = WORD.findall(line)
     words = tuple(word.lower() for word in said)
-    shouted = line.isupper()
+    shouted = line.isupper()  # a line in capitals has no acronyms to tell from words
     frame = tuple(_content(words if shouted else said))
     return Statement(
         words=words,
@@ -121,6 +117,7 @@ def read(text: str) -> Statement:
         values=tuple(_values(words, language_of(line))),
         ended=_ended(line),
         denied=_denied(line),
+        # "no longer" is a sign of a change and no denial, so such signs are taken out first.
         is_negated=bool(phrases("grounding.negation").search(phrases("state.now").sub(" ", line))),
         is_now=_has("now", phrases("state.brief").sub(" ", line)),
         is_act=_has("act", line),
@@ -136,10 +133,11 @@ def read(text: str) -> Statement:
 
 
 def sentences_read(words: str) -> list[tuple[str, Statement]]:
-    """Return the sentences of a text, each with what it says; one that another sentence asks or doubts of is open.
+    """Return the sentences of a text, each read; one that another sentence asks about or doubts is open.
 
-    A question before a statement is answered by it, and a request asks for nothing that it says.
+    A statement answers the question before it, and a request does not ask about its own words.
     """
+    # A question or a doubt is about the statements that share a word with it.
     said = [(sentence, _read_sentence(sentence)) for sentence in sentences_of(words) or [words]]
     found = []
     for place, (sentence, one) in enumerate(said):
@@ -159,7 +157,7 @@ def _read_sentence(sentence: str) -> Statement:
 
 
 def _only_wishes(text: str) -> bool:
-    """Check for a whole sentence that is wished or planned, and neither asks nor doubts what stands beside it."""
+    """Return True for a whole sentence that is a wish or a plan, and neither asks about its neighbours nor doubts."""
     is_doubt = _ASKS.search(text) or phrases("state.doubted").search(text)
     return text.endswith((".", "!")) and not is_doubt and read(text).is_open
 
@@ -171,28 +169,29 @@ def shared(stems: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
 
 
 def _alike(one: str, other: str) -> bool:
-    """Check whether two stems are of one word, whatever the language: equal, or one the beginning of the other."""
+    """Return True if two stems are of one word in any language: equal, or one the beginning of the other."""
     if one == other:
         return True
+    # The stemmer is English; other languages' endings are left on ("rechner", "rechners").
     short, long = sorted((one, other), key=len)
     return len(short) >= SHORTEST_BEGINNING and long.startswith(short) and len(long) - len(short) <= LONGEST_ENDING
 
 
 def _is_open(text: str, line: str) -> bool:
-    """Check for a question among a text's own words, or a sign that it is only thought of, wished or doubted."""
+    """Return True for a question in a text's own words, or a sign that it is only thought of, wished or doubted."""
     return bool(_ASKS.search(read_reply(text)[0])) or any(phrases(sign).search(line) for sign in _OPEN)
 
 
 def _is_within(line: str) -> bool:
-    """Check for a beginning that says where or of what, not when: "since last week" narrows nothing."""
+    """Return True for a beginning that names a scope other than a time: "since last week" narrows nothing."""
     begins = phrases("state.within").match(line)
     return begins is not None and not any(day.start < begins.end() + SOON_CHARS for day in find(line, ANY_DAY))
 
 
 def _reaches(doubt: str, after: int) -> bool:
-    """Check that an open sentence that stands so many after another may ask or doubt what that says.
+    """Return True if an open sentence, `after` sentences behind another, may ask about that or doubt it.
 
-    What is only wished, planned or holds on a condition ("let's update the docs") speaks of itself.
+    A wish, a plan or a condition ("let's update the docs") is about itself alone.
     """
     if not _ASKS.search(doubt):
         return phrases("state.doubted").search(doubt) is not None
@@ -200,7 +199,7 @@ def _reaches(doubt: str, after: int) -> bool:
 
 
 def _is_about(doubt: Statement, one: Statement) -> bool:
-    """Check that a doubt speaks of what another says, or names nothing of its own: "I really do not know if so"."""
+    """Return True if a doubt shares a word with another sentence, or names nothing: "I really do not know if so"."""
     return bool(shared(doubt.content, one.content)) or not (doubt.names or doubt.values)
 
 
@@ -211,7 +210,8 @@ def _has(sign: str, text: str) -> bool:
 def _content(words: Iterable[str]) -> Iterator[str]:
     """Yield the stems of the words that name something; "MIT" does, though "mit" is a particle."""
     for word in words:
-        plain = _CONTRACTED.sub("", word.lower())
+        plain = without_contraction(word.lower())
+        # A language's particle may be another's acronym.
         is_acronym = word.isupper() and len(word) > 1
         is_grammar = (
             plain in words_in("state.particles")
@@ -223,26 +223,26 @@ def _content(words: Iterable[str]) -> Iterator[str]:
 
 
 def _ended(line: str) -> frozenset[str]:
-    """Return the stems of what has ended: right before a sign ("twilio is out"), or right after ("no more twilio")."""
+    """Return the stems of ended things: right before a sign ("twilio is out"), or right after ("no more twilio")."""
     found: set[str] = set()
-    for clause in _CLAUSE_END.split(line):
+    for clause in CLAUSE_OR_SENTENCE_END.split(line):
         for sign in phrases("state.gone").finditer(clause):
-            found.update(_named(_words(clause[: sign.start()])[::-1]))
+            found.update(_named(WORD.findall(clause[: sign.start()])[::-1]))
         after = list(phrases("state.dropped").finditer(clause))
         if _has("now", clause):  # "isn't … any more"; a denial alone ends nothing
             after += phrases("grounding.negation").finditer(clause)
         for sign in after:
-            found.update(_named(_words(clause[sign.end() :])))
+            found.update(_named(WORD.findall(clause[sign.end() :])))
     return frozenset(found)
 
 
 def _denied(line: str) -> frozenset[str]:
     """Return the stems after a denial, to its clause's end; after a seam all of it ("weil am Freitag niemand …")."""
     found: set[str] = set()
-    for clause in _CLAUSE_END.split(line):
+    for clause in CLAUSE_OR_SENTENCE_END.split(line):
         if sign := phrases("grounding.negation").search(clause):
             is_whole = phrases("grounding.seams").match(clause)
-            found.update(_content(_words(clause if is_whole else clause[sign.end() :])))
+            found.update(_content(WORD.findall(clause if is_whole else clause[sign.end() :])))
     return frozenset(found)
 
 
@@ -257,10 +257,6 @@ def _named(words: Sequence[str]) -> list[str]:
     return found
 
 
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text)
-
-
 def _values(words: Sequence[str], language: str) -> Iterator[Value]:
     for word, after in zip(words, (*words[1:], ""), strict=False):
         if (value := _value(word, language)) is not None:
@@ -270,6 +266,7 @@ def _values(words: Sequence[str], language: str) -> Iterator[Value]:
 
 def _value(word: str, language: str) -> tuple[str, str] | None:
     """Return the sort of value that a word is, and the value as it is compared."""
+    # A plural counts as its singular: "Fridays" is a Friday.
     for section in ("weekdays", "months", "state.numbers"):
         listed = entries(language, section)
         if named := next((one for one in (word, word.removesuffix("s")) if one in listed), None):
@@ -277,30 +274,30 @@ def _value(word: str, language: str) -> tuple[str, str] | None:
     if match := _TIME.fullmatch(word):
         hour, afternoon = int(match[1] or match[4]), "pm" in (match[3], match[5])
         return "number", f"{hour + 12 if afternoon and hour < 12 else hour}:{match[2] or '00'}"
-    if _NUMBER.fullmatch(word):
+    if NUMBER.fullmatch(word.removesuffix("%")):
         return "number", word.replace(",", "")
-    code = _CODE.fullmatch(word)
+    code = _LETTERS_AND_DIGITS.fullmatch(word)
     return (code[1], code[2]) if code else None
 
 
 @cache
 def _signs() -> re.Pattern[str]:
-    """Return a pattern of every sign, whole: no sign names what a statement is about."""
+    """Return a pattern of every sign, whole: a sign is never the subject of a statement."""
     listed = [entry for language in languages() for section in _SIGNS for entry in entries(language, section)]
     return re.compile("|".join(f"(?:{entry})" for entry in listed), re.IGNORECASE)
 
 
 SUBJECT_WORDS, VALUE_WORDS = 6, 8
-"""The longest subject and value, in words: what is longer says more than one thing."""
+"""The longest subject and value, in words: a longer one says more than one thing."""
 
 MANY_VALUED = frozenset({"uses", "prefers"})
 """Attributes of which a subject may have many values at a time."""
 
-_VALUE_END = re.compile(r"[,;:.!?]\s+|[.!?]$|\s[-–—]\s|\s\(")
+_VALUE_END = re.compile(rf"{CLAUSE_OR_SENTENCE_END.pattern}|[.!?]$|\s\(")
 
 
 class _Link(NamedTuple):
-    """Words between a subject and its value; `turned`: the value stands first ("Tom maintains the wiki")."""
+    """Words between a subject and its value; `turned`: the value comes first ("Tom maintains the wiki")."""
 
     attribute: str
     words: re.Pattern[str]
@@ -316,7 +313,7 @@ def slot_of(text: str) -> StatementSlot | None:
 
 
 def other_value(earlier: str, later: str) -> bool:
-    """Check for one subject and attribute in two statements, with two values that cannot both hold."""
+    """Return True for one subject and attribute in two statements, with two values of which one must be wrong."""
     old, new = slot_of(earlier), slot_of(later)
     if old is None or new is None or old.attribute != new.attribute or old.attribute in MANY_VALUED:
         return False
@@ -324,6 +321,7 @@ def other_value(earlier: str, later: str) -> bool:
 
 
 def _slots_in(sentence: str) -> Iterator[StatementSlot]:
+    # Clause by clause: a slot never spans a comma, so that a value ends where the next thought begins.
     for clause in filter(None, _VALUE_END.split(sentence)):
         for noun in _nouns():
             if match := noun.match(clause):
@@ -337,7 +335,7 @@ def _slots_in(sentence: str) -> Iterator[StatementSlot]:
 
 
 def _ends_whole(words: str) -> bool:
-    """Check that what stands before a link ends in a name: "the printer was" and "it is Ana who" do not."""
+    """Return True if the words before a link end in a name: "the printer was" and "it is Ana who" do not."""
     return bool(words) and words.split()[-1].lower() not in words_in("state.particles")
 
 

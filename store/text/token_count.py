@@ -13,7 +13,7 @@ _PIECE = re.compile(r"[^\W_]+|[^\w\s]|_")
 _RUN = re.compile(r"\S+")
 
 LONGEST_WORD = 40
-"""Characters; what is longer is no word, and costs three characters a token."""
+"""Characters; a longer run is no word, and costs three characters a token."""
 
 REMEMBERED = 50_000
 """Words with the marks around them; with a longest of LONGEST_WORD they take at most 8 MiB."""
@@ -22,17 +22,18 @@ REMEMBERED = 50_000
 def estimate_tokens(text: str) -> int:
     """Return an upper estimate of a text's tokens in a typical tokenizer, two special tokens included.
 
-    At least a token for each four characters, and at least what the shipped model's WordPiece vocabulary needs word by
-    word, where a blank line, three digits, a letter of another script count one, an emoji three. On the LoCoMo and
+    At least a token for each four characters, and at least the tokens of the shipped model's WordPiece vocabulary word
+    by word, where a blank line, three digits, a letter of another script count one, an emoji three. On the LoCoMo and
     BEAM turns, their sentences, transcripts and OKF files it is at least MiniLM's own count in 99.9 % of texts, and
     8 to 20 % above it on average. Linear in the text.
     """
+    # The cost of a word is looked up: most of a text are the same few thousand words.
     by_words = sum(map(_costs.__getitem__, text.lower().split())) + text.count("\n\n")
     return 2 + max(-(-len(text) // 4), by_words)
 
 
 def beginning(text: str, limit_tokens: int) -> str:
-    """Return the longest beginning of a text, in whole words, of at most so many tokens by the same estimate.
+    """Return the longest beginning of a text, in whole words, of at most `limit_tokens` by the same estimate.
 
     A first word that is longer is cut, at one character a token.
     """
@@ -52,7 +53,7 @@ class _Costs(dict[str, int]):
     def __missing__(self, run: str) -> int:
         cost = sum(map(_pieces.__getitem__, _PIECE.findall(run)))
         if len(run) <= LONGEST_WORD:
-            if len(self) >= REMEMBERED:
+            if len(self) >= REMEMBERED:  # cheaper than an order of use, and filled again in a second
                 self.clear()
             self[run] = cost
         return cost
@@ -78,6 +79,7 @@ def _cost(piece: str) -> int:
         return 3 if piece >= "\U0001f000" else 1
     if len(piece) > LONGEST_WORD or piece.isdigit():
         return max(-(-len(piece) // 3), _wordpieces(piece) if len(piece) <= LONGEST_WORD else 0)
+    # WordPiece splits accents off, and takes every letter of an unknown script by itself.
     plain = "".join(c for c in unicodedata.normalize("NFD", piece) if not unicodedata.combining(c))
     return _wordpieces(plain) if plain.isascii() else len(piece)
 
@@ -97,5 +99,5 @@ def _wordpieces(word: str) -> int:
 
 @cache
 def _vocabulary() -> frozenset[str]:
-    file = Path(__file__).parent / "minilm" / "tokenizer.json"
+    file = Path(__file__).parent / "data" / "minilm" / "tokenizer.json"
     return frozenset(json.loads(file.read_text(encoding="utf-8"))["model"]["vocab"])

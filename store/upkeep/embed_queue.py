@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
-from ..embedding.cache import EmbeddingCache
 from ..embedding.embedding import Embedder, ModelUnavailable, batches_by_length
+from ..embedding.vector_cache import EmbeddingCache
 from ..engine.database import is_full
 from ..engine.interface import Vector
 from ..index.index import Index, PendingChunk

@@ -30,7 +30,7 @@ from ..roles import Role
 from ..search.fetch import evidence_of
 from ..search.gathering import Ranking
 from ..search.search import Judgements
-from ..text.terms import query_terms, term_stems
+from ..text.words import query_terms, term_stems
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned
 from .worker import MOST_WAITING, WorkQueue

@@ -23,7 +23,7 @@ from ..paths import StorePaths
 from ..redaction import places_of_secrets, redact
 from ..results import EmbeddingStatus, Leak, Problem, StoreStatus
 from ..search.search import QueryCache
-from ..text.languages import is_english
+from ..text.words import is_english
 from ..vault.disk import Disk
 from ..vault.leftovers import Leftovers
 from ..vault.vault import Vault

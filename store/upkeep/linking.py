@@ -29,8 +29,8 @@ from ..index.projection import Node
 from ..ledger.records import LINK
 from ..model import Changeset, Level, NodeId
 from ..search.gathering import CHUNK_MARK, node_of_chunk
-from ..text.judging import Candidate, Relation, judge
-from ..text.terms import query_terms
+from ..text.judging import EarlierStatement, Relation, judge
+from ..text.words import query_terms
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned
 from .embed_queue import EmbedQueue
@@ -62,7 +62,7 @@ class OlderFacts:
         self._backend = backend
         self._embed_now = embed_now
 
-    def of(self, node: Node) -> dict[NodeId, tuple[Node, Candidate]]:
+    def of(self, node: Node) -> dict[NodeId, tuple[Node, EarlierStatement]]:
         """Return the candidates by id, without the node itself; by words alone while no model can embed."""
         where = _facts_of(node.channel)
         terms = query_terms(node.text, TERMS)
@@ -79,7 +79,7 @@ class OlderFacts:
             nearest[other] = max(nearest.get(other, 0.0), cosines.get(chunk, 0.0))
         found = self._catalog.nodes([other for other in nearest if other != node.node_id])
         return {
-            node_id: (other, Candidate(node_id, other.text, nearest[node_id]))
+            node_id: (other, EarlierStatement(node_id, other.text, nearest[node_id]))
             for node_id, other in sorted(found.items())
         }
 

@@ -20,7 +20,7 @@ from ..results import HeardTurn, Pending, Working
 from ..roles import MACHINES, Role
 from ..text.fence import fenced
 from ..text.sentences import FEWEST_WORDS, sentences_of
-from ..text.terms import term_stems
+from ..text.words import term_stems
 from ..upkeep.worker import WorkQueue
 from .sessions import MOST_THOUGHT_CHARS, MOST_TURN_CHARS, WorkingSession, WorkingSessions
 

@@ -21,8 +21,8 @@ from dreamd.pipelines.workspace.cached_embedder import CachedEmbedder
 from dreamd.pipelines.workspace.snapshot import Snapshot
 from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
-from dreamd.store.embedding.cache import EmbeddingCache
 from dreamd.store.embedding.embedding import Embedder, embedder_for
+from dreamd.store.embedding.vector_cache import EmbeddingCache
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, Changeset, Level
 from dreamd.store.settings import StoreSettings

@@ -36,8 +36,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no threads in the parent: 
 
 import apsw
 from dreamd.store import okf
-from dreamd.store.embedding.cache import EmbeddingCache
 from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.embedding.vector_cache import EmbeddingCache
 from dreamd.store.index.index import Index
 from dreamd.store.ledger.ledger import Ledger
 from dreamd.store.ledger.records import unpacked

@@ -188,7 +188,7 @@ def wordpieces() -> CountTokens:
 
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_str((files("dreamd.store.text") / "minilm" / "tokenizer.json").read_text())
+    tokenizer = Tokenizer.from_str((files("dreamd.store.text") / "data" / "minilm" / "tokenizer.json").read_text())
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)

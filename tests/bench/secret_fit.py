@@ -24,10 +24,10 @@ from unittest import mock
 
 import numpy as np
 from dreamd.store.redaction import classifier, find, redact
-from dreamd.store.redaction.candidates import candidates
-from dreamd.store.redaction.features import features
+from dreamd.store.redaction.classifier import features
+from dreamd.store.redaction.key_forms import CANDIDATE
+from dreamd.store.redaction.near_names import candidates
 from dreamd.store.redaction.prefilter import folded
-from dreamd.store.redaction.shapes import CANDIDATE
 from dreamd.store.redaction.wrappings import without_escapes
 from numpy.typing import NDArray
 
@@ -38,7 +38,7 @@ from .options import ROOT, Options
 
 CORPORA = ROOT / "tests/data/secrets"
 WEIGHTS = Path(classifier.__file__).with_name("weights.json")
-VOCABULARY = ROOT / "store/text/minilm/tokenizer.json"
+VOCABULARY = ROOT / "store/text/data/minilm/tokenizer.json"
 LEARNED = ("first", "second", "third", "fourth")
 RIDGE, ROUNDS, MEMORY = 1.0, 200, 10
 DRAWS = 4

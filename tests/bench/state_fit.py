@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 from dreamd.store import embedder_for
 from dreamd.store.settings import StoreSettings
-from dreamd.store.text.judging import CERTAIN, LIKELY, Candidate, change_reasons, rarity_of
+from dreamd.store.text.judging import CERTAIN, LIKELY, EarlierStatement, change_reasons, rarity_of
 from dreamd.store.text.statements import read
-from dreamd.store.text.terms import term_stems
+from dreamd.store.text.words import term_stems
 from numpy.typing import NDArray
 
 FOLDS, RIDGE, NEGATIVES_OF_CHANNEL = 10, 0.5, 0.3
@@ -53,7 +53,7 @@ class Channel:
         if text not in self._said:
             self._said.append(text)
 
-    def candidates(self, later: str) -> list[Candidate]:
+    def candidates(self, later: str) -> list[EarlierStatement]:
         """Return the nearest statements by meaning, and those that share its rarest words."""
         cosines = np.array([self._vectors[text] @ self._vectors[later] for text in self._said])
         stems = [term_stems(later) & term_stems(text) for text in self._said]
@@ -62,7 +62,7 @@ class Channel:
         near = [int(n) for n in np.argsort(-cosines, kind="stable")[:NEAREST]]
         alike = [int(n) for n in np.argsort(-weights, kind="stable")[:BY_WORDS] if weights[n] > 0]
         return [
-            Candidate(self._said[n], self._said[n], float(cosines[n]))
+            EarlierStatement(self._said[n], self._said[n], float(cosines[n]))
             for n in dict.fromkeys([*near, *alike])
             if self._said[n] != later
         ]

@@ -20,8 +20,8 @@ from dreamd.store.ledger.journal import sha256
 from dreamd.store.ledger.ledger import Ledger
 from dreamd.store.model import Action, Changeset
 from dreamd.store.redaction import redaction as rules
+from dreamd.store.redaction.key_forms import CANDIDATE, Span
 from dreamd.store.redaction.prefilter import folded
-from dreamd.store.redaction.shapes import CANDIDATE, Span
 from dreamd.store.settings import StoreSettings
 
 from . import kill_store, planted_secrets, purging, redaction, unseen_secrets

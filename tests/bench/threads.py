@@ -21,8 +21,7 @@ from typing import Any
 
 from dreamd.store import okf
 from dreamd.store.engine.bm25 import words
-from dreamd.store.text.terms import query_terms
-from dreamd.store.text.words import index_stem
+from dreamd.store.text.words import index_stem, query_terms
 
 from .daemon_under_test import DaemonUnderTest, Wire
 from .datasets import many_turns, write_chat

@@ -20,7 +20,7 @@ from unittest import mock
 
 from dreamd.store.redaction import redact
 from dreamd.store.redaction import redaction as rules
-from dreamd.store.redaction.shapes import SHAPES, Span, find_issued
+from dreamd.store.redaction.key_forms import SHAPES, Span, find_issued
 
 from tests.store.redaction.test_issuers import example
 

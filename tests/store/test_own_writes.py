@@ -10,7 +10,7 @@ from dreamd.store.index.index import Index
 from dreamd.store.ledger.journal import Appended
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
-from dreamd.store.redaction import file_mask, redaction
+from dreamd.store.redaction import redaction
 
 from tests.store.conftest import OpenStore
 
@@ -128,7 +128,7 @@ def masks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         looked_at.append(data)
         return redaction.masked(data, personal=personal)
 
-    monkeypatch.setattr(file_mask, "masked", masked)
+    monkeypatch.setattr(redaction, "masked", masked)
     return looked_at
 
 

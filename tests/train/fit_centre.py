@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from dreamd.store.embedding.embedding import BATCH_TOKENS, batches_by_length
 from dreamd.store.embedding.fastembed_loading import load_minilm
-from dreamd.store.embedding.minilm_graph import HIDDEN
 from dreamd.store.embedding.multilingual import centred, load_multilingual
+from dreamd.store.embedding.quantized_model import HIDDEN
 from numpy.typing import NDArray
 
 from tests.train.examples import People, fold_of_people, turns_of

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from dreamd.store.judges.sequences import CLS, SEP, tokenizer
+from dreamd.store.judges.judge import CLS, SEP, tokenizer
 from torch import Tensor, nn
 from torch.nn import functional
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from dreamd.store.embedding.fastembed_loading import packaged_weights
-from dreamd.store.embedding.minilm_graph import HEADS, HIDDEN, LAYERS, NORM_EPSILON
-from dreamd.store.embedding.onnx_wire import read_constants
+from dreamd.store.embedding.quantized_model import HEADS, HIDDEN, LAYERS, NORM_EPSILON, read_constants
 from dreamd.store.judges.judge import HEADS as OUTPUTS
 from torch import Tensor, nn
 from torch.nn import functional

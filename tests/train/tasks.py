@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dreamd.pipelines.extract.contexts import own_words
-from dreamd.store.judges.judge import KINDS, REPLIES
-from dreamd.store.judges.sequences import Given, Span, of_turn
+from dreamd.store.judges.judge import KINDS, REPLIES, Given, Span, of_turn
 
 from tests.train.examples import Example, People
 

@@ -40,9 +40,9 @@ SDIST_FILES = {
 PACKAGE_DATA = (
     r"dreamd/py\.typed",
     r"dreamd/ipc/mcp/opening\.json",
-    r"dreamd/store/text/minilm/tokenizer\.json",
-    r"dreamd/store/text/minilm/config\.json",
-    r"dreamd/store/text/languages/.+\.toml",
+    r"dreamd/store/text/data/minilm/tokenizer\.json",
+    r"dreamd/store/text/data/minilm/config\.json",
+    r"dreamd/store/text/data/languages/.+\.toml",
     r"dreamd/pipelines/grounding/templates/.+\.md",
     r"dreamd/pipelines/report/page\.css",
     r"dreamd-[^/]+\.dist-info/licenses/LICENSE",

@@ -15,8 +15,8 @@ import numpy as np
 from dreamd.daemon.clock import utc_now
 from dreamd.daemon.settings import Settings
 from dreamd.store import StorePaths
-from dreamd.store.embedding.cache import EmbeddingCache
 from dreamd.store.embedding.embedding import Embedder
+from dreamd.store.embedding.vector_cache import EmbeddingCache
 from dreamd.store.engine.database import open_database, transaction
 from dreamd.store.engine.interface import Point
 from dreamd.store.engine.sqlite_vec import SqliteVecStore

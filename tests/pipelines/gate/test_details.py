@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.pipelines.gate.details import contained, details_of, names_in, only_shortens
+from dreamd.pipelines.gate.details import contained, details_of, only_shortens, written_as_names
 from dreamd.store.text.words import stem
 
 
@@ -25,7 +25,7 @@ def test_names_and_numbers_are_details(text: str, wanted: set[str]) -> None:
 
 
 def test_a_name_that_opens_a_sentence_is_known_from_elsewhere() -> None:
-    names = names_in(["We asked Priya. Then they asked us.", "It was Priya who knew."])
+    names = written_as_names(["We asked Priya. Then they asked us.", "It was Priya who knew."])
     assert names == {"priya"}
     assert names_of("Priya took over. Then nobody asked.", names) == {stem("priya")}
 

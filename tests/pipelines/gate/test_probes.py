@@ -26,8 +26,7 @@ from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.ledger.questions import Probe
 from dreamd.store.memory import MemoryStore
 from dreamd.store.paths import StorePaths
-from dreamd.store.text.terms import query_terms
-from dreamd.store.text.words import stems_of
+from dreamd.store.text.words import query_terms, stems_of
 
 from tests.pipelines.fakes import NOW, SETTINGS
 

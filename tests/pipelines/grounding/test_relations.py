@@ -10,13 +10,13 @@ from dreamd.llm.budget import Asker
 from dreamd.llm.language_model import misfit
 from dreamd.llm.settings import LlmSettings
 from dreamd.pipelines.grounding.relations import ASKED_MOST, CONTROLS, RELATIONS, SCHEMA, judge_by_model
-from dreamd.store.text.judging import Candidate, Relation
+from dreamd.store.text.judging import EarlierStatement, Relation
 
 from tests.pipelines.fakes import FakeModel
 
 LATER = "The pages are served by Caddy since Monday."
-OLD = Candidate("old", "Nginx serves the pages.", 0.6)
-OTHER = Candidate("other", "The pages have a dark theme.", 0.5)
+OLD = EarlierStatement("old", "Nginx serves the pages.", 0.6)
+OTHER = EarlierStatement("other", "The pages have a dark theme.", 0.5)
 CHANGE = {"relation": "change", "earlier_words": "Nginx", "later_words": "Caddy"}
 NONE = {"relation": "unrelated", "earlier_words": "", "later_words": ""}
 
@@ -36,7 +36,7 @@ def answering(say: Say) -> tuple[Asker, FakeModel]:
     return Asker(model, LlmSettings()), model
 
 
-def judged(say: Say, *candidates: Candidate, later: str = LATER) -> dict[str, Relation]:
+def judged(say: Say, *candidates: EarlierStatement, later: str = LATER) -> dict[str, Relation]:
     found = judge_by_model(later, candidates, answering(say)[0], lambda parts, make: make())
     return {one.node_id: one.relation for one in found}
 
@@ -67,7 +67,7 @@ def test_a_change_without_a_sign_of_one_is_likely_at_most() -> None:
 
 
 def test_what_shares_nothing_is_not_believed() -> None:
-    far = Candidate("far", "Rent is due on Friday.", 0.1)
+    far = EarlierStatement("far", "Rent is due on Friday.", 0.1)
     assert judged(of(far.text, CHANGE | {"earlier_words": "Friday"}), far) == {}
 
 
@@ -77,7 +77,7 @@ def test_a_wish_changes_nothing() -> None:
 
 def test_values_that_differ_are_not_the_same() -> None:
     same = NONE | {"relation": "same"}
-    ten, six = Candidate("ten", "The pool holds 10 connections.", 0.8), "The pool is of 6 connections."
+    ten, six = EarlierStatement("ten", "The pool holds 10 connections.", 0.8), "The pool is of 6 connections."
     assert judged(of(ten.text, same), ten, later=six) == {}
     assert judged(of(ten.text, same), ten, later="The pool is of 10 connections.") == {"ten": Relation.SAME}
 
@@ -102,13 +102,13 @@ def test_what_speaks_of_a_change_is_neither_the_same_nor_in_dispute() -> None:
 
 
 def test_a_model_that_relates_most_of_what_it_is_shown_is_not_believed() -> None:
-    many = [Candidate(f"old-{n}", f"Nginx serves the pages {n}.", 0.6) for n in range(6)]
+    many = [EarlierStatement(f"old-{n}", f"Nginx serves the pages {n}.", 0.6) for n in range(6)]
     assert judged(lambda shown: NONE if shown in CONTROLS else CHANGE, *many) == {}
 
 
 def test_the_nearest_are_shown_with_the_controls() -> None:
     asker, model = answering(lambda shown: NONE)
-    many = [Candidate(f"old-{n}", f"Page {n} has a theme.", n / 100) for n in range(30)]
+    many = [EarlierStatement(f"old-{n}", f"Page {n} has a theme.", n / 100) for n in range(30)]
     assert judge_by_model(LATER, many, asker, lambda parts, make: make()) == []
     (prompt,) = model.prompts
     assert prompt.count('{"number"') == ASKED_MOST + len(CONTROLS)

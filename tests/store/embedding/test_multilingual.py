@@ -10,18 +10,17 @@ import numpy as np
 import pytest
 from dreamd.store.embedding import multilingual
 from dreamd.store.embedding.embedding import FastembedEmbedder, ModelUnavailable
-from dreamd.store.embedding.minilm_graph import HIDDEN, integer_model
 from dreamd.store.embedding.multilingual import (
     BLOCK,
     BLOCK_VALUES,
     MULTILINGUAL_ID,
     PREPARED_SHA256,
     E5File,
+    Unigram,
     constants,
     read_file,
 )
-from dreamd.store.embedding.onnx_wire import MalformedModel
-from dreamd.store.embedding.unigram import Unigram
+from dreamd.store.embedding.quantized_model import HIDDEN, MalformedModel, integer_model
 from dreamd.store.settings import EmbeddingSettings
 from hypothesis import given
 from hypothesis import strategies as st

@@ -19,9 +19,14 @@ from dreamd.store.embedding.fastembed_loading import (
     packaged_weights,
     prepared_weights,
 )
-from dreamd.store.embedding.minilm_graph import integer_model
-from dreamd.store.embedding.onnx_wire import read_constants
-from dreamd.store.embedding.prepared_model import MINILM, PREPARED_SHA256, NotPrepared, prepare
+from dreamd.store.embedding.quantized_model import (
+    MINILM,
+    PREPARED_SHA256,
+    NotPrepared,
+    integer_model,
+    prepare,
+    read_constants,
+)
 
 SENTENCES = [
     "I adopted a cat in Berlin",

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.judges.judge import KINDS, REPLIES, Said, judge
+from dreamd.store.judges.judge import KINDS, REPLIES, JudgedTurn, judge
 
 TURNS = [
-    Said("user", "always squash before merging, one commit per ticket", "Done."),
-    Said("user", "thanks, see you tomorrow", "Done. Anything else?"),
-    Said("user", "ok do that", "Should I keep the backups for thirty days?"),
-    Said(
+    JudgedTurn("user", "always squash before merging, one commit per ticket", "Done."),
+    JudgedTurn("user", "thanks, see you tomorrow", "Done. Anything else?"),
+    JudgedTurn("user", "ok do that", "Should I keep the backups for thirty days?"),
+    JudgedTurn(
         "assistant",
         "The build was red because the runner has Node 18 and `vite` 6 needs Node 20; I pinned it.",
         "why is it red?",
     ),
-    Said("assistant", "Let me look at the file first.", "why is it red?"),
-    Said("user", ""),
+    JudgedTurn("assistant", "Let me look at the file first.", "why is it red?"),
+    JudgedTurn("user", ""),
 ]
 
 
@@ -46,7 +46,7 @@ def test_a_rule_is_worth_more_than_a_farewell_and_a_cause_more_than_an_announcem
 
 def test_the_words_that_carry_it_weigh_more_than_those_around_them() -> None:
     text = "haha good morning to you too. the deploy key is rotated every 90 days, Tomasz does it"
-    (found,) = judge().turns([Said("user", text)])
+    (found,) = judge().turns([JudgedTurn("user", text)])
     at = text.index("the deploy")
     assert found.worth_of([(at, len(text))]) > 2 * found.worth_of([(0, at)])
     assert found.worth_of([]) == 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from dreamd.store.judges.sequences import CLS, SEP, WINDOW_TOKENS, WINDOWS_MOST, Mark, of_turn
+from dreamd.store.judges.judge import CLS, SEP, WINDOW_TOKENS, WINDOWS_MOST, Mark, of_turn
 from hypothesis import given
 from hypothesis import strategies as st
 

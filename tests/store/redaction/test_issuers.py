@@ -8,7 +8,7 @@ import string
 from collections.abc import Iterator
 
 from dreamd.store.redaction import redact
-from dreamd.store.redaction.shapes import SHAPES, Shape
+from dreamd.store.redaction.key_forms import SHAPES, Shape
 
 LETTERS, DIGITS = string.ascii_letters, string.digits
 DRAWN_FROM = {

@@ -7,8 +7,8 @@ import time
 
 import pytest
 from dreamd.store.redaction import redact
-from dreamd.store.redaction.redaction import RULES
-from dreamd.store.redaction.shapes import SHAPES
+from dreamd.store.redaction.key_forms import SHAPES
+from dreamd.store.redaction.rules import RULES
 
 from tests.examples import NIGHTLY
 from tests.test_patterns import PIECES

@@ -6,9 +6,9 @@ import re
 import sys
 
 import pytest
-from dreamd.store.redaction import sentences
+from dreamd.store.redaction import prose
+from dreamd.store.redaction.key_forms import CANDIDATE, MARKED, SHAPES, Shape
 from dreamd.store.redaction.prefilter import folded, has_long_run, matches_at, starts_of
-from dreamd.store.redaction.shapes import CANDIDATE, MARKED, SHAPES, Shape
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,9 +16,9 @@ WORDS = "pass PassWord pwd paſſ kenNwort contraseña İ pin token key LogIn x 
 PIECES = st.sampled_from([*WORDS, " is ", " ", "\n", ":", "= ", "PIN: 1234"])
 TEXTS = st.lists(PIECES | st.text(max_size=4), max_size=30).map("".join)
 BY_NAMES = (
-    (sentences._PHRASE, sentences.PHRASE_NAMES),
-    (sentences._GROUPED, sentences.GROUPED_NAMES),
-    (sentences._PIN, ("pin",)),
+    (prose._PHRASE, prose.PHRASE_NAMES),
+    (prose._GROUPED, prose.GROUPED_NAMES),
+    (prose._PIN, ("pin",)),
 )
 
 

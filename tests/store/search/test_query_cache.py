@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.embedding.query_vectors import form_of
+from dreamd.store.embedding.vector_cache import form_of
 from dreamd.store.filters import Condition
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Level

@@ -8,11 +8,10 @@ from dreamd.store.engine import bm25
 from dreamd.store.model import InvalidInput
 from dreamd.store.search.question import MEANT_TOKENS, READ_CHARS, read_query
 from dreamd.store.search.relevance import Words, pieces_of
-from dreamd.store.text.judging import Candidate, judge
+from dreamd.store.text.judging import EarlierStatement, judge
 from dreamd.store.text.statements import read
-from dreamd.store.text.terms import query_terms, term_stems
 from dreamd.store.text.token_count import beginning, estimate_tokens
-from dreamd.store.text.words import normal_form, stems_of
+from dreamd.store.text.words import normal_form, query_terms, stems_of, term_stems
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,7 +64,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "spell_out": bm25.spell_out, "estimate_tokens": estimate_tokens, "statement": read.__wrapped__,
     "pieces_of": pieces_of.__wrapped__, "words of a question": Words(("word", "may")).found,
     "normal_form": normal_form, "stems_of": lambda text: stems_of([text]),
-    "judge": lambda text: judge(text + " now", [Candidate("earlier", text, 0.9)]),
+    "judge": lambda text: judge(text + " now", [EarlierStatement("earlier", text, 0.9)]),
 }  # fmt: skip
 
 

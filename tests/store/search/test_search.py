@@ -13,7 +13,7 @@ from dreamd.store.search.gathering import node_of_chunk
 from dreamd.store.search.question import Question
 from dreamd.store.settings import SearchSettings, StoreSettings
 from dreamd.store.text.chunking import estimate_tokens
-from dreamd.store.text.terms import query_terms
+from dreamd.store.text.words import query_terms
 
 AT = datetime(2026, 11, 1, 9, 0, tzinfo=UTC)
 

@@ -146,7 +146,7 @@ def test_long_texts_of_one_piece_are_cut(piece: str) -> None:
 def minilm() -> Tokenizer:
     import dreamd.store.text.token_count as beside
 
-    tokenizer = Tokenizer.from_file(str(Path(beside.__file__).parent / "minilm" / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(Path(beside.__file__).parent / "data" / "minilm" / "tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer

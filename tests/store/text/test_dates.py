@@ -3,7 +3,18 @@ from __future__ import annotations
 from datetime import date, timedelta
 
 import pytest
-from dreamd.store.text.dates import add_months, days_in, find, find_asked, format_date, format_short_date, with_days
+from dreamd.store.text.dates import (
+    add_months,
+    asks_for_time_alone,
+    days_in,
+    event_in,
+    find,
+    find_asked,
+    format_date,
+    format_short_date,
+    with_days,
+)
+from dreamd.store.text.words import stems_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -157,3 +168,41 @@ def test_a_question_asks_about_the_last_such_time(question: str, first: date, la
 )
 def test_a_word_that_is_also_a_month_is_no_time(question: str) -> None:
     assert find_asked(question, date(2026, 11, 21)) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "event", "is_before"),
+    [
+        ("What did we use before the release?", "release", True),
+        ("What changed after Anna left, and why?", "anna left", False),
+        ("Was nutzten wir vor dem Umzug?", "dem umzug", True),
+        ("¿Qué usábamos después del lanzamiento?", "lanzamiento", False),
+    ],
+)
+def test_a_question_names_an_event_before_or_after_which_it_asks(question: str, event: str, is_before: bool) -> None:
+    assert event_in(question) == (stems_of(event.split()), is_before)
+
+
+@pytest.mark.parametrize("question", ["Did we meet before?", "What changed after 12 May 2023?", "Who was there?"])
+def test_a_day_is_no_event_nor_is_nothing(question: str) -> None:
+    assert event_in(question) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "nothing_else"),
+    [
+        ("What happened on 5 March?", True),
+        ("what did we decide last week", True),
+        ("What's new today?", True),
+        ("hva skjedde 5. mars?", True),
+        ("was haben wir letzte Woche gemacht?", True),
+        ("¿qué pasó el 5 de marzo?", True),
+        ("what is the newest?", True),
+        ("what happened to the kiln on 5 March?", False),
+        ("what is the newest version of the site?", False),
+        ("who came yesterday?", False),
+        ("what happened?", False),
+    ],
+)
+def test_a_question_about_a_time_alone_names_no_thing(question: str, nothing_else: bool) -> None:
+    assert asks_for_time_alone(question, find_asked(question, date(2026, 11, 21))) is nothing_else

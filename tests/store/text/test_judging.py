@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.text.judging import Candidate, Relation, judge
+from dreamd.store.text.judging import EarlierStatement, Relation, judge
 from dreamd.store.text.statements import LONGEST_CHARS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ NEAR = 0.8
 
 
 def relation(earlier: str, later: str, cosine: float = NEAR) -> Relation | None:
-    found = judge(later, [Candidate("earlier", earlier, cosine)])
+    found = judge(later, [EarlierStatement("earlier", earlier, cosine)])
     return found[0].relation if found else None
 
 
@@ -154,7 +154,7 @@ def test_another_subject_is_not_changed(earlier: str, later: str) -> None:
 
 def test_of_several_the_one_with_the_subject_is_replaced() -> None:
     texts = ["The staging server has 4 GB.", "The office closes at six.", "The build server has 8 GB."]
-    found = judge("The build server has 16 GB now.", [Candidate(text, text, NEAR) for text in texts])
+    found = judge("The build server has 16 GB now.", [EarlierStatement(text, text, NEAR) for text in texts])
     assert (found[0].node_id, found[0].relation) == (texts[2], Relation.UPDATES)
     assert all(one.relation is Relation.LATER for one in found[1:])
 
@@ -238,7 +238,7 @@ def test_of_several_sentences_each_is_compared() -> None:
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_any_two_texts_can_be_judged(one: str, other: str) -> None:
     assert relation(one, one, 1.0) is Relation.SAME
-    judge(other, [Candidate("one", one, NEAR)])
+    judge(other, [EarlierStatement("one", one, NEAR)])
 
 
 def test_a_document_is_read_by_its_beginning() -> None:

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.text.languages import entries, is_english, language_of, languages, phrases, words_in
+from dreamd.store.text.languages import entries, languages, phrases, words_in
+from dreamd.store.text.words import is_english, language_of
 
 
 @pytest.mark.parametrize(

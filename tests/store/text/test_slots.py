@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.text.judging import Candidate, Relation, judge
+from dreamd.store.text.judging import EarlierStatement, Relation, judge
 from dreamd.store.text.statements import other_value, slot_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,7 +48,7 @@ def test_another_value_of_the_same_subject_cannot_hold_beside_the_first() -> Non
 
 
 def test_with_a_sign_of_change_it_replaces_and_without_one_it_disputes() -> None:
-    earlier = [Candidate("a", "The gateway's timeout is 30 seconds.", 0.4)]
+    earlier = [EarlierStatement("a", "The gateway's timeout is 30 seconds.", 0.4)]
     assert [one.relation for one in judge("The gateway's timeout is now 60 seconds.", earlier)] == [Relation.UPDATES]
     assert [one.relation for one in judge("The gateway's timeout is 60 seconds.", earlier)] == [Relation.CONTRADICTS]
 

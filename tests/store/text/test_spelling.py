@@ -1,11 +1,12 @@
-"""Words that a question may have meant."""
+"""The names in a question, and the words that it may have meant."""
 
 from __future__ import annotations
 
 import pytest
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
-from dreamd.store.text.spelling import is_slip, meant, unnamed
+from dreamd.store.text.spelling import is_slip, meant, names_asked, unnamed
+from dreamd.store.text.words import query_terms, stems_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,3 +79,26 @@ def test_a_secret_is_not_suggested(store: MemoryStore, monkeypatch: pytest.Monke
     monkeypatch.setattr("dreamd.store.recall.outgoing", lambda text: text.replace("heron", "[REDACTED]"))
     assert store.meant("herno", "shop") == []
     assert store.meant("cofee", "shop") == ["coffee"]
+
+
+@pytest.mark.parametrize(
+    ("question", "named"),
+    [
+        ("What does Anna's dog eat?", ["Anna's"]),
+        ("Tell me: did we take NATS, or Kafka v2.3 with CX22 machines?", ["Kafka", "v2.3", "CX22"]),
+        ("¿Dónde vive Lucía?", ["Lucía"]),
+        ("Which order is 4711, and where are the 3 others?", ["4711"]),
+        ("what does anna's dog eat", []),
+        ("What did we choose on 12 May 2023, on Monday or last week?", []),
+        ("Was frisst der Hund auf der Reise?", []),
+        ("WHAT DOES ANNA EAT", []),
+        ("What Did Anna Choose", []),
+        ("Who asked for Kafka? " + "It was a long day. " * 20, []),
+    ],
+)
+def test_names_are_told_from_other_words(question: str, named: list[str]) -> None:
+    assert names_asked(question, stems_of(query_terms(question))) == named
+
+
+def test_only_words_with_a_wanted_stem_are_names() -> None:
+    assert names_asked("Does Anna know Berta?", stems_of(["berta"])) == ["Berta"]

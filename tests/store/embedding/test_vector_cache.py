@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dreamd.store.embedding.cache import EmbeddingCache
+from dreamd.store.embedding.vector_cache import EmbeddingCache
 from dreamd.store.engine.interface import Vector
 from dreamd.store.model import StoreBusy
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dreamd.store.embedding.onnx_wire import (
+from dreamd.store.embedding.quantized_model import (
     FLOAT,
     Array,
     GraphWriter,
     MalformedModel,
-    Message,
+    ProtobufMessage,
     read_constants,
     tensor,
     value_info,
@@ -21,7 +21,7 @@ ARRAYS = hnp.arrays(
 )
 
 
-def written(message: Message) -> bytes:
+def written(message: ProtobufMessage) -> bytes:
     joined = b"".join(message.pieces)
     assert len(joined) == message.size_bytes
     return joined

@@ -59,11 +59,11 @@ _ATTRIBUTE = re.compile(
 
 
 def is_placeholder(value: str) -> bool:
-    """Return True for what stands where a secret will be: `<your key>`, `xxxx`, `${TOKEN}`, `None`.
+    """Return True for a placeholder of a secret: `<your key>`, `xxxx`, `${TOKEN}`, `None`.
 
-    A password may begin as one does: what goes on must be words as well ("changeme", not "Changeme!2026").
+    A password may begin like one: the rest must be words as well ("changeme", not "Changeme!2026").
     """
-    value = value.rstrip(",;:.")
+    value = value.rstrip(",;:.")  # marks of the sentence around it
     if _TEMPLATE.match(value):
         return True
     if _STAND_IN.match(value) is None:
@@ -97,6 +97,7 @@ def is_random(value: str) -> bool:
     """Return True if a value looks drawn: letters and digits, or many letters of both cases, and no words."""
     if len(value) < FEWEST_RANDOM or value.lower() in _ALPHABET or is_wordy(value):
         return False
+    # Hexadecimal has 16 characters to draw from, so its entropy is lower.
     has_digit, has_letter = any(map(str.isdigit, value)), any(map(str.isalpha, value))
     if not (has_digit and has_letter) and not (len(value) >= FEWEST_LETTERS and is_jumbled(value)):
         return False
@@ -104,7 +105,7 @@ def is_random(value: str) -> bool:
 
 
 def is_filler(value: str) -> bool:
-    """Return True for `xxxxxxxx`: half of it or more is what people write for a key that they do not tell."""
+    """Return True for `xxxxxxxx`: half of it or more are the characters that people write instead of a key."""
     return not value or 2 * sum(map(value.lower().count, "x*._-")) >= len(value)
 
 
@@ -112,6 +113,7 @@ def is_jumbled(value: str) -> bool:
     """Return True if letters of both cases alternate, with digits or without, as they do not in names."""
     if not (any(map(str.islower, value)) and any(map(str.isupper, value))):
         return False
+    # Counted are the changes between small letters, capitals, digits and marks.
     sorts = [1 if c.islower() else 2 if c.isupper() else 3 if c.isdigit() else 0 for c in value]
     return sum(one != two for one, two in pairwise(sorts)) >= len(value) * 0.25
 
@@ -123,7 +125,7 @@ def entropy(value: str) -> float:
 
 
 def is_term(value: str) -> bool:
-    """Return True for the name of an algorithm, an address, a measure, or what no keyboard types."""
+    """Return True for the name of an algorithm, an address, a measure, or characters that no keyboard types."""
     return not value.isprintable() or _TERM.fullmatch(value) is not None
 
 
@@ -138,12 +140,13 @@ def is_password(value: str, fewest: int = 6) -> bool:
         return False
     if is_phrase(value):
         return True
+    # A password of one word and a digit is accepted, a name of several words with a number is not.
     is_several_words = sum(map(bool, _SEPARATED.split(value))) > 1 and is_wordy(value)
     return not (value.isalpha() or is_several_words) and classes(value) >= 2 and any(map(str.isalpha, value))
 
 
 def is_strong_password(value: str) -> bool:
-    """Return True if a value is a password whatever stands around it: three sorts of characters, and no word."""
+    """Return True if a value is a password in any surroundings: three sorts of characters, and no word."""
     return len(value) >= 8 and classes(value) >= 3 and any(map(str.isdigit, value)) and is_password(value)
 
 
@@ -168,7 +171,8 @@ def classes(value: str) -> int:
 
 
 def _is_drawn_part(part: str) -> bool:
-    """Return True for what parses as camel case by chance: `aBcDeFgH`. A name has one acronym at most."""
+    """Return True for a drawn value that parses as camel case by chance: `aBcDeFgH`. A name has one acronym at most."""
+    # A name has few humps for its length, a drawn value one every second or third letter.
     runs = _CAPITALS.findall(part)
     capitals = len(runs) if sum(len(run) > 1 for run in runs) <= 1 else sum(map(len, runs))
     return capitals > 2 and not part.isupper() and len(part) / (capitals + 1) < 2.5

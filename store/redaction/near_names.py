@@ -1,4 +1,4 @@
-"""Values that stand near the name of a secret, and drawn ones without a name: what the classifier is asked about.
+"""Values near the name of a secret, and drawn ones without a name: the input of the classifier.
 
     DB_PASS=X      --token X      "apiKey": "X"      the password of the box is X      X is the new pin
 
@@ -15,8 +15,8 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from typing import Final
 
-from .judging import is_filler, is_hash_like, is_placeholder, is_random, is_uuid, is_wordy
 from .prefilter import starts_of
+from .values import is_filler, is_hash_like, is_placeholder, is_random, is_uuid, is_wordy
 
 PASSWORDS: Final = frozenset(
     "pass password passwords passwd passwort passphrase passcode pw pwd psk kennwort contraseña contrasena clave"
@@ -53,7 +53,7 @@ _BARE: Final = (
     "รหัสผ่าน",
     "κωδικ",
 )
-"""Names in scripts without spaces between words, and beginnings of inflected ones; what goes on is another word."""
+"""Names in scripts without spaces between words, and beginnings of inflected ones; a longer word is another one."""
 
 _OF_TWO_WORDS: Final = ("mật khẩu", "kata sandi", "كلمة المرور", "كلمة السر", "mot de passe")
 
@@ -80,7 +80,7 @@ STEMS: Final = (
     *_LOGGING_IN,
     *_OF_TWO_WORDS,
 )
-"""Beginnings of the names, or of what is before and in them."""
+"""Beginnings of the names, or of the words before and in them."""
 
 BEHIND_CHARS: Final = 110
 BEFORE_CHARS: Final = 60
@@ -90,7 +90,7 @@ MOST_VALUES: Final = 10
 MOST_NESTED: Final = 4
 LONGEST_NAME: Final = 40
 MOST_NAMES: Final = 3
-"""A value is asked about for so many names before it: the time is linear in a text that is made of names."""
+"""The names before a value for which it is classified: bounded, so that a text of names takes linear time."""
 
 MOST_OF_OPTION: Final = 2
 MOST_USER_CHARS: Final = 40
@@ -101,7 +101,7 @@ LONGEST: Final = 512
 """Characters of a value: a longer run is data, as a picture or a certificate in base64."""
 
 OPEN_TO_ALL: Final = ("pk_live_", "pk_test_", "pk.", "phc_", "pub_", "sb_publishable_")
-"""The beginnings of public keys: they stand in pages."""
+"""The beginnings of public keys, which web pages contain."""
 
 COPULAS: Final = frozenset(
     "is was now lautet ist war es era ahora est é er är è jest to til auf a nova nu i s sera será fue var je on là"
@@ -111,10 +111,10 @@ WORD: Final = re.compile(r"[^\W\d_]+")
 _OF_HASHES: Final = frozenset(
     "commit sha md5 hash checksum digest revision rev fingerprint etag integrity blob tree branch".split()
 )
-"""Words between a name and what is then no secret: "the key for the commit is 9f86d0…"."""
+"""Words between a name and a value that make it no secret: "the key for the commit is 9f86d0…"."""
 
 _OTHER_SETTING = re.compile(r"[A-Za-z_][\w.-]{0,40}=[^=]")
-"""On another line than the name, a value's own name: only what stands behind its sign is asked about."""
+"""On another line than the name, a value's own name: only the part behind its sign is classified."""
 
 _SENTENCE_END = re.compile(r"[.;!?]\s")
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d[\d:.Z+-]{0,20})?")
@@ -148,7 +148,7 @@ _SETTING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """An identifier that names a secret, and where it stands."""
+    """An identifier that names a secret, and its place."""
 
     start: int
     end: int
@@ -159,8 +159,8 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """Where a value stands, and whether in quotation marks."""
+class ValueSpan:
+    """The place of a value, and whether it is in quotation marks."""
 
     start: int
     end: int
@@ -168,35 +168,36 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class NearValue:
     """A value that may be the secret of a name."""
 
     name: Name
-    value: Value
+    value: ValueSpan
     is_before: bool = False
-    """True of a value that stands before its name."""
+    """True of a value before its name."""
 
 
-def candidates(text: str, lowered: str, runs: Sequence[re.Match[str]] = ()) -> Iterator[Candidate]:
+def candidates(text: str, lowered: str, runs: Sequence[re.Match[str]] = ()) -> Iterator[NearValue]:
     """Yield each name with each value near it that may be a secret. `runs` are those that are long enough for a key."""
+    # An option of one letter is a name only with its command: `-p` of mysql, not of mkdir.
     for option in options_in(text):
         for value in islice(values_behind(text, option, len(text)), MOST_OF_OPTION):
             if value.start - option.end < MOST_USER_CHARS and _is_worth_asking(text, "w w", value):
-                yield Candidate(option, value)
+                yield NearValue(option, value)
     names = list(names_in(text, lowered))
     for at, name in enumerate(names):
         limit = names[at + MOST_NAMES].start if at + MOST_NAMES < len(names) else len(text)
         for value in values_behind(text, name, limit):
             if _fits(text, name, value) and _is_worth_asking(text, text[name.end : value.start], value):
-                yield Candidate(name, value)
+                yield NearValue(name, value)
         for value in values_before(text, name, names[at - 1].end if at else 0):
             if _fits(text, name, value) and _is_worth_asking(text, "w w", value):
-                yield Candidate(name, value, is_before=True)
+                yield NearValue(name, value, is_before=True)
     yield from _alone(text, runs)
 
 
-def _fits(text: str, name: Name, value: Value) -> bool:
-    """Return False for what has no digit beside a pin, a brooch, and for a number of another sentence, a port."""
+def _fits(text: str, name: Name, value: ValueSpan) -> bool:
+    """Return False for a value without a digit near "pin" (a brooch), and for a number in another sentence (a port)."""
     piece = text[value.start : value.end]
     if name.kind == "pin" and not any(map(str.isdigit, piece)):
         return False
@@ -204,17 +205,18 @@ def _fits(text: str, name: Name, value: Value) -> bool:
     return not (piece.isdigit() and _SENTENCE_END.search(between))
 
 
-def _alone(text: str, runs: Sequence[re.Match[str]]) -> Iterator[Candidate]:
+def _alone(text: str, runs: Sequence[re.Match[str]]) -> Iterator[NearValue]:
     """Yield drawn values with no name, but for the lines of a block: a certificate, a picture."""
+    # Drawn runs on neighbouring lines are a certificate or a picture.
     for at, run in enumerate(runs):
         if any(_is_next_line(text, one, two) for one, two in pairwise(runs[max(0, at - 1) : at + 2])):
             continue
-        value = Value(*run.span(), False)
+        value = ValueSpan(*run.span(), False)
         if run[0].isdigit():
             continue
         is_drawn = len(run[0]) <= LONGEST and (is_hash_like(run[0]) or is_random(run[0].rstrip("=")))
         if is_drawn and _is_worth_asking(text, text[max(0, run.start() - LEAD_CHARS) : run.start()], value):
-            yield Candidate(Name(run.start(), run.start(), "none", "", (), ()), value)
+            yield NearValue(Name(run.start(), run.start(), "none", "", (), ()), value)
 
 
 def _is_next_line(text: str, one: re.Match[str], two: re.Match[str]) -> bool:
@@ -222,9 +224,10 @@ def _is_next_line(text: str, one: re.Match[str], two: re.Match[str]) -> bool:
     return "\n" in between and not between.strip()
 
 
-def _is_worth_asking(text: str, gap: str, value: Value) -> bool:
+def _is_worth_asking(text: str, gap: str, value: ValueSpan) -> bool:
     """Return False for a stand-in, and for a plain word that no sign ties to the name: most of a sentence."""
     piece = text[value.start : value.end]
+    # A value that was cut at LONGEST is data, and a word that names a secret is a name.
     is_cut = text[value.end - 1 : value.end + 1].isalnum() and value.end < len(text)
     if len(piece) < FEWEST or is_cut or kind_of(piece.rstrip("=:").lower()) is not None:
         return False
@@ -271,6 +274,7 @@ def _bounds(text: str, at: int) -> tuple[int, int]:
 
 
 def _read(identifier: str, start: int) -> Name | None:
+    # In a script without spaces the name is a part of a run of letters.
     for bare in _BARE:
         if (at := identifier.find(bare)) >= 0:
             return Name(start, start + at + len(bare), "password", bare, (), ())
@@ -279,6 +283,7 @@ def _read(identifier: str, start: int) -> Name | None:
     if (stem := _stem_of(whole)) is not None:
         return Name(start, start + len(identifier), "password", stem, (), ())
     words = words_of(identifier)
+    # The last word that names a secret counts: in `token_key_id` the key, in `passwordFile` the password.
     for at in range(len(words) - 1, -1, -1):
         word = words[at]
         kind = KIND_OF.get(word)
@@ -315,6 +320,7 @@ def options_in(text: str) -> Iterator[Name]:
         return
     for found in _OPTION.finditer(text):
         line = text[max(0, found.start() - COMMAND_CHARS) : found.start()].rpartition("\n")[2]
+        # Behind a pipe, a prompt or `sudo` another command begins.
         command = re.split(r"[|;&]\s*|\$\(|^[$>#+ \t]+|\bsudo ", line)[-1]
         if (of := _COMMAND.search(command)) is not None:
             yield Name(found.start(), found.end(), "option", found["letter"], (of[0].lower(),), ())
@@ -323,11 +329,12 @@ def options_in(text: str) -> Iterator[Name]:
 # ---- values
 
 
-def values_behind(text: str, name: Name, limit: int) -> Iterator[Value]:
+def values_behind(text: str, name: Name, limit: int) -> Iterator[ValueSpan]:
     """Find the values behind a name that begin before its second line end; none goes on behind `limit`.
 
-    Those of a login stand on its line: on the next a password has its own name.
+    Those of a login are on its line: on the next a password has its own name.
     """
+    # A value often is on the next line: below a heading, or the answer to a prompt.
     last = min(limit, name.end + BEHIND_CHARS)
     end = name.end
     for _ in range(1 if name.kind == "login" else MOST_LINE_ENDS):
@@ -337,13 +344,14 @@ def values_behind(text: str, name: Name, limit: int) -> Iterator[Value]:
             break
         end = found.end()
     if (setting := _SETTING.match(text, name.end, end)) is not None:
-        yield Value(*setting.span("words"), False)
+        yield ValueSpan(*setting.span("words"), False)
     yield from _values(text, name.end, end, limit)
 
 
-def values_before(text: str, name: Name, first: int) -> Iterator[Value]:
+def values_before(text: str, name: Name, first: int) -> Iterator[ValueSpan]:
     """Find the values before a name on its line, from `first`."""
     first = max(first, name.start - BEFORE_CHARS)
+    # Whole words alone: neither the first nor the last of the span may be a part of one.
     begin = max(text.rfind("\n", first, name.start) + 1, first)
     while 0 < begin < name.start and not text[begin - 1].isspace():
         begin += 1
@@ -353,7 +361,7 @@ def values_before(text: str, name: Name, first: int) -> Iterator[Value]:
     yield from _values(text, begin, end, end)
 
 
-def _values(text: str, position: int, end: int, limit: int) -> Iterator[Value]:
+def _values(text: str, position: int, end: int, limit: int) -> Iterator[ValueSpan]:
     """Yield the values that begin before `end`, none of which goes on behind `limit`."""
     for _ in range(MOST_VALUES):
         found = _VALUE.search(text, position, limit)
@@ -364,15 +372,16 @@ def _values(text: str, position: int, end: int, limit: int) -> Iterator[Value]:
             yield from _bare(text, *found.span("bare"))
         else:
             first, last = found.span("quoted" if found["quoted"] else "typeset")
-            yield Value(first, last - (text[last - 1] == "\\"), True)
+            yield ValueSpan(first, last - (text[last - 1] == "\\"), True)
 
 
 _SIGN = re.compile(r"(?<=[\w\])])(?:=>|:=|==?|:)(?=[^\s=/:])|[,;&](?=[\w.-]{1,30}=)|[(\[{]+")
 _NEXT_SETTING = re.compile(r"[,;&](?=[\w.-]{1,40}=)")
 
 
-def _bare(text: str, start: int, end: int) -> Iterator[Value]:
-    """Yield a run without spaces, and what stands behind a sign or a bracket in it: `password=X`, `user:X`, `f(X`."""
+def _bare(text: str, start: int, end: int) -> Iterator[ValueSpan]:
+    """Yield a run without spaces, and the parts behind a sign or a bracket in it: `password=X`, `user:X`, `f(X`."""
+    # Marks of a sentence or of code at both ends are no part of a value.
     piece = text[start:end]
     end -= len(piece) - len(piece.rstrip(".,;:!?)]}*_\\"))
     start += len(piece) - len(piece.lstrip("([{*,;:=→>|"))
@@ -380,6 +389,6 @@ def _bare(text: str, start: int, end: int) -> Iterator[Value]:
         if start >= end:
             return
         following = _NEXT_SETTING.search(text, start, end)
-        yield Value(start, following.start() if following else end, False)
+        yield ValueSpan(start, following.start() if following else end, False)
         sign = _SIGN.search(text, start, end)
         start = sign.end() if sign else end

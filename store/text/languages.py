@@ -1,4 +1,4 @@
-"""Languages: what a memory must know of each, as data, one file a language; another is added by adding its file."""
+"""Languages: the words of each, as data in one file a language (`data/languages/`); a new file adds a language."""
 
 from __future__ import annotations
 
@@ -8,14 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..words import words
-
-_FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).parent / "data" / "languages"
 DEFAULT = "en"
-
-ENGLISH_WORDS = 0.1
-"""The share of function words from which a text is English: of the turns of the seven labelled people who write English
-.72 to .99 have so many, of the fifteen who do not .02 to .46."""
+"""The language of a text without function words of any."""
 
 
 @cache
@@ -27,19 +22,21 @@ def languages() -> tuple[str, ...]:
 @cache
 def entries(language: str, section: str) -> tuple[str, ...]:
     """Return the entries of a section ("months", "change.now") in one language; () where it has none."""
-    found: Any = _read(language)
-    for key in section.split("."):
-        found = found.get(key, {})
-    return tuple(found)
+    return tuple(_section(language, section))
 
 
 @cache
 def table(language: str, section: str) -> dict[str, Any]:
     """Return the keys and values of a section ("days.units") in one language; {} where it has none."""
+    return dict(_section(language, section))
+
+
+def _section(language: str, section: str) -> Any:
+    # A language may lack a section; its words then match nothing.
     found: Any = _read(language)
     for key in section.split("."):
         found = found.get(key, {})
-    return dict(found)
+    return found
 
 
 @cache
@@ -56,24 +53,6 @@ def phrases(section: str) -> re.Pattern[str]:
     """
     listed = [entry for language in languages() for entry in entries(language, section)]
     return re.compile(rf"(?<!\w)(?:{'|'.join(listed)})(?!\w)" if listed else r"(?!)", re.IGNORECASE)
-
-
-def language_of(text: str) -> str:
-    """Return the language whose function words a text holds most of, English where none stands out."""
-    said = words(text)
-    number = {code: sum(word in _function_words(code) for word in said) for code in languages()}
-    return max(number, key=lambda code: (number[code], code == DEFAULT))
-
-
-def is_english(text: str) -> bool:
-    """Return True where enough of a text's words are function words of English."""
-    said = words(text)
-    return sum(word in _function_words(DEFAULT) for word in said) >= ENGLISH_WORDS * len(said)
-
-
-@cache
-def _function_words(language: str) -> frozenset[str]:
-    return frozenset(entries(language, "function_words"))
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.text.terms import MOST, entities_in, named
+from dreamd.store.text.words import MOST_NAMES, entities_in, names_in
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,8 @@ def test_a_statement_is_of_what_it_names(text: str, names: list[str]) -> None:
 
 
 def test_a_name_that_opens_a_sentence_may_be_any_word() -> None:
-    assert list(named("Deploys go through Argo. Berta knows how.")) == ["Argo"]
+    assert list(names_in("Deploys go through Argo. Berta knows how.")) == ["Argo"]
 
 
 def test_names_are_bounded() -> None:
-    assert len(entities_in(" and ".join(f"Anna{number}" for number in range(9_000)))) == MOST
+    assert len(entities_in(" and ".join(f"Anna{number}" for number in range(9_000)))) == MOST_NAMES

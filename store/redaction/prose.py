@@ -1,12 +1,12 @@
-"""Passwords in sentences, words in place of one, wallets' words, codes for a lost device: what people tell."""
+"""Secrets in sentences: passwords, passphrases, wallets' words, PINs, codes for a lost device."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from .key_forms import Span
 from .prefilter import folded, matches_at, starts_of
-from .shapes import Span
 
 _PHRASE = re.compile(
     r"(?i)\b(?P<name>passphrase|password|passwort|kennwort|contraseña)(?:[ \t]{1,3}[\w./@'’-]{1,24}){0,6}?"
@@ -59,7 +59,7 @@ _OF_OTHER_SENTENCES = frozenset(
     " del con por para una muy mas não com uma que det som har ikke med til".split()
 )
 _AFTER_SEED = frozenset(("can", "you", "this", "that", "please"))
-"""Beginnings of what is said behind a seed phrase. They are in its word list too; a phrase has 12, 15, … 24 words."""
+"""Beginnings of a sentence behind a seed phrase. They are in its word list too; a phrase has 12, 15, … 24 words."""
 
 _ABOUT_PASSWORDS = _OF_SENTENCES | frozenset(
     "password passwords passphrase phrase hash salt characters character letters letter digits symbols numbers"
@@ -75,7 +75,7 @@ _OF_GRAMMAR = ("ly", "ed", "ing")
 """Endings of the words that say how a password is kept: seldom in a list to draw passphrases from."""
 
 
-def find_said(text: str) -> Iterator[Span]:
+def find_named(text: str) -> Iterator[Span]:
     """Find words in place of a password, keys in groups, and PINs: "passphrase: correct horse battery staple"."""
     lowered = folded(text)
     for found in matches_at(starts_of(PHRASE_NAMES, lowered), _PHRASE, text):
@@ -93,9 +93,10 @@ def find_said(text: str) -> Iterator[Span]:
 def _phrase_chars(words: str, *, is_named_so: bool) -> int:
     """Return how far a text goes on as words that form no sentence, 0 where they are too few.
 
-    "correct horse battery staple and mind the gap" ends before "and". What is only called a password is judged by more
-    words, since sentences about passwords begin so too.
+    "correct horse battery staple and mind the gap" ends before "and". A phrase that is only called a password is
+    judged by more words, since sentences about passwords begin so too.
     """
+    # A "passphrase" is nearly always followed by one, a "password" often by a sentence about it.
     of_sentences = _OF_SENTENCES if is_named_so else _ABOUT_PASSWORDS
     size = count = 0
     for word in _OF_PHRASE.finditer(words):
@@ -135,6 +136,7 @@ def find_lone_seeds(text: str) -> Iterator[Span]:
     """Find a wallet's words without a name: as many as a phrase has, none twice, and none of a sentence."""
     for found in _LONE_SEED.finditer(text):
         words = _OF_SEED.findall(found[0])
+        # A wallet's list has hardly a plural or a participle; a sentence of twelve short words has some.
         grammar = sum(word.endswith((*_OF_GRAMMAR, "s")) and not word.endswith("ss") for word in words)
         is_drawn = len(set(words)) == len(words) in _SIZES_OF_SEED and grammar <= _MOST_OF_GRAMMAR
         if is_drawn and _OF_SENTENCES.isdisjoint(words) and _OF_OTHER_SENTENCES.isdisjoint(words):
@@ -142,7 +144,8 @@ def find_lone_seeds(text: str) -> Iterator[Span]:
 
 
 def find_seed_phrases(text: str) -> Iterator[Span]:
-    """Find what follows its name: a wallet's twelve to twenty-four words of no sentence; codes for a lost device."""
+    """Find, behind their names, a wallet's twelve to twenty-four words of no sentence, and codes for a lost device."""
+    # Each stretch is searched once, or a text of the word "seed" would take quadratic time.
     looked_to = 0
     for named in _SEED_NAMED.finditer(text):
         if named.start() < looked_to:
@@ -152,6 +155,7 @@ def find_seed_phrases(text: str) -> Iterator[Span]:
         if words is not None and (size := _seed_chars(words[0])):
             looked_to = words.start() + size
             yield words.start(), looked_to, "seed-phrase"
+    # Recovery codes come in lists: every code within reach of the name goes.
     for named in _CODES_NAMED.finditer(text):
         for code in _CODE.finditer(text, named.end(), named.end() + _SEED_CHARS):
             yield *code.span(), "recovery-code"

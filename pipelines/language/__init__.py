@@ -1,1 +1,0 @@
-"""Words for the dreams: days, content words, overlap."""
