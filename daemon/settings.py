@@ -18,6 +18,7 @@ from ..ipc.settings import IpcSettings
 from ..llm.settings import LlmSettings
 from ..pipelines.settings import PipelineSettings
 from ..store.settings import StoreSettings
+from . import HintedError
 
 if TYPE_CHECKING:
     from ..store import StorePaths
@@ -28,12 +29,8 @@ PREFIX = "DREAMD_"
 NOT_SETTINGS = frozenset({"DREAMD_CONFIG", "DREAMD_SOCKET", "DREAMD_NO_HOOKS"})
 
 
-class SettingsError(Exception):
+class SettingsError(HintedError):
     """Invalid settings. The message names file and key; `hint` says what to write instead."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 class LogSettings(BaseModel, extra="forbid", frozen=True):

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from .. import __version__
 from ..store.model import Envelope, Hit, NodeId, Verdict
-from ..store.results import Document, Elsewhere, Goal, Lesson, Listed, Shown, Working
+from ..store.results import Document, Elsewhere, Goal, Lesson, ListedNode, Shown, Working
 from .protocol import PROTOCOL_VERSION
 
 IF_ANY: Final = {"sent": "unless None"}
@@ -117,7 +117,7 @@ class ShowAnswer(Shown):
 class ListAnswer:
     """A page of memories; `next` is the offset of the next one."""
 
-    memories: Sequence[Listed]
+    memories: Sequence[ListedNode]
     next: int | None
 
 

@@ -53,12 +53,12 @@ def channel_of_repository(channel: str | None, cwd: str | None, names: Names) ->
     return channel_of_folder(Path(cwd))
 
 
-def not_looked_in(channel: str, held: Mapping[str, int]) -> list[str]:
+def not_looked_in(channel: str, sizes: Mapping[str, int]) -> list[str]:
     """Return a note that names non-empty channels that were not searched."""
     if channel == ALL_CHANNELS:
         return []
-    others = [name for name in held if name not in (channel, GLOBAL_CHANNEL)]
-    others.sort(key=lambda name: -held[name])
+    others = [name for name in sizes if name not in (channel, GLOBAL_CHANNEL)]
+    others.sort(key=lambda name: -sizes[name])
     if not others:
         return []
     more = len(others) - 1
@@ -74,11 +74,11 @@ def found_elsewhere(found: Sequence[Elsewhere]) -> list[str]:
     return [f"nothing is kept in this channel; elsewhere something was found: {places}"]
 
 
-def nothing_there(channel: str, held: Mapping[str, int]) -> list[str]:
+def nothing_there(channel: str, sizes: Mapping[str, int]) -> list[str]:
     """Return a note on an empty channel, whose name may be mistyped, or a project's without its hash."""
-    if held.get(channel):
+    if sizes.get(channel):
         return []
-    close = nearest_names(channel, held)
+    close = nearest_names(channel, sizes)
     return [f"nothing is kept in `{channel}` yet" + (f"; did you mean `{close[0]}`?" if close else "")]
 
 

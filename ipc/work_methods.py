@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..store.model import Kind
-from ..store.results import Found, Goal, Pending
+from ..store.results import FoundAnchor, Goal, Surfaced
 from .answers import GoalsAnswer, ReflectAnswer, SessionEndAnswer, ThoughtAnswer, WorkingAnswer, widened
 from .call import Call, Method
 from .channels import channel_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..store import MemoryStore
 
 
-def anchor_set(store: MemoryStore, params: AnchorSetParams, call: Call) -> Found:
+def anchor_set(store: MemoryStore, params: AnchorSetParams, call: Call) -> FoundAnchor:
     """Change the anchor of a session."""
     return store.set_anchor(
         params.session,
@@ -35,14 +35,14 @@ def anchor_set(store: MemoryStore, params: AnchorSetParams, call: Call) -> Found
     )
 
 
-def anchor_get(store: MemoryStore, params: AnchorGetParams, call: Call) -> Found:
+def anchor_get(store: MemoryStore, params: AnchorGetParams, call: Call) -> FoundAnchor:
     """Return the anchor of a session, or the newest of a channel."""
     if params.session is not None:
         return store.anchor_of_session(params.session)
     return store.anchor_of_channel(_channel_of(store, params))
 
 
-def anchor_recover(store: MemoryStore, params: WorkParams, call: Call) -> Found:
+def anchor_recover(store: MemoryStore, params: WorkParams, call: Call) -> FoundAnchor:
     """Return the anchor from which a session continues."""
     return store.recover_anchor(_channel_of(store, params), params.session)
 
@@ -101,7 +101,7 @@ def working_get(store: MemoryStore, params: SessionIdParams, call: Call) -> Work
     return widened(WorkingAnswer, store.working(params.session), goals=store.goals(params.session))
 
 
-def pending(store: MemoryStore, params: SessionIdParams, call: Call) -> Pending:
+def pending(store: MemoryStore, params: SessionIdParams, call: Call) -> Surfaced:
     """Return the text that waits for a session's agent, once."""
     return store.take_pending(params.session)
 
@@ -111,14 +111,14 @@ def _channel_of(store: MemoryStore, params: WorkParams | AnchorSetParams | Refle
 
 
 WORK_METHODS: tuple[Method[Any, Any], ...] = (
-    Method("anchor_set", AnchorSetParams, Found, anchor_set, blocking=True, activity=True, first=True),
-    Method("anchor_get", AnchorGetParams, Found, anchor_get, blocking=True, activity=True, first=True),
-    Method("anchor_recover", WorkParams, Found, anchor_recover, blocking=True, activity=True, first=True),
+    Method("anchor_set", AnchorSetParams, FoundAnchor, anchor_set, blocking=True, activity=True, first=True),
+    Method("anchor_get", AnchorGetParams, FoundAnchor, anchor_get, blocking=True, activity=True, first=True),
+    Method("anchor_recover", WorkParams, FoundAnchor, anchor_recover, blocking=True, activity=True, first=True),
     Method("reflect", ReflectParams, ReflectAnswer, reflect, blocking=True, activity=True),
     Method("goal_set", GoalSetParams, Goal, goal_set, blocking=True, activity=True),
     Method("goals", WorkParams, GoalsAnswer, goals, blocking=True, activity=True, first=True),
     Method("session_end", SessionIdParams, SessionEndAnswer, session_end, blocking=True),
     Method("thought", ThoughtParams, ThoughtAnswer, thought, activity=True, first=True),
     Method("working_get", SessionIdParams, WorkingAnswer, working_get, blocking=True, activity=True),
-    Method("pending", SessionIdParams, Pending, pending, blocking=True, activity=True, first=True),
+    Method("pending", SessionIdParams, Surfaced, pending, blocking=True, activity=True, first=True),
 )

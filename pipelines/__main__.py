@@ -25,8 +25,8 @@ ADDRESS_SPACE_FACTOR = 6
 def main() -> int:
     """Plan one dream. The exit code is 0 after `Done` and 1 after `Failed`."""
     _die_with_parent()
+    from .messages import Failed, Progress, RunRequest, encode
     from .pipe import PauseListener, first_line
-    from .protocol import Failed, Progress, RunRequest, encode
 
     out = sys.stdout.buffer
     line, heard = first_line(sys.stdin.fileno())

@@ -19,10 +19,11 @@ from ..store.model import Changeset
 from ..store.writer.derived import unmarked
 from .gate.gate import Gate
 from .gate.shadow_index import ShadowIndex
+from .messages import SPENT, Done, Progress, RunKind, RunRequest, write_changeset
 from .pipe import OnProgress, PauseListener, StepProgress
-from .protocol import SPENT, Done, Progress, RunKind, RunRequest, write_changeset
 from .registry import COMPACTION, Stage
-from .report import html, markdown
+from .report import digest_text as markdown
+from .report import html
 from .report.run_report import ModelUse, RunOutcome, RunReport
 from .run import run_steps
 from .workspace.cached_embedder import CachedEmbedder, cache_copy

@@ -18,7 +18,8 @@ PAGES_SHARE, PAGES_AT_LEAST = 0.2, 10
 # Pages that one step archives, below the number that the gate allows a run.
 MOST_PAGES_ARCHIVED = PAGES_AT_LEAST - 2
 
-# Smallest worth of a turn that only a language model may keep: the judge alone keeps from .5 (`extract.facts`).
+# Smallest worth of a turn that only a language model may keep, and of a further passage of a kept reply: the judge
+# alone keeps turns from .5 (`extract.facts`).
 NEARLY_WORTH = 0.2
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from .protocol import PAUSE, Progress
+from .messages import PAUSE, Progress
 
 READ_BYTES = 4096
 T = TypeVar("T")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .changes.agent_statements import Waiting
     from .changes.decisions import Decision
     from .changes.run_kinds import AppliedRun, SkippedAction, new_run_id
-    from .changes.sessions import Observed
+    from .changes.session_plans import Observed
     from .embedding.embedding import Embedder, embedder_for
     from .engine.database import is_full, may_pass
     from .engine.deadline import within
@@ -98,7 +98,7 @@ _HOMES = {
     "Decision": "changes.decisions",
     "Embedder": "embedding.embedding",
     "MemoryStore": "memory",
-    "Observed": "changes.sessions",
+    "Observed": "changes.session_plans",
     "Selection": "purge.plan",
     "SkippedAction": "changes.run_kinds",
     "Run": "ledger.records",

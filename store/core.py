@@ -25,7 +25,7 @@ from .index.open_index import OpenIndex
 from .index.projection import Node
 from .index.repairs import Mending, Repairs
 from .index.tombstones import Tombstones
-from .index.visibility import Withdrawn
+from .index.visibility import Concealment, Withdrawn
 from .ledger import records
 from .ledger.ledger import Ledger
 from .ledger.salvage import HISTORY_LOST
@@ -211,10 +211,8 @@ class Core:
             self.embedder,
             self.settings,
             self.now,
-            self.tombstones.is_hidden,
-            on_damage=self.mending.noticed,
-            mask=self.mask,
-            withdrawn=self.withdrawn,
+            Concealment(self.tombstones.is_hidden, self.mask, self.withdrawn),
+            self.mending.noticed,
         )
         opened.callback(self.opened.close)
         self.index, self.catalog = self.opened.index, self.opened.catalog

@@ -23,7 +23,7 @@ from .changes.corrections import FUTURE, TITLE_CHARS, Corrections
 from .changes.remembering import REMEMBER, Remembering, Reviving
 from .changes.repeats import Once
 from .changes.run_kinds import new_run_id
-from .changes.sessions import Observed, SessionPlans
+from .changes.session_plans import Observed, SessionPlans
 from .changes.tombstone_keys import fingerprint
 from .core import Core
 from .index.catalog import LONGEST_CURATED

@@ -14,7 +14,7 @@ from typing import Any
 from .changes.agent_statements import Waiting
 from .changes.decisions import Choice, Decision, Marks
 from .changes.run_kinds import AppliedRun, Undone
-from .changes.sessions import Observed
+from .changes.session_plans import Observed
 from .core import READ_YOUR_WRITES_S, Core
 from .embedding.embedding import Embedder
 from .filters import Filter
@@ -22,7 +22,7 @@ from .index.index import Reconciled
 from .index.projection import Node
 from .ledger.records import Run
 from .model import GLOBAL_CHANNEL, Changeset, Envelope, Kind, Level, NewTurn, NodeId, Relation, SessionHead, Verdict
-from .opening import Operations
+from .operations import Operations
 from .paths import StorePaths
 from .purge.erase import Progress
 from .purge.plan import Selection
@@ -31,16 +31,15 @@ from .results import (
     Document,
     Elsewhere,
     Forgotten,
-    Found,
+    FoundAnchor,
     Goal,
     GoalState,
     Kept,
     Leak,
     Lesson,
     Linked,
-    Listed,
+    ListedNode,
     Moved,
-    Pending,
     Problem,
     Purged,
     Ranked,
@@ -49,6 +48,7 @@ from .results import (
     Shown,
     Stored,
     StoreStatus,
+    Surfaced,
     Tagged,
     Working,
 )
@@ -205,21 +205,21 @@ class MemoryStore:
         plan: str | None = None,
         decisions: Sequence[str] = (),
         next_step: str | None = None,
-    ) -> Found:
+    ) -> FoundAnchor:
         """Change a session's anchor; it survives a power cut when this returns."""
         return self.operations.anchors.set(
             session_id, channel, task=task, plan=plan, decisions=decisions, next_step=next_step
         )
 
-    def anchor_of_session(self, session_id: NodeId) -> Found:
+    def anchor_of_session(self, session_id: NodeId) -> FoundAnchor:
         """Return the anchor of a session."""
         return self.operations.anchors.of_session(session_id)
 
-    def anchor_of_channel(self, channel: str) -> Found:
+    def anchor_of_channel(self, channel: str) -> FoundAnchor:
         """Return the newest anchor of a channel, of any session."""
         return self.operations.anchors.of_channel(channel)
 
-    def recover_anchor(self, channel: str, session_id: NodeId | None = None) -> Found:
+    def recover_anchor(self, channel: str, session_id: NodeId | None = None) -> FoundAnchor:
         """Return the anchor to go on from: the session's own, else the newest of its channel that did not end."""
         return self.operations.anchors.recover(channel, session_id)
 
@@ -256,7 +256,7 @@ class MemoryStore:
         """Return the part of a session that is held in memory, after its turns so far are read."""
         return self.operations.surfacing.working(session_id)
 
-    def take_pending(self, session_id: NodeId) -> Pending:
+    def take_pending(self, session_id: NodeId) -> Surfaced:
         """Return the memories found for a session's last turn, once; they count as handed out and as used."""
         return self.operations.surfacing.take(session_id)
 
@@ -412,7 +412,7 @@ class MemoryStore:
         offset: int = 0,
         always: bool = False,
         where: Filter = (),
-    ) -> list[Listed]:
+    ) -> list[ListedNode]:
         """List memories and sessions, newest first; turns when asked for by kind; `always`: only curated memories."""
         return self.operations.recall.list(
             channel=channel, level=level, kind=kind, limit=limit, offset=offset, always=always, where=where

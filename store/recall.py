@@ -15,7 +15,7 @@ from .index.repairs import repeated_after_repair
 from .index.visibility import Scope, living_scope_beside, scope_beside
 from .ledger import records
 from .model import ALL_CHANNELS, GLOBAL_CHANNEL, Envelope, Hit, IndexDamaged, Kind, Level, NodeId, Slot
-from .results import Elsewhere, Listed, Shown
+from .results import Elsewhere, ListedNode, Shown
 from .search import hits, packing
 from .search.fetch import evidence_of
 from .search.gathering import Ranking
@@ -268,11 +268,11 @@ class Recall:
         offset: int = 0,
         always: bool = False,
         where: Filter = (),
-    ) -> list[Listed]:
+    ) -> list[ListedNode]:
         """List memories and sessions, newest first; turns when asked for by kind; `always`: only curated memories."""
         self._core.settle()
         return [
-            Listed(
+            ListedNode(
                 node_id=node.node_id,
                 level=node.level,
                 kind=node.kind,

@@ -52,7 +52,7 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundAnchor:
     """An anchor, if there is one; `text` is the same for an agent to read, fenced."""
 
     anchor: Anchor | None
@@ -81,7 +81,7 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class Surfaced:
     """The text that waited for a session's agent, "" where none did, and the nodes in it; `topic` counts topics."""
 
     session_id: NodeId
@@ -92,7 +92,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class HeardTurn:
+class BufferedTurn:
     """One of a session's last turns, in memory: without secrets, cut to a bounded length."""
 
     role: str
@@ -108,7 +108,7 @@ class Working:
 
     session_id: NodeId
     channel: str | None
-    turns: tuple[HeardTurn, ...] = ()
+    turns: tuple[BufferedTurn, ...] = ()
     summary: tuple[str, ...] = ()
     thoughts: tuple[str, ...] = ()
     topic: int = 0
@@ -172,7 +172,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedNode:
     """One line of a list. `curated` is the priority of a memory that stands in every envelope, else 0."""
 
     node_id: NodeId

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 from dreamd.ipc import protocol
-from dreamd.pipelines import protocol as messages
+from dreamd.pipelines import messages
 from dreamd.pipelines.extract.facts import drafts_of
 from dreamd.store import okf, redaction
 from dreamd.store.changes.run_kinds import new_run_id
@@ -225,7 +225,7 @@ SHARED = {
     "dreamd.ipc.mcp.service": {"LISTENING", "SERVER", "jsonrpc_message_adapter"},  # of the event loop's thread alone
     "dreamd.ipc.protocol": {"_dump", "_dump_ascii", "_load"},
     "dreamd.pipelines.workspace.memo": {"_RECORD"},  # a struct: what it knows is fixed when it is made
-    "dreamd.pipelines.protocol": {"_messages"},
+    "dreamd.pipelines.messages": {"_messages"},
     "dreamd.store.embedding.multilingual": {"BLOCK", "HEAD", "TABLE", "TENSOR", "VOCABULARY"},  # structs, as above
     "dreamd.store.text.token_count": {"_costs", "_pieces"},
     "dreamd.store.changes.run_kinds": {"_run_numbers"},

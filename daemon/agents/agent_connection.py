@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...store import replace_file
+from .. import HintedError
 from .config_files import ConfigFile, NotToml, Unwritable
 from .json_text import NotJson
 from .programs import Command, Program, UserEnvironment
@@ -25,12 +26,8 @@ from .programs import Command, Program, UserEnvironment
 PRIVATE = 0o600
 
 
-class ConnectError(Exception):
+class ConnectError(HintedError):
     """A program that cannot be connected or disconnected; nothing was changed. `hint` says what to do."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +49,8 @@ class FileEdit:
         return "".join(difflib.unified_diff(old, new, *names))
 
 
-class Records:
-    """Records of the contents of files before our edits, one for each, in a folder of our own."""
+class OriginalContents:
+    """OriginalContents of the contents of files before our edits, one for each, in a folder of our own."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -98,7 +95,7 @@ class AgentConnection:
     """The edits that connect one program, in one of its folders, or disconnect it."""
 
     def __init__(
-        self, program: Program, folder: Path, places: UserEnvironment, command: Command, records: Records
+        self, program: Program, folder: Path, places: UserEnvironment, command: Command, records: OriginalContents
     ) -> None:
         self.program = program
         self.folder = folder

@@ -50,7 +50,7 @@ class ConfigFile(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ConfigEntry:
     """An entry of ours in a JSON file: a member, or with `is_item` one item of an array that others use too."""
 
     path: json_text.Path
@@ -67,7 +67,7 @@ class JsonFile:
     """
 
     path: Path
-    entries: Sequence[Entry]
+    entries: Sequence[ConfigEntry]
     is_ours: Callable[[Any], bool] = lambda _: False
     required: Mapping[str, Any] = field(default_factory=dict)
     last: bool = False

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
-from .config_files import ConfigFile, Entry, JsonFile, OwnFile, TomlFile
+from .config_files import ConfigEntry, ConfigFile, JsonFile, OwnFile, TomlFile
 
 # The name of our tools in a program: its model sees `mcp__dreamd__recall` or the like.
 SERVER = "dreamd"
@@ -130,11 +130,11 @@ def _claude_code_files(folder: Path, places: UserEnvironment, command: Command) 
     """Return both files. The state file lies beside the default folder, but inside any other."""
     # `~/.claude.json` is the one file that is not in the folder of settings.
     state = places.home / ".claude.json" if folder == places.home / ".claude" else folder / ".claude.json"
-    hooks = [Entry(("hooks", event), hook_entry(command, event), is_item=True) for event in CLAUDE_CODE_EVENTS]
+    hooks = [ConfigEntry(("hooks", event), hook_entry(command, event), is_item=True) for event in CLAUDE_CODE_EVENTS]
     server = {"type": "stdio", **command.server()}
     return (
         JsonFile(folder / "settings.json", hooks, is_hook_of("claude-code")),
-        JsonFile(state, [Entry(("mcpServers", SERVER), server)]),
+        JsonFile(state, [ConfigEntry(("mcpServers", SERVER), server)]),
     )
 
 
@@ -154,7 +154,7 @@ CODEX_EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop")
 
 
 def _codex_files(folder: Path, places: UserEnvironment, command: Command) -> Sequence[ConfigFile]:
-    hooks = [Entry(("hooks", event), hook_entry(command, event, "codex"), is_item=True) for event in CODEX_EVENTS]
+    hooks = [ConfigEntry(("hooks", event), hook_entry(command, event, "codex"), is_item=True) for event in CODEX_EVENTS]
     return (
         TomlFile(folder / "config.toml", ("mcp_servers", SERVER), command.server()),
         JsonFile(folder / "hooks.json", hooks, is_hook_of("codex"), last=True),
@@ -174,8 +174,8 @@ def _gemini_files(folder: Path, places: UserEnvironment, command: Command) -> Se
         called = {"name": f"dreamd-{event}", "type": "command", "command": command.hook("gemini", event)}
         return {"hooks": [called | {"timeout": 1000 * HOOK_TIMEOUT_S}]}
 
-    hooks = [Entry(("hooks", event), hook(event), is_item=True) for event in GEMINI_EVENTS]
-    server = Entry(("mcpServers", SERVER), command.server())
+    hooks = [ConfigEntry(("hooks", event), hook(event), is_item=True) for event in GEMINI_EVENTS]
+    server = ConfigEntry(("mcpServers", SERVER), command.server())
     return (JsonFile(folder / "settings.json", [server, *hooks], is_hook_of("gemini")),)
 
 
@@ -195,7 +195,7 @@ def _opencode_files(folder: Path, places: UserEnvironment, command: Command) -> 
     if command.variables:
         server["environment"] = dict(command.variables)
     return (
-        JsonFile(config, [Entry(("mcp", SERVER), server)]),
+        JsonFile(config, [ConfigEntry(("mcp", SERVER), server)]),
         OwnFile(folder / "plugin" / "dreamd.js", plugin_source(command)),
     )
 
@@ -227,10 +227,11 @@ CURSOR_VERSION = 1
 
 def _cursor_files(folder: Path, places: UserEnvironment, command: Command) -> Sequence[ConfigFile]:
     hooks = [
-        Entry(("hooks", event), {"command": command.hook("cursor", event)}, is_item=True) for event in CURSOR_EVENTS
+        ConfigEntry(("hooks", event), {"command": command.hook("cursor", event)}, is_item=True)
+        for event in CURSOR_EVENTS
     ]
     return (
-        JsonFile(folder / "mcp.json", [Entry(("mcpServers", SERVER), command.server())]),
+        JsonFile(folder / "mcp.json", [ConfigEntry(("mcpServers", SERVER), command.server())]),
         JsonFile(folder / "hooks.json", hooks, is_hook_of("cursor"), {"version": CURSOR_VERSION}),
     )
 

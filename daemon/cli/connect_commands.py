@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...ipc.client import ClientError
-from ..agents.agent_connection import AgentConnection, ConnectError, FileEdit, Records, make_private
+from ..agents.agent_connection import AgentConnection, ConnectError, FileEdit, OriginalContents, make_private
 from ..agents.codex_trust import AppServer, CodexTrust, give_trust, trust_of
 from ..agents.connection_check import CheckResult, check_results
 from ..agents.hook_formats import FORMATS
@@ -239,7 +239,7 @@ def _connection(program: Program, folder: Path | None) -> AgentConnection:
     places = _places()
     where = program.folder(places) if folder is None else folder.expanduser().absolute()
     try:
-        records = Records(load().data_dir / "connected")
+        records = OriginalContents(load().data_dir / "connected")
     except SettingsError as error:
         raise ClientError(str(error), error.hint) from error
     return AgentConnection(program, where, places, own_command(), records)

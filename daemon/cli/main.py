@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from ...ipc.client import Absent, ClientError, DaemonError, Unreachable
 from ...ipc.protocol import CANCELLED, NOT_FOUND
+from .. import HintedError
 from .terminal import Terminal
 
 OK, ANSWERED_ERROR, USAGE, UNREACHABLE, NOTHING_FOUND = range(5)
@@ -73,12 +74,8 @@ class Parser(ArgumentParser):
         raise UsageError(message, f"see `{self.prog} --help`")
 
 
-class UsageError(Exception):
+class UsageError(HintedError):
     """A command line that cannot be understood."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 def main(argv: list[str] | None = None) -> int:

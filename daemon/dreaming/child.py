@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 
 from loguru import logger
 
-from ...pipelines.protocol import PAUSE, RESUME, SPENT, Done, Failed, MessageError, Progress, RunRequest, decode, encode
+from ...pipelines.messages import PAUSE, RESUME, SPENT, Done, Failed, MessageError, Progress, RunRequest, decode, encode
 from ...pipelines.settings import LimitSettings
+from .. import HintedError
 from ..clock import Stopwatch
 from .bounds import Bounds, Used
 
@@ -41,12 +42,8 @@ DARWIN_PROCESS, DARWIN_BACKGROUND = 4, 0x1000
 ProgressSink = Callable[[Progress], None]
 
 
-class DreamError(Exception):
+class DreamError(HintedError):
     """A dream that did not complete; it changed nothing."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 class Child:

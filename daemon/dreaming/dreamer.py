@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from loguru import logger
 
 from ...ipc.protocol import REFUSED
-from ...pipelines.protocol import Done, Progress, RunKind, RunRequest
+from ...pipelines.messages import Done, Progress, RunKind, RunRequest
 from ...store import AppliedRun, Run, SkippedAction, new_run_id
 from ...store.model import Changeset, StoreError
 from ..settings import Settings

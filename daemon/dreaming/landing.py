@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
-from ...pipelines.protocol import Done, MessageError, RunRequest, read_changeset
+from ...pipelines.messages import Done, MessageError, RunRequest, read_changeset
 from ...store import LINK, AppliedRun, Run, is_digest
 from ...store.model import ActionKind, Changeset, NotFound, StoreError
 from .child import DreamError
@@ -55,7 +55,7 @@ class Landing:
 
         `spent` is the part of the run's summary about its time and its model.
         """
-        from ...pipelines.gate.post_apply import Recheck  # its imports are not needed before the first dream
+        from ...pipelines.gate.post_apply import Recheck
 
         for path in done.derived:
             if not is_digest(path):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from loguru import logger
 
-from ...pipelines.protocol import RunKind
+from ...pipelines.messages import RunKind
 from ...pipelines.settings import PipelineSettings, ScheduleSettings
 from ...store import LANDED
 from .bounds import DREAMS

@@ -22,6 +22,7 @@ from typing import Any
 
 from ...ipc.socket_path import default_socket_path, too_long
 from ...store import replace_file
+from .. import HintedError
 from ..settings import PREFIX, default_config_path, secret_in_variable
 from .settings_check import exposed_secrets
 
@@ -33,12 +34,8 @@ PRIVATE = 0o600
 _PROPERTIES = "Id,ActiveState,Result,ExecMainStatus,StatusText,Environment"
 
 
-class InstallError(Exception):
+class InstallError(HintedError):
     """The service could not be installed or removed. `hint` says what to do instead."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 @dataclass(slots=True)

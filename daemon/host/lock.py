@@ -8,13 +8,11 @@ import fcntl
 import os
 from pathlib import Path
 
+from .. import HintedError
 
-class AlreadyRunning(Exception):
+
+class AlreadyRunning(HintedError):
     """Another daemon has locked this data folder or this vault."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 class DaemonLock:

@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+from .. import HintedError
 from ..settings import PREFIX, Settings, SettingsError, default_config_path, load, secret_keys, value_at
 
 SHIPPED_MODELS = frozenset({"minilm", "stub"})
@@ -73,12 +74,8 @@ def _is_open(file: Path) -> bool:
         return False
 
 
-class UnusableFolder(Exception):
+class UnusableFolder(HintedError):
     """A folder or file that cannot be used. `hint` names its setting."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 def refuse_unusable(settings: Settings) -> None:

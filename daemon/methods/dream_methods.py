@@ -16,7 +16,7 @@ from ...ipc.answers import IF_ANY, widened
 from ...ipc.call import Call, Method
 from ...ipc.params import NoParams, Params
 from ...ipc.protocol import NOT_FOUND, ProtocolError, Refused
-from ...pipelines.protocol import Progress, RunKind
+from ...pipelines.messages import Progress, RunKind
 from ...store import LINK, Run, SkippedAction
 from ...store.model import ActionKind, NotFound, StoreError
 from ...store.names import Name

@@ -121,9 +121,9 @@ class DreamdMemoryTool(BetaAbstractMemoryTool):
                 if self._is_folder(path):
                     raise ToolError(f"The path {named} is not a file.")
                 raise ToolError(f"The path {named} does not exist. Please provide a valid path.")
-            text, said = edited(_text(file))
+            text, result = edited(_text(file))
             if self._put(path, text, file["version"]):
-                return said
+                return result
         raise changing(named)
 
     def _get(self, path: str) -> Json | None:

@@ -87,7 +87,7 @@ class DreamdSession(SessionABC):
     def _add(self, items: Sequence[Mapping[str, Any]]) -> None:
         for batch in _batches(items):
             self._put(batch)
-        turns = [turn for item in items for turn in _said(item)] if self._learn else []
+        turns = [turn for item in items for turn in _turns_of(item)] if self._learn else []
         if turns:
             with contextlib.suppress(ClientError):  # the items are kept: adding them again would double them
                 self._items.observe({"session_id": self.session_id, "agent_id": "openai-agents"}, turns)
@@ -136,7 +136,7 @@ def _batches(items: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, A
     yield batch
 
 
-def _said(item: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+def _turns_of(item: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Yield the text of a person or the assistant in an item; calls of tools and their outputs have none."""
     role, content = item.get("role"), item.get("content")
     if role not in SPEAKERS:

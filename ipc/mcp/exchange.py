@@ -54,7 +54,7 @@ class Opening:
 
     def __init__(self, path: str = FILE) -> None:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123
-            self._said: Json = json.load(file)
+            self._lists: Json = json.load(file)
 
     def answer(self, message: Json) -> Json | None:
         """Return the answer to a request as a message; None for a request that needs the daemon."""
@@ -73,7 +73,7 @@ class Opening:
         if method == "ping" and not modern:
             return _answered(message, {})
         if (key := LISTS.get(method)) is not None:
-            listed = {key: self._said[key]}
+            listed = {key: self._lists[key]}
             return _answered(message, complete({**listed, **_FRESH}) if modern else listed)
         return None
 
@@ -83,14 +83,14 @@ class Opening:
             "protocolVersion": asked if asked in HANDSHAKES else HANDSHAKES[-1],
             "capabilities": _capabilities(changes=False),
             "serverInfo": SERVER,
-            "instructions": self._said["instructions"],
+            "instructions": self._lists["instructions"],
         }
 
     def _discovered(self) -> Json:
         found = {
             "supportedVersions": [MODERN],
             "capabilities": _capabilities(changes=True),
-            "instructions": self._said["instructions"],
+            "instructions": self._lists["instructions"],
         }
         return complete({**found, **_FRESH})
 
@@ -173,7 +173,7 @@ class Exchange:
         self._pending: dict[str, PendingRequest] = {}
         self._connected = self._attached = self._used = False
         self._lost_at = float("-inf")
-        self._heard_at = 0.0
+        self._last_line_at = 0.0
         self._probed_at: float | None = None
 
     @property
@@ -194,7 +194,9 @@ class Exchange:
         except (ValueError, RecursionError):
             message = None
         if type(message) is not dict:
-            self._say({"jsonrpc": "2.0", "id": None, "error": {"code": PARSE_ERROR, "message": "no message of MCP"}})
+            self._send_to_agent(
+                {"jsonrpc": "2.0", "id": None, "error": {"code": PARSE_ERROR, "message": "no message of MCP"}}
+            )
             return
         method, request_id = message.get("method"), message.get("id")
         if type(method) is not str or type(request_id) not in (int, str, type(None)):
@@ -204,7 +206,7 @@ class Exchange:
         elif (answer := self._opening.answer(message)) is not None:
             if method == "initialize" and "result" in answer:
                 self._opened(message)
-            self._say(answer)
+            self._send_to_agent(answer)
         else:
             self._asked(PendingRequest(message, line, now))
 
@@ -214,12 +216,12 @@ class Exchange:
         if message is not None and ("method" not in message or type(request_id) not in (int, str)):
             return  # a notification, or an answer: neither is answered
         error = line_too_long()
-        told = {"code": error.code, "message": f"{error}; {error.hint}"}
-        self._say({"jsonrpc": "2.0", "id": request_id, "error": told})
+        body = {"code": error.code, "message": f"{error}; {error.hint}"}
+        self._send_to_agent({"jsonrpc": "2.0", "id": request_id, "error": body})
 
     def from_daemon(self, line: bytes, now: float) -> None:
         """Take in a line of the daemon's. Raises AttachRefused, and ValueError for a line that is no message."""
-        self._heard_at, self._probed_at = now, None
+        self._last_line_at, self._probed_at = now, None
         message = json.loads(line)
         if type(message) is not dict:
             raise ValueError("no message of MCP")
@@ -241,9 +243,11 @@ class Exchange:
         """Open a new connection with the agent's own handshake, and send the requests that wait."""
         self._connected, self._attached, self._used = True, False, False
         self.wants_to_begin_anew = False
-        self._heard_at, self._probed_at = now, None
+        self._last_line_at, self._probed_at = now, None
         self.to_daemon.clear()
-        self._send({"jsonrpc": "2.0", "id": f"{self._own}:attach", "method": "mcp.attach", "params": self._attach})
+        self._send_to_daemon(
+            {"jsonrpc": "2.0", "id": f"{self._own}:attach", "method": "mcp.attach", "params": self._attach}
+        )
         self._send_handshake()
         # Sent again unchanged, so that a write has the same id and arguments, and the daemon knows its key.
         for pending in self._pending.values():
@@ -262,7 +266,7 @@ class Exchange:
         silent = self._attached and self._waits_since(now) >= SILENT_S
         if silent and self._probed_at is None:
             self._probed_at = now
-            self._send({"jsonrpc": "2.0", "id": f"{self._own}:ping", "method": PROBE})
+            self._send_to_daemon({"jsonrpc": "2.0", "id": f"{self._own}:ping", "method": PROBE})
         for key, pending in list(self._pending.items()):
             if not pending.listens and now >= self._deadline(pending):
                 self._give_up(key, pending)
@@ -302,7 +306,7 @@ class Exchange:
         if self._connected:
             self._send_line(pending.line)
         if pending.listens:
-            self._say(_acknowledgement(pending))
+            self._send_to_agent(_acknowledgement(pending))
 
     def _is_listening(self, message: Json) -> bool:
         """Return True for the acknowledgement of a request that was acknowledged here."""
@@ -312,7 +316,7 @@ class Exchange:
     def _waits_since(self, now: float) -> float:
         """Return for how many seconds a call has waited without a line from the daemon."""
         oldest = min((pending.at for pending in self._pending.values() if not pending.listens), default=now)
-        return now - max(oldest, self._heard_at)
+        return now - max(oldest, self._last_line_at)
 
     def _deadline(self, pending: PendingRequest) -> float:
         if self._attached:
@@ -330,29 +334,31 @@ class Exchange:
         if self._connected:
             # The daemon may still be at it: an answer to a call that was given up must not reach the agent.
             gone = {"requestId": pending.id, "reason": "no answer in time"}
-            self._send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": gone})
+            self._send_to_daemon({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": gone})
         del self._pending[key]
         if pending.method == "tools/call":
             result: Json = {"content": [{"type": "text", "text": sentence}], "isError": True}
-            self._say({"jsonrpc": "2.0", "id": pending.id, "result": complete(result) if pending.is_modern else result})
+            self._send_to_agent(
+                {"jsonrpc": "2.0", "id": pending.id, "result": complete(result) if pending.is_modern else result}
+            )
         else:
             error = {"code": INTERNAL_ERROR, "message": sentence}
-            self._say({"jsonrpc": "2.0", "id": pending.id, "error": error})
+            self._send_to_agent({"jsonrpc": "2.0", "id": pending.id, "error": error})
 
     def _send_handshake(self) -> None:
         if self._handshake is not None:
             self._used = True
-            self._send(self._handshake)
-            self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+            self._send_to_daemon(self._handshake)
+            self._send_to_daemon({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
-    def _send(self, message: Json) -> None:
+    def _send_to_daemon(self, message: Json) -> None:
         self.to_daemon.append(json.dumps(message).encode() + b"\n")
 
     def _send_line(self, line: bytes) -> None:
         self._used = True
         self.to_daemon.append(line + b"\n")
 
-    def _say(self, message: Json) -> None:
+    def _send_to_agent(self, message: Json) -> None:
         self.to_agent.append(json.dumps(message).encode() + b"\n")
 
 

@@ -39,7 +39,7 @@ class WireClient:
 
     def __init__(self, server: Server) -> None:
         self.requests: dict[object, OpenRequest] = {}
-        self.held = False
+        self.paused = False
         self._server = server
         self._last_id = 0
         self._answers: dict[RequestId, asyncio.Future[Json]] = {}
@@ -83,7 +83,7 @@ class WireClient:
         """Forget a request that is answered."""
         self.requests.pop(request.key, None)
         if request.ordered:
-            self.held = False
+            self.paused = False
 
 
 LISTEN = "subscriptions/listen"

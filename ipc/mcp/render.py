@@ -106,8 +106,8 @@ def shown(answer: Json, given: Arguments) -> str:
         if part
     )
     became = [
-        f"{said}: {_names(nodes)}"
-        for said, nodes in (
+        f"{label}: {_names(nodes)}"
+        for label, nodes in (
             ("replaced by", [answer["superseded_by"]] if answer["superseded_by"] else []),
             ("probably replaced by", answer["later"]),
             ("replaces", answer["supersedes"]),

@@ -111,7 +111,7 @@ async def _list_tools(context: Context, params: types.PaginatedRequestParams | N
 async def _call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
     tool = TOOLS.get(params.name)
     if tool is None:
-        return _said(f"There is no tool {params.name[:64]!r}; there are: {', '.join(TOOLS)}", is_error=True)
+        return _text_result(f"There is no tool {params.name[:64]!r}; there are: {', '.join(TOOLS)}", is_error=True)
     session, given = context.lifespan_context, params.arguments or {}
     known = {
         **session.known,
@@ -122,10 +122,10 @@ async def _call_tool(context: Context, params: types.CallToolRequestParams) -> t
     try:
         answer = await session.wire.call(tool.method, arguments_of(tool, given, known))
     except ValueError as error:
-        return _said(str(error), is_error=True)
+        return _text_result(str(error), is_error=True)
     except ProtocolError as error:
-        return _said(render.sentence(error), is_error=True)
-    return _said(tool.render(answer, given))
+        return _text_result(render.sentence(error), is_error=True)
+    return _text_result(tool.render(answer, given))
 
 
 async def _list_resources(context: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
@@ -156,7 +156,7 @@ async def _listen(context: Context, params: types.SubscriptionsListenRequestPara
     return await LISTENING(context, params)
 
 
-def _said(text: str, is_error: bool = False) -> types.CallToolResult:
+def _text_result(text: str, is_error: bool = False) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
 
 

@@ -82,7 +82,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.requests: dict[object, OpenRequest] = {}
-        self.held = False
+        self.paused = False
         self._dispatcher = dispatcher
         self._inbox = Inbox()
         self._session: Session | None = None
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
         return self._may_begin()
 
     def _may_begin(self) -> bool:
-        return not self._is_full() and self._writing and not self.held and bool(self._inbox)
+        return not self._is_full() and self._writing and not self.paused and bool(self._inbox)
 
     def _begin(self, message: Message) -> None:
         if self._gone and not isinstance(message, Notification):
@@ -237,7 +237,7 @@ class Connection(asyncio.Protocol):
         """Drop a request that is answered; after an ordered one, the next messages may begin."""
         self.requests.pop(request.key, None)
         if request.ordered:
-            self.held = False
+            self.paused = False
 
     @property
     def owes_answers(self) -> bool:

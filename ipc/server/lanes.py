@@ -33,11 +33,11 @@ from ..protocol import Notification, ProtocolError, Request, RequestId
 class Requester(Protocol):
     """The connection that a request came from, as far as answering it needs one.
 
-    `requests` are the open ones, by their key; `held`: further messages wait until an ordered one is answered.
+    `requests` are the open ones, by their key; `paused`: further messages wait until an ordered one is answered.
     """
 
     requests: dict[object, OpenRequest]
-    held: bool
+    paused: bool
 
     def send(self, line: bytes) -> None:
         """Queue a line for the next `pump`."""
@@ -187,9 +187,9 @@ class Lanes:
 
     def _has_room(self, client: Requester) -> bool:
         """Give a client its first thread, and one more only if another client still finds one."""
-        held = self._at_work[client]
+        at_work = self._at_work[client]
         # `+ 1 < threads`: the last free thread is left to a client that has none.
-        return not held or (held < self._each and self._at_work.total() + 1 < self._threads)
+        return not at_work or (at_work < self._each and self._at_work.total() + 1 < self._threads)
 
     def _rest_may_begin(self) -> bool:
         if not self.agents_at_work:

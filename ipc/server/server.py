@@ -201,7 +201,7 @@ class Server:
         # A long message of a method that is quick otherwise goes to a thread; `ordered` keeps the client's later
         # messages behind it, as if it had been answered in the loop.
         elif isinstance(message, Request) and message.size_bytes > BULKY_BYTES:
-            request.ordered = client.held = True
+            request.ordered = client.paused = True
             self._queue_for_thread(request, params)
         else:
             self._call(request, params)

@@ -76,8 +76,8 @@ def drafts_of(turns: Sequence[Turn], new_from: int = 1) -> list[Draft]:
     contexts = contexts_of(turns)
     names = Names(contexts)
     judgements = judged(contexts, new_from)
-    # The judge labels the correction; the corrected turn is the one before it, an object of `contexts`.
     new = [(at, context) for at, context in enumerate(contexts) if context.turn.ordinal >= new_from]
+    # The judge labels the correction, not the corrected turn; that is the object `before` it, found by identity.
     put_right = {id(context.before) for at, context in new if at in judgements and judgements[at].reply in PUTS_RIGHT}
     return [
         draft

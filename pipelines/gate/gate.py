@@ -16,7 +16,7 @@ from statistics import fmean
 
 from ...store.ledger.questions import Probe
 from ...store.model import Action, NodeId
-from ..protocol import Check, Foreseen
+from ..messages import Check, Foreseen
 from ..settings import GateSettings
 from ..workspace.proposals import Difference
 from ..workspace.view import View

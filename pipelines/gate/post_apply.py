@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from threading import Event
 
 from ...store.ledger.questions import Probe
-from ..protocol import Check
+from ..messages import Check
 from .gate import worse
 from .probes import ProbeCase, Score, Searchable, ask
 

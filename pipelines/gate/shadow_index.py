@@ -10,8 +10,9 @@ from pathlib import Path
 
 from ...store.embedding.embedding import Embedder
 from ...store.engine.interface import Vector
-from ...store.index.open_index import OpenIndex
+from ...store.index.open_index import OpenIndex, copy_engine
 from ...store.index.projection import is_turn
+from ...store.index.visibility import Concealment
 from ...store.model import Level, NodeId, NotFound
 from ...store.search.gathering import Ranking
 from ...store.search.question import BY_DEFAULT, Question
@@ -64,10 +65,12 @@ class ShadowIndex:
         """Copy the file of an index that no process is writing."""
         path = index.with_name("trial.db")
         shutil.copyfile(index, path)
+        copy_engine(index, path)
         self._embed = embed
         self._overlay = Overlay(vault)
         self._closing = ExitStack()
-        opened = OpenIndex(path, self._overlay, embedder, settings, lambda: now, frozenset(hidden).__contains__)
+        concealment = Concealment(frozenset(hidden).__contains__)
+        opened = OpenIndex(path, self._overlay, embedder, settings, lambda: now, concealment)
         self._closing.callback(opened.close)
         self._index, self.catalog = opened.index, opened.catalog
         queries = CachedQueries(embedder)

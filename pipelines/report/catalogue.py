@@ -11,7 +11,7 @@ from ...store.index.catalog import Content
 from ...store.ledger.records import Run
 from ...store.model import Level
 from ...store.text.controls import plain
-from .markdown import escaped
+from .digest_text import escaped
 
 OKF_VERSION = "0.2"
 MOST_PER_SECTION = 200

@@ -19,7 +19,7 @@ from ...store.text.controls import plain
 from ..stages.scenarios import BEGAN, ENDED
 from . import charts
 from .charts import Life, Series, Stretch
-from .markdown import earlier, rendered, rendered_line, without_links, without_marks
+from .digest_text import earlier, rendered, rendered_line, without_links, without_marks
 from .run_report import RunReport, counts_in_words
 from .sections import (
     LEVEL_NAMES,

@@ -16,7 +16,7 @@ from ...store.ledger.questions import Gap
 from ...store.ledger.records import Run
 from ...store.model import Action, Level, Memory, NodeId
 from ..gate.gate import GateResult
-from ..protocol import Check, RunRequest
+from ..messages import Check, RunRequest
 from ..stages.lint import LintFinding
 from ..workspace.view import View
 

@@ -13,9 +13,9 @@ from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId
 from ...store.roles import MACHINES
 from ...store.text.dates import format_date
 from ..gate.gate import GateResult
+from ..messages import RunKind
 from ..pages import fact_lines
 from ..pages.current_facts import shortened_to_change, with_plain_successors
-from ..protocol import RunKind
 from ..stages import staleness
 from .run_report import RunReport
 

@@ -24,16 +24,7 @@ from ..pages.current_facts import with_plain_successors
 from ..pages.episodes import SMALLEST, Episode, PageBody, distinction, episode_body, episodes_of, name_of, outcome_of
 from ..pages.fact_lines import day_of, labels_of, place_of, with_footnotes
 from ..workspace.memo import once
-from ..workspace.proposals import (
-    Proposals,
-    archive,
-    create,
-    cursor_of,
-    may_be_revived,
-    newest,
-    replace_text,
-    revived,
-)
+from ..workspace.proposals import Proposals, archive, create, cursor_of, may_be_revived, newest, replace_text, revived
 from ..workspace.view import Vectors, View
 
 STAGE = "scenarios"

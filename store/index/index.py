@@ -19,7 +19,7 @@ from ..engine.interface import Point, Vector, VectorStore
 from ..ledger.journal import Appended
 from ..model import Kind, Level, NodeId, NotFound
 from ..okf import session
-from ..redaction import FileMask
+from ..settings import ChunkSettings
 from ..text.chunking import chunk
 from ..vault.vault import MOST_BYTES, FileStamp, Vault, largest
 from .catalog import NODE_COLUMNS, Catalog, FileRow, node_row
@@ -38,6 +38,7 @@ from .projection import (
     project_session,
     read_head,
 )
+from .visibility import Concealment
 
 COLLECTION = "chunks"
 
@@ -155,20 +156,18 @@ class Index:
         *,
         now: Callable[[], datetime],
         dimension: int,
-        chunk_tokens: int = 400,
-        overlap_tokens: int = 40,
-        is_hidden: Callable[[NodeId], bool] = lambda node_id: False,
-        missing: MissingFiles | None = None,
-        mask: FileMask | None = None,
+        chunks: ChunkSettings,
+        concealment: Concealment,
     ) -> None:
-        self._mask = mask or FileMask()
+        self._mask = concealment.mask
         self._connect = connection
-        self.missing = missing or Unguarded()
+        self.missing: MissingFiles = Unguarded()
+        """Decides about files that are gone."""
         self._images = Images(connection)
         self._vault = vault
         self._now = now
-        self._chunk_tokens, self._overlap_tokens = chunk_tokens, overlap_tokens
-        self._is_hidden = is_hidden
+        self._chunks = chunks
+        self._is_hidden = concealment.is_hidden
         self._lock = threading.RLock()
         self._depth = 0
         self.generation = 0
@@ -637,7 +636,8 @@ class Index:
         before = dict(
             self._connection.execute("SELECT chunk_id, text_hash FROM chunk WHERE node_id = ?", (node.node_id,))
         )
-        pieces = chunk(node.node_id, node.text, self._chunk_tokens, self._overlap_tokens) if node.searchable else []
+        limits = self._chunks.max_tokens, self._chunks.overlap_tokens
+        pieces = chunk(node.node_id, node.text, *limits) if node.searchable else []
         payload = node.payload()
         for piece in pieces:
             text = embedded_text(node, piece.start, piece.end)

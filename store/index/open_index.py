@@ -38,15 +38,14 @@ from ..engine.database import (
 from ..engine.files import FilesStore, suffix_of
 from ..engine.interface import VectorStore
 from ..engine.sqlite_vec import SqliteVecStore
-from ..model import Corrupt, IndexDamaged, NodeId, SchemaTooNew, StoreBusy
-from ..redaction import FileMask
+from ..model import Corrupt, IndexDamaged, SchemaTooNew, StoreBusy
 from ..settings import StoreSettings
 from ..vault.vault import Vault
 from .catalog import MIGRATIONS, Catalog
 from .images import Images, LostFile, lost_files
 from .index import COLLECTION, Index, MissingFiles, Reconciled, Unguarded
 from .projection import PROJECTION_VERSION
-from .visibility import Withdrawn
+from .visibility import Concealment
 
 logger = logging.getLogger(__name__)
 
@@ -109,18 +108,15 @@ class OpenIndex:
         embedder: Embedder,
         settings: StoreSettings,
         now: Callable[[], datetime],
-        is_hidden: Callable[[NodeId], bool],
+        concealment: Concealment | None = None,
         on_damage: Callable[[], None] = lambda: None,
-        mask: FileMask | None = None,
-        withdrawn: Withdrawn | None = None,
     ) -> None:
         self.path = path
-        self._mask = mask or FileMask()
+        self._concealment = concealment = concealment or Concealment()
         self._vault = vault
         self._dimension = embedder.dimension
         self._settings = settings
         self._now = now
-        self._is_hidden = is_hidden
         self.missing: MissingFiles = Unguarded()
         """Decides about files that are gone."""
         self._on_damage = on_damage
@@ -145,7 +141,7 @@ class OpenIndex:
         self._file, self._file_number = self._open_or_begin()
         self._remove_strays()
         self.index = self._index_over(lambda: self._file)
-        self.catalog = Catalog(lambda: self._file.readers.get(), withdrawn)
+        self.catalog = Catalog(lambda: self._file.readers.get(), concealment.withdrawn)
         self.images = Images(lambda: self._file.readers.get())
         self.is_whole = self.catalog.meta(WHOLE_KEY) is not None
         self.is_compared = False
@@ -371,18 +367,17 @@ class OpenIndex:
         return self._open(path)
 
     def _index_over(self, file: Callable[[], IndexFile]) -> Index:
-        return Index(
+        index = Index(
             lambda: file().writing,
             self._engine_over(file),
             self._vault,
             now=self._now,
             dimension=self._dimension,
-            chunk_tokens=self._settings.chunks.max_tokens,
-            overlap_tokens=self._settings.chunks.overlap_tokens,
-            is_hidden=self._is_hidden,
-            missing=self.missing,
-            mask=self._mask,
+            chunks=self._settings.chunks,
+            concealment=self._concealment,
         )
+        index.missing = self.missing
+        return index
 
     def _engine_over(self, file: Callable[[], IndexFile]) -> VectorStore:
         """Return the engine of the settings over a file, perhaps another from one call to the next."""

@@ -11,13 +11,14 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from ..filters import OWN_FIELDS, Condition, Filter, Group, conditions_of, holds
 from ..model import GLOBAL_CHANNEL, Kind, NodeId
+from ..redaction import FileMask
 from .projection import Node
 
 
@@ -215,3 +216,12 @@ class Withdrawn:
             with self._lock:
                 if self._gone is gone:  # else more was deleted meanwhile: the next call looks again
                     self._gone = {path: seq for path, seq in gone.items() if path not in followed}
+
+
+@dataclass(frozen=True, slots=True)
+class Concealment:
+    """The content that an index does not show: forgotten turns, secrets in files, deletions not followed yet."""
+
+    is_hidden: Callable[[NodeId], bool] = lambda node_id: False
+    mask: FileMask = field(default_factory=FileMask)
+    withdrawn: Withdrawn | None = None

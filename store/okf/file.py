@@ -1,7 +1,7 @@
 """A markdown file of the Open Knowledge Format (v0.2, readable by v0.1 consumers): frontmatter and body.
 
-A file is YAML between two lines of `---`, and a body. What is not changed keeps its bytes: `edit` replaces the lines of
-the keys that it is given and no others; comments and order stay.
+A file is YAML between two lines of `---`, and a body. Unchanged parts keep their bytes: `edit` replaces the lines of
+the given keys and no others; comments and order stay.
 """
 
 from __future__ import annotations

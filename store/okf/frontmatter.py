@@ -1,7 +1,7 @@
 """The YAML of a file's head, read without surprises and written in one form.
 
-It follows YAML 1.2's core rules, not 1.1's: `no` is a word, `12:30` and `2026-11-21` are strings. What is read is plain
-(str, int, float, bool, None, list, dict with str keys), bounded in size and depth. What is written is plain scalars,
+It follows YAML 1.2's core rules, not 1.1's: `no` is a word, `12:30` and `2026-11-21` are strings. Values read are plain
+(str, int, float, bool, None, list, dict with str keys), bounded in size and depth. Values are written as plain scalars,
 flow lists, and lists of flat mappings; the same values give the same bytes.
 """
 

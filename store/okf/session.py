@@ -55,8 +55,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 class Parsed:
     """The turns read, and how the file ends.
 
-    `torn` says that the file was cut short; a turn whose text is not all there is not among `turns`. `closing` is what
-    must be written before the next turn, which then has the number `next_ordinal`. A later parse goes on from `end`
+    `torn` says that the file was cut short; a turn with an incomplete text is not among `turns`. `closing` is to
+    be written before the next turn, which then has the number `next_ordinal`. A later parse goes on from `end`
     with `resume_ordinal`, which is smaller when a torn turn has a number of its own: it may still be made whole.
     """
 
@@ -178,8 +178,8 @@ def with_texts(
 def parse(data: bytes, from_offset: int = 0, session_id: NodeId = "", next_ordinal: int = 1) -> Parsed:
     """Read the turns from an offset that lies between turns (0: from the file's beginning).
 
-    Numbers only grow: a turn whose own number was given before (a copy made by hand) gets the next one. What stands
-    between turns and is none (a note by hand, damage) is passed over.
+    Numbers only grow: a turn whose own number was given before (a copy made by hand) gets the next one. Text
+    between turns that is none (a note by hand, damage) is skipped.
     """
     turns: list[Turn] = []
     size = len(data)

@@ -1,1 +1,1 @@
-"""Purge: erase what a person names from files, history, index and caches, and prove it by searching every byte."""
+"""Purge: erase selected memories from files, history, index and caches, and prove it by searching every byte."""

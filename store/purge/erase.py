@@ -6,7 +6,7 @@ may be done again. Their order:
 1. files: they are the truth, and index and pages are made of them. The changes go through the journal, so the step
    waits until the journal holds no older content of them.
 2. history: images, questions, anchors and every other row of the ledger; then the run that records the purge.
-3. index, pages, caches: what is derived from the files. No other index may be built meanwhile: it may have read the
+3. index, pages, caches: they are derived from the files. No other index may be built meanwhile: it may have read the
    files before the first step.
 4. compact: the databases are rewritten, since the pages that the other steps freed still hold the bytes.
 5. search: the proof. An index in which a trace is found is rebuilt, and all is searched once more.
@@ -210,11 +210,6 @@ class Purge:
         return self._planner.plan(selection)
 
     # ---- a purge that was interrupted
-
-    @property
-    def is_under_way(self) -> bool:
-        """Return True while a purge is being carried out, or waits to be finished."""
-        return self.intent.is_there
 
     def expect(self) -> None:
         """Have files that an interrupted purge removed count as removed on purpose; call it before they are compared.

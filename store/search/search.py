@@ -44,15 +44,7 @@ from .gathering import (
     speakers_of,
 )
 from .question import BY_DEFAULT, Asked, Question, asked_by
-from .scoring import (
-    READ_CHARS,
-    CandidateArrays,
-    Priors,
-    Values,
-    features_of,
-    priors_of,
-    scores_of,
-)
+from .scoring import READ_CHARS, CandidateArrays, Priors, Values, features_of, priors_of, scores_of
 
 # Questions embedded at a time: as many as the server answers at once.
 QUESTIONS_AT_ONCE = 4

@@ -7,8 +7,8 @@ import logging
 import threading
 
 from ..changes.apply import Changes
+from ..changes.documents import Documents
 from ..core import Core
-from ..documents.documents import Documents
 from ..ledger.questions import prune_questions
 from ..model import StoreError
 from ..vault.leftovers import Leftovers

@@ -11,7 +11,7 @@ from concurrent.futures import Future, wait
 from functools import partial
 
 from ..changes.deletions import Deletions
-from ..changes.sessions import SessionPlans
+from ..changes.session_plans import SessionPlans
 from ..core import Core
 from ..embedding.embedding import ModelUnavailable
 from ..index.index import Reconciled, is_as_read

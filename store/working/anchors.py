@@ -12,7 +12,7 @@ from ..core import Core
 from ..door import outgoing
 from ..ledger.work import set_anchor, work_text
 from ..model import InvalidInput, NodeId
-from ..results import Anchor, Found
+from ..results import Anchor, FoundAnchor
 from ..text.fence import fenced, unmarked
 
 # The size of an anchor: the characters of all its texts, and its decisions; the oldest decisions are dropped.
@@ -43,7 +43,7 @@ class Anchors:
         plan: str | None = None,
         decisions: Sequence[str] = (),
         next_step: str | None = None,
-    ) -> Found:
+    ) -> FoundAnchor:
         """Change a session's anchor; it survives a power cut when this returns.
 
         A None leaves its part as it is, and decisions are added to the known ones; but another task starts with the
@@ -74,17 +74,17 @@ class Anchors:
             self._writer.write(*set_anchor(anchor)).result()
         return _found(anchor)
 
-    def of_session(self, session_id: NodeId) -> Found:
+    def of_session(self, session_id: NodeId) -> FoundAnchor:
         """Return the anchor of a session."""
         self._core.calls.note()
         return _found(self._ledger.anchor(self._door.session_name(session_id)))
 
-    def of_channel(self, channel: str) -> Found:
+    def of_channel(self, channel: str) -> FoundAnchor:
         """Return the newest anchor of a channel, of any session."""
         self._core.calls.note()
         return _found(next(iter(self._ledger.anchors(channel, 1)), None))
 
-    def recover(self, channel: str, session_id: NodeId | None = None) -> Found:
+    def recover(self, channel: str, session_id: NodeId | None = None) -> FoundAnchor:
         """Return the anchor from which a session goes on: its own, else the newest of its channel that did not end."""
         self._core.calls.note()
         if session_id is not None and (own := self.of_session(session_id)).anchor is not None:
@@ -122,9 +122,9 @@ def _bounded(anchor: Anchor) -> Anchor:
     return anchor
 
 
-def _found(anchor: Anchor | None, notes: tuple[str, ...] = ()) -> Found:
+def _found(anchor: Anchor | None, notes: tuple[str, ...] = ()) -> FoundAnchor:
     if anchor is None:
-        return Found(None)
+        return FoundAnchor(None)
     shown = replace(
         anchor,
         task=outgoing(anchor.task),
@@ -132,7 +132,7 @@ def _found(anchor: Anchor | None, notes: tuple[str, ...] = ()) -> Found:
         decisions=tuple(map(outgoing, anchor.decisions)),
         next_step=outgoing(anchor.next_step),
     )
-    return Found(shown, fenced("\n".join(_lines(shown))), notes)
+    return FoundAnchor(shown, fenced("\n".join(_lines(shown))), notes)
 
 
 def _lines(anchor: Anchor) -> Iterator[str]:

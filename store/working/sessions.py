@@ -22,7 +22,7 @@ from ..engine.interface import Vector
 from ..ledger.ledger import Ledger
 from ..ledger.work import HANDED_KEPT, MOST_HANDED, Handed, set_handed
 from ..model import GLOBAL_CHANNEL, Envelope, NodeId
-from ..results import HeardTurn
+from ..results import BufferedTurn
 from ..writer.writer import Writer
 
 # A session that was not touched for so long is over, whether or not its end was noted.
@@ -49,7 +49,7 @@ class WorkingSession:
     session_id: NodeId
     channel: str
     touched_s: float
-    turns: deque[HeardTurn] = field(default_factory=lambda: deque(maxlen=MOST_TURNS))
+    turns: deque[BufferedTurn] = field(default_factory=lambda: deque(maxlen=MOST_TURNS))
     thoughts: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_THOUGHTS))
     given: dict[NodeId, int] = field(default_factory=dict)
     asked: int = 0
@@ -57,7 +57,7 @@ class WorkingSession:
     pending: Envelope | None = None
     topics: int = 1
 
-    def add(self, turn: HeardTurn) -> None:
+    def add(self, turn: BufferedTurn) -> None:
         """Add a turn to the buffer, and drop the oldest beyond its bound."""
         self.turns.append(turn)
         while sum(len(one.text) for one in self.turns) > MOST_CHARS:

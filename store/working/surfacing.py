@@ -16,7 +16,7 @@ from typing import Final
 from ..core import Core
 from ..model import Envelope, NewTurn, NodeId, Slot
 from ..recall import Recall
-from ..results import HeardTurn, Pending, Working
+from ..results import BufferedTurn, Surfaced, Working
 from ..roles import MACHINES, Role
 from ..text.fence import fenced
 from ..text.sentences import FEWEST_WORDS, sentences_of
@@ -89,7 +89,7 @@ class Surfacing:
             with self._lock:
                 self._waiting.pop(session_id, None)
 
-    def take(self, session_id: NodeId) -> Pending:
+    def take(self, session_id: NodeId) -> Surfaced:
         """Return the memories found for a session, once; they count as handed out and as used."""
         session_id = self._door.session_name(session_id)
         with self._sessions.held(session_id) as session:
@@ -98,14 +98,14 @@ class Surfacing:
             if session:
                 session.pending = None
         if waiting is None:
-            return Pending(session_id, topic=topics)
+            return Surfaced(session_id, topic=topics)
         living = self._recall.living([slot.node_id for slot in waiting.slots])
         if not all(slot.node_id in living for slot in waiting.slots):  # some were forgotten or replaced in the meantime
-            return Pending(session_id, topic=topics)
+            return Surfaced(session_id, topic=topics)
         self.on_given(session_id, waiting.slots)
         self._recall.used([slot.node_id for slot in waiting.slots])
         ids = tuple(slot.node_id for slot in waiting.slots)
-        return Pending(session_id, waiting.text, waiting.tokens, ids, topics)
+        return Surfaced(session_id, waiting.text, waiting.tokens, ids, topics)
 
     def on_given(self, session_id: NodeId | None, slots: Sequence[Slot]) -> None:
         """Note the lines that a session's agent was handed, by any method: they are not surfaced for it again."""
@@ -146,7 +146,7 @@ class Surfacing:
     def _read(self, session_id: NodeId) -> None:
         with self._lock:
             channel, generation, turns = self._waiting.pop(session_id)
-        heard = [HeardTurn(turn.role, self._door.text(turn.text)[:MOST_TURN_CHARS]) for turn in turns]
+        heard = [BufferedTurn(turn.role, self._door.text(turn.text)[:MOST_TURN_CHARS]) for turn in turns]
         with self._sessions.touched(session_id, channel, generation) as session:
             if session is None:
                 return

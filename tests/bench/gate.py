@@ -15,7 +15,7 @@ from dreamd.daemon.importing.items import SessionRead
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.gate.gate import Dropped, Gate
 from dreamd.pipelines.gate.shadow_index import ShadowIndex
-from dreamd.pipelines.protocol import RunRequest, read_changeset
+from dreamd.pipelines.messages import RunRequest, read_changeset
 from dreamd.pipelines.registry import Stage
 from dreamd.pipelines.workspace.cached_embedder import CachedEmbedder
 from dreamd.pipelines.workspace.snapshot import Snapshot

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 from dreamd.daemon.dreaming.child import CHILD, Child, DreamError
+from dreamd.pipelines.messages import Done, Progress, RunRequest
 from dreamd.pipelines.pipe import StepProgress
-from dreamd.pipelines.protocol import Done, Progress, RunRequest
 from dreamd.pipelines.registry import Stage
 from dreamd.pipelines.run import run_steps
 from dreamd.pipelines.workspace.snapshot import Snapshot

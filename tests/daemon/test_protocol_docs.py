@@ -27,7 +27,7 @@ from dreamd.ipc.question_methods import MAX_TEXT_BYTES
 from dreamd.ipc.server.server import PROGRESS_INTERVAL_S
 from dreamd.ipc.settings import IpcSettings
 from dreamd.ipc.socket_path import MAX_SOCKET_PATH_BYTES
-from dreamd.store.documents.document_file import MOST_VALUE_BYTES
+from dreamd.store.changes.document_file import MOST_VALUE_BYTES
 from dreamd.store.index.catalog import LONGEST_CURATED
 from dreamd.store.ledger.records import ANSWERS_KEPT
 from dreamd.store.ledger.work import KEPT_DAYS, MOST_ANCHORS, THREAD_DAYS

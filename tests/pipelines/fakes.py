@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from dreamd.llm.language_model import Answer, LlmError
 from dreamd.pipelines import run
-from dreamd.pipelines.protocol import RunRequest
+from dreamd.pipelines.messages import RunRequest
 from dreamd.pipelines.registry import DreamStep, Stage
 from dreamd.pipelines.workspace.proposals import Proposals
 from dreamd.pipelines.workspace.snapshot import History, SessionState, Snapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from dreamd.pipelines.protocol import MessageError, read_changeset, write_changeset
+from dreamd.pipelines.messages import MessageError, read_changeset, write_changeset
 from dreamd.store.model import Action, ActionKind, Changeset
 
 CHANGESET = Changeset(

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from dreamd.llm.budget import Asker
 from dreamd.llm.settings import LlmSettings
-from dreamd.pipelines import protocol
+from dreamd.pipelines import messages as protocol
 from dreamd.pipelines.dream import dream
-from dreamd.pipelines.protocol import SPENT, Done, Failed, Progress, read_changeset
+from dreamd.pipelines.messages import SPENT, Done, Failed, Progress, read_changeset
 from dreamd.pipelines.workspace.snapshot import Snapshot
 from dreamd.store import okf
 from dreamd.store.channel import channel_of_folder, project_root

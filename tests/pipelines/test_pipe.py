@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dreamd.pipelines.messages import Progress
 from dreamd.pipelines.pipe import DETAIL_EVERY_S, StepProgress
-from dreamd.pipelines.protocol import Progress
 
 
 def test_details_are_reported_at_intervals_and_name_their_step() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from dreamd.pipelines import stages
 from dreamd.pipelines.dream import dream
-from dreamd.pipelines.protocol import read_changeset
+from dreamd.pipelines.messages import read_changeset
 from dreamd.pipelines.registry import COMPACTION, STEPS, DreamStep, Stage
 from dreamd.pipelines.settings import PipelineSettings
 from dreamd.pipelines.workspace.proposals import Proposals

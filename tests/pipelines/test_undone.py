@@ -11,7 +11,7 @@ import pytest
 from dreamd.daemon.importing.detect import read
 from dreamd.daemon.importing.items import SessionRead
 from dreamd.pipelines.dream import dream
-from dreamd.pipelines.protocol import read_changeset
+from dreamd.pipelines.messages import read_changeset
 from dreamd.pipelines.settings import GateSettings, PipelineSettings
 from dreamd.store.changes.run_kinds import AppliedRun
 from dreamd.store.changes.tombstone_keys import edit_key

@@ -301,7 +301,7 @@ def test_an_undo_names_what_it_left(recorded: Recording, look: Look) -> None:
 
 
 def test_an_undo_that_restored_nothing_says_so(recorded: Recording, look: Look) -> None:
-    answer = recorded.named["a dream undone"] | {"restored": 0, "turns": 0, "ranking": False}
+    answer = recorded.named["a dream undone"] | {"restored": 0, "turns": 0}
     said = text_of(dreams.undo_in_words(answer, look))
     assert said.startswith(f"Nothing of run {answer['run_id']} could be undone.\n")
     assert " as it is" in said or " as they are" in said

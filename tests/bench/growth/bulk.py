@@ -32,6 +32,8 @@ from dreamd.store.index.projection import (
     project_session,
     read_head,
 )
+from dreamd.store.index.visibility import Concealment
+from dreamd.store.settings import ChunkSettings
 from dreamd.store.text.chunking import chunk
 from dreamd.store.vault.disk import Disk
 from dreamd.store.vault.vault import Vault
@@ -71,7 +73,15 @@ class Filling:
         self._open.callback(self._cache.close)
         store = SqliteVecStore(lambda: self._db, lambda: self._reader)
         vault = Vault(paths.vault, Disk())
-        self._index = Index(lambda: self._db, store, vault, now=utc_now, dimension=embedder.dimension)
+        self._index = Index(
+            lambda: self._db,
+            store,
+            vault,
+            now=utc_now,
+            dimension=embedder.dimension,
+            chunks=ChunkSettings(),
+            concealment=Concealment(),
+        )
         self._waiting: list[tuple[File, os.stat_result]] = []
         self._nodes = self._done = 0
 

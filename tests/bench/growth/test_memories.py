@@ -30,7 +30,7 @@ TABLES = {
 
 def _opened(index: Path, vault: Path) -> OpenIndex:
     settings = Settings().store
-    return OpenIndex(index, Vault(vault, Disk()), StubEmbedder(), settings, utc_now, lambda node_id: False)
+    return OpenIndex(index, Vault(vault, Disk()), StubEmbedder(), settings, utc_now)
 
 
 def _tables(index: Path) -> dict[str, list[Any]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.agents.agent_connection import AgentConnection, ConnectError, Records, make_private
+from dreamd.daemon.agents.agent_connection import AgentConnection, ConnectError, OriginalContents, make_private
 from dreamd.daemon.agents.hook_formats import FORMATS
 from dreamd.daemon.agents.programs import (
     CLAUDE_CODE_EVENTS,
@@ -65,7 +65,7 @@ def connect(tmp_path: Path) -> Connect:
         places = UserEnvironment(tmp_path / "home", {})
         program = PROGRAMS[name]
         return AgentConnection(
-            program, folder or program.folder(places), places, command, Records(tmp_path / "records")
+            program, folder or program.folder(places), places, command, OriginalContents(tmp_path / "records")
         )
 
     return make

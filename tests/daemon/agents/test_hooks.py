@@ -20,7 +20,7 @@ from dreamd.daemon.importing.importer import Importer
 from dreamd.daemon.settings import TranscriptSettings
 from dreamd.ipc.call import Call
 from dreamd.store import MemoryStore, Selection, StorePaths, estimate_tokens, session_id
-from dreamd.store.changes.sessions import Observed
+from dreamd.store.changes.session_plans import Observed
 from dreamd.store.channel import channel_of_folder
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.model import Kind, NewTurn, SessionHead

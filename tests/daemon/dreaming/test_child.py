@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 from dreamd.daemon.dreaming.child import remove_orphans, write_run_marker
-from dreamd.pipelines.protocol import SPENT, RunRequest
+from dreamd.pipelines.messages import SPENT, RunRequest
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 

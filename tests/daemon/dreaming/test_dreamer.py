@@ -23,7 +23,7 @@ from dreamd.daemon.dreaming.idle import LastActivity
 from dreamd.daemon.settings import Settings
 from dreamd.ipc.errors import wire_error
 from dreamd.ipc.protocol import REFUSED
-from dreamd.pipelines.protocol import Progress, write_changeset
+from dreamd.pipelines.messages import Progress, write_changeset
 from dreamd.pipelines.settings import IdleSettings, LimitSettings, PipelineSettings, PreemptionSettings
 from dreamd.store.changes.run_kinds import AppliedRun, SkippedAction
 from dreamd.store.index.catalog import Content

@@ -16,7 +16,7 @@ from dreamd.daemon.dreaming.idle import LastActivity
 from dreamd.daemon.settings import Settings
 from dreamd.pipelines.gate.post_apply import Recheck
 from dreamd.pipelines.gate.probes import Score
-from dreamd.pipelines.protocol import Check, Foreseen
+from dreamd.pipelines.messages import Check, Foreseen
 from dreamd.pipelines.settings import PipelineSettings
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -29,7 +29,7 @@ NOTE = "The blue ladder of the attic studio is kept by Marek"
 CHILD = """
 import hashlib, sys
 from pathlib import Path
-from dreamd.pipelines.protocol import *
+from dreamd.pipelines.messages import *
 from dreamd.store import okf
 from dreamd.store.model import *
 request = RunRequest.model_validate_json(sys.stdin.buffer.readline())

@@ -20,7 +20,7 @@ from dreamd.daemon.dreaming.dreamer import Dreamer, DreamError
 from dreamd.daemon.dreaming.idle import LastActivity, LoadMeter, Machine
 from dreamd.daemon.dreaming.schedule import Ended, Past, Schedule, next_due
 from dreamd.daemon.settings import Settings
-from dreamd.pipelines.protocol import RunKind
+from dreamd.pipelines.messages import RunKind
 from dreamd.pipelines.settings import PipelineSettings, ScheduleSettings
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.ledger.records import LANDED, Run, record_run

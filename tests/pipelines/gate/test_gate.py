@@ -17,7 +17,7 @@ from dreamd.pipelines.dream import dream
 from dreamd.pipelines.gate import gate, probes
 from dreamd.pipelines.gate.probes import ProbeCase, Score
 from dreamd.pipelines.gate.shadow_index import ShadowIndex
-from dreamd.pipelines.protocol import Done, read_changeset
+from dreamd.pipelines.messages import Done, read_changeset
 from dreamd.pipelines.registry import Stage
 from dreamd.pipelines.settings import GateSettings, PipelineSettings
 from dreamd.pipelines.workspace.proposals import Proposals

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 
 import pytest
-from dreamd.pipelines.report import html, markdown
+from dreamd.pipelines.report import digest_text as markdown
+from dreamd.pipelines.report import html
 
 from tests.pipelines.report.reports import EVIL, Reader, action, fact, full_report, report
 

@@ -6,7 +6,7 @@ import html
 import re
 
 import pytest
-from dreamd.pipelines.report.markdown import escaped, rendered, without_links
+from dreamd.pipelines.report.digest_text import escaped, rendered, without_links
 from hypothesis import given, settings
 
 from tests.examples import examples

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 from dreamd.pipelines.gate.gate import GateResult
-from dreamd.pipelines.report import html, markdown
+from dreamd.pipelines.report import digest_text as markdown
+from dreamd.pipelines.report import html
 from dreamd.pipelines.report.run_report import counts_in_words
 from dreamd.pipelines.report.sections import MOST_LEARNED, summarize
 from dreamd.store.ledger.records import Run

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from dreamd.store.changes import sessions as intake
+from dreamd.store.changes import session_plans as intake
 from dreamd.store.door import Door
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.index.projection import Node

@@ -41,9 +41,7 @@ def test_what_is_live_is_what_the_files_say(steps: list[tuple[str, tuple[str, bo
     with tempfile.TemporaryDirectory(prefix="dreamd-successors-") as folder:
         vault = Vault(Path(folder) / "vault", Disk())
         vault.mark("0" * 16)
-        opened = OpenIndex(
-            Path(folder) / "i.db", vault, StubEmbedder(), StoreSettings(), lambda: NOW, lambda node_id: False
-        )
+        opened = OpenIndex(Path(folder) / "i.db", vault, StubEmbedder(), StoreSettings(), lambda: NOW)
         try:
             files: dict[str, tuple[str, bool]] = {}
             for name, said in steps:

@@ -552,7 +552,7 @@ def test_a_purge_waits_for_an_index_that_is_being_made_anew(store: MemoryStore, 
     purging = threading.Thread(target=store.purge, args=(Selection(nodes=("s1",)), note))
     purging.start()
     assert reached.wait(60)
-    assert store.operations.purge.is_under_way
+    assert store.core.is_purging
     go_on.set()
     purging.join()
     rebuilding.join()
@@ -571,7 +571,7 @@ def test_a_purge_that_cannot_be_written_down_changes_nothing(
     monkeypatch.setattr(store.operations.purge.intent, "write", no_room)
     with pytest.raises(StoreBusy, match="written down"):
         store.purge(Selection(nodes=("s1#1",)))
-    assert not store.operations.purge.is_under_way
+    assert not store.core.is_purging
     assert FIRST in session_of(store)
 
 

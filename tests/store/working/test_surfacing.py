@@ -11,7 +11,7 @@ import pytest
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
 from dreamd.store.purge.plan import Selection
-from dreamd.store.results import HeardTurn
+from dreamd.store.results import BufferedTurn
 from dreamd.store.working import surfacing
 from dreamd.store.working.sessions import (
     MOST_CHARS,
@@ -200,7 +200,7 @@ def test_sessions_are_bounded_and_let_go_after_an_hour() -> None:
 def test_a_buffer_is_bounded() -> None:
     session = WorkingSession("s1", "shop", 0.0)
     for _ in range(100):
-        session.add(HeardTurn("user", "x" * MOST_TURN_CHARS))
+        session.add(BufferedTurn("user", "x" * MOST_TURN_CHARS))
     assert sum(len(turn.text) for turn in session.turns) <= MOST_CHARS
 
 

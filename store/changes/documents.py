@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from .. import okf
-from ..changes.run_kinds import EDIT, FORGET, new_run_id
 from ..core import Core
 from ..door import Door
 from ..embedding.embedding import ModelUnavailable
@@ -28,6 +27,7 @@ from ..vault.vault import FileStamp
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned
 from . import document_file
+from .run_kinds import EDIT, FORGET, new_run_id
 
 # Documents held in memory, and the bytes of their values; the least recently used are dropped.
 MOST_DOCUMENTS: Final = 10_000

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from dreamd.store import core, opening
+from dreamd.store import core, operations
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.ledger.ledger import Ledger
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -38,7 +38,7 @@ def open_store(paths: StorePaths) -> MemoryStore:
 
 def home_of(part: str) -> ModuleType:
     """Return the module that builds a part."""
-    return opening if hasattr(opening, part) else core
+    return operations if hasattr(operations, part) else core
 
 
 @pytest.fixture

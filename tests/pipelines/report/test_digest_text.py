@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from dreamd.pipelines.report import html, markdown
+from dreamd.pipelines.report import digest_text as markdown
+from dreamd.pipelines.report import html
 from dreamd.store.model import ActionKind
 
 from tests.pipelines.report.reports import Reader, action, fact, full_report, report

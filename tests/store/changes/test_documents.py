@@ -10,8 +10,8 @@ from itertools import count
 from typing import Any
 
 import pytest
+from dreamd.store.changes import document_file as document
 from dreamd.store.core import Core
-from dreamd.store.documents import document_file as document
 from dreamd.store.index.index import Index, Reconciled
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Conflict, InvalidInput, Kind, NewTurn, NotFound, SessionHead, StoreBusy, StoreReadOnly

@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from .changes.agent_statements import ForeignWords
 from .changes.corrections import Corrections
 from .changes.deletions import Deletions
+from .changes.documents import Documents, DocumentSearch
 from .changes.runs import Runs
-from .changes.sessions import SessionPlans
+from .changes.session_plans import SessionPlans
 from .core import Core
-from .documents.documents import Documents, DocumentSearch
 from .embedding.vector_cache import QueryVectors
 from .intake import Intake
 from .purge.erase import SETTLED_WITHIN_S, Purge
