@@ -1,7 +1,6 @@
 """The front door of the store: one object with a method for each thing that can be asked of it.
 
-Each method delegates to an operation, which is documented in full: intake.py, recall.py, changes/, upkeep/, working/,
-documents/.
+Each method delegates to an operation, documented in full in intake.py, recall.py, changes/, upkeep/ or working/.
 """
 
 from __future__ import annotations
