@@ -85,7 +85,7 @@ UP_WITHIN_A_ROOM = (
     ("pipelines/extract/facts.py", "from ..grounding import verify"),
     ("store/upkeep/worker.py", "from .. import memory"),
     ("store/upkeep/worker.py", "from .. import recall"),
-    ("store/recall.py", "from . import opening"),
+    ("store/recall.py", "from . import operations"),
     ("store/changes/runs.py", "from ..upkeep import worker"),
     ("store/index/index.py", "from ..changes import runs"),
     ("store/writer/writer.py", "from ..index import index"),
