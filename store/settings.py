@@ -68,26 +68,6 @@ class Tense(StageValues):
     past: float = Field(0.7, ge=0)
 
 
-class Speakers(StageValues):
-    """The factor of an assistant's words."""
-
-    assistant: float = Field(0.83, ge=0, le=1)
-
-
-class SessionPrior(StageValues):
-    """An addition of up to `weight` for the session whose `best` candidates score most together."""
-
-    weight: float = Field(0.2, ge=0)
-    best: int = Field(3, ge=1)
-
-
-class Neighbours(StageValues):
-    """An addition of `weight` times their score for the turns right before and after the `best` candidates."""
-
-    weight: float = Field(0.2, ge=0)
-    best: int = Field(10, ge=1)
-
-
 class LengthNormalisation(StageValues):
     """A divisor of 1 + `slope` for each doubling of a text beyond `anchor_chars`."""
 
@@ -151,9 +131,6 @@ StageName = Literal[
     "recency",
     "importance",
     "tense",
-    "speakers",
-    "session_prior",
-    "neighbours",
     "length",
     "time_decay",
     "minimum",
@@ -172,9 +149,6 @@ class Stages(StageValues):
     recency: RecencyBoost | None = None
     importance: Importance | None = None
     tense: Tense | None = None
-    speakers: Speakers | None = None
-    session_prior: SessionPrior | None = None
-    neighbours: Neighbours | None = None
     length: LengthNormalisation | None = None
     time_decay: TimeDecay | None = None
     minimum: HardMinimum | None = None
@@ -289,6 +263,10 @@ class SearchSettings(BaseModel):
     assistant_weight: float = Field(0.83, ge=0.0, le=1.0)
     preset: PresetName | None = Field(None, description="the published pipeline of another project")
     stages: Stages | None = Field(None, description="stages beside, or instead of, those of the preset")
+    cross_encoder: str | None = Field(
+        None, description="a cross-encoder of fastembed, by name, or the folder of one; it orders the best candidates"
+    )
+    cross_encoder_reads: int = Field(20, ge=1, le=200, description="candidates that it reads for a question")
     cache: QueryCacheSettings = QueryCacheSettings()
     priors: PriorSettings = PriorSettings()
     without: tuple[StageName, ...] = Field((), description="stages of the preset that are switched off")
@@ -301,7 +279,7 @@ class SearchSettings(BaseModel):
     @property
     def is_reranked(self) -> bool:
         """True if a reranker of the settings takes the place of the default."""
-        return self.preset is not None or self.stages is not None
+        return any(one is not None for one in (self.preset, self.stages, self.cross_encoder))
 
     @property
     def is_learned(self) -> bool:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -70,7 +71,7 @@ BETWEEN_ROOMS = (
     ("daemon/app.py", "from ..store.embedding import embedding"),
     ("daemon/importing/importer.py", "from ...store.text import controls"),
     ("daemon/cli/repair_commands.py", "def late() -> None:\n    from ...store.engine import database"),
-    ("ipc/errors.py", "from ..store.engine import unwritable"),
+    ("ipc/errors.py", "from ..store.engine import database"),
     ("ipc/methods.py", "from ..store.changes import corrections"),
     ("ipc/server/server.py", "from ...store.changes import runs"),
     ("ipc/call.py", "from ..store.upkeep import worker"),
@@ -85,7 +86,7 @@ UP_WITHIN_A_ROOM = (
     ("pipelines/extract/facts.py", "from ..grounding import verify"),
     ("store/upkeep/worker.py", "from .. import memory"),
     ("store/upkeep/worker.py", "from .. import recall"),
-    ("store/recall.py", "from . import opening"),
+    ("store/recall.py", "from . import operations"),
     ("store/changes/runs.py", "from ..upkeep import worker"),
     ("store/index/index.py", "from ..changes import runs"),
     ("store/writer/writer.py", "from ..index import index"),
@@ -422,3 +423,53 @@ def test_a_docstring_names_the_thing_and_does_not_ask_for_it(room: str) -> None:
 def test_the_check_sees_every_docstring() -> None:
     source = '"""What it is."""\nX = 1\n"""How many."""\ndef f():\n    """Who asks."""\n'
     assert [line for line, text in docstrings(source) if OPENERS.match(text)] == [1, 3, 5]
+
+
+MOST_PARAMETERS, MOST_IMPORTS, MOST_MODULES = 7, 25, 310
+FAMILIES = {"__main__", "settings"}
+"""Module names that stand for the same thing in several rooms."""
+
+MOST_RELATIVE_WHAT = 2.0
+"""A thousand words of docstrings may have so many: a noun of the field says more."""
+
+
+def trees() -> Iterator[tuple[Path, ast.Module]]:
+    for module in modules_of(ROOMS):
+        yield module, ast.parse(module.read_text(encoding="utf-8"))
+
+
+def test_no_two_modules_or_classes_are_named_alike() -> None:
+    modules = Counter(module.stem for module in modules_of(ROOMS) if module.name != "__init__.py")
+    classes = Counter(node.name for _, tree in trees() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert {name for name, times in modules.items() if times > 1} <= FAMILIES
+    assert [name for name, times in classes.items() if times > 1] == []
+    assert modules.total() <= MOST_MODULES
+
+
+def test_a_constructor_has_few_parameters() -> None:
+    many = [
+        f"{module.name}: {owner.name}"
+        for module, tree in trees()
+        for owner in ast.walk(tree)
+        if isinstance(owner, ast.ClassDef)
+        for init in owner.body
+        if isinstance(init, ast.FunctionDef) and init.name == "__init__"
+        if len(init.args.args) + len(init.args.kwonlyargs) - 1 > MOST_PARAMETERS
+    ]
+    assert many == []
+
+
+def test_a_module_uses_few_others() -> None:
+    many = {}
+    for module, tree in trees():
+        relative = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level]
+        used = {(node.level, node.module or alias.name) for node in relative for alias in node.names}
+        if len(used) > MOST_IMPORTS and module.name != "__init__.py":
+            many[module.name] = len(used)
+    assert many == {}
+
+
+def test_docstrings_use_nouns() -> None:
+    texts = [text for module in modules_of(ROOMS) for _, text in docstrings(module.read_text(encoding="utf-8"))]
+    words = [word for text in texts for word in re.findall(r"[A-Za-z'’]+", text)]
+    assert 1000 * words.count("what") <= MOST_RELATIVE_WHAT * len(words)

@@ -1,7 +1,7 @@
-"""Rerankers: what ranks in place of the default where the settings ask for it, and is loaded only then.
+"""Rerankers: rankings in place of the default, chosen by the settings and loaded only then.
 
 A pipeline of score stages fuses both arms, then runs the stages that are switched on, in the order of `Stages`. The
-formulas are those of other projects, but where they are called our own; docs/presets.md names the sources.
+formulas are those of other projects; docs/presets.md names the sources. A cross-encoder is in a file of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from ..index.index import COLLECTION
 from ..index.projection import LATER, SUCCESSOR, Node
 from ..index.visibility import Scope
 from ..model import NodeId
-from ..roles import Role
 from ..settings import PRESETS, SearchSettings, Stages
 from .gathering import Candidate, Reranker, fuse_by_score
 from .question import PAGES, Question
@@ -44,7 +43,11 @@ NO_SESSION = -1
 
 
 def reranker(settings: SearchSettings, catalog: Catalog, backend: VectorStore, now: Callable[[], datetime]) -> Reranker:
-    """Return what the settings name; ages count from `now`, or from the time as of which a question is asked."""
+    """Return the reranker of the settings; ages count from `now`, or from the time as of which a question is asked."""
+    if settings.cross_encoder is not None:
+        from .cross_encoder import CrossEncoderReranker
+
+        return CrossEncoderReranker(settings, catalog)
     return StageReranker(stages_of(settings), catalog, backend, now)
 
 
@@ -98,8 +101,6 @@ class StageReranker:
             age_days=np.maximum(0.0, now.timestamp() - np.array([_seconds(node) for node in nodes])) / 86_400.0,
             chars=np.array([len(node.text) if node else 0 for node in nodes], np.float64),
             session=np.array([sessions.get(node.session_id if node else None, NO_SESSION) for node in nodes], np.int64),
-            ordinal=np.array([node.ordinal if node else 0 for node in nodes], np.int64),
-            is_assistant=np.array([bool(node and node.role == Role.ASSISTANT) for node in nodes], np.bool_),
             certainty=np.array([1.0 if node is None or node.certainty is None else node.certainty for node in nodes]),
             tense=np.array([_tense(facts.get(name, ()), now) for name in units], np.int64),
             vectors=self._vectors(units, known),
@@ -143,7 +144,7 @@ class Pool:
     """The candidates of one question as arrays over n, in the order of their ids.
 
     `keyword` (bm25) and `cosine` are nan where an arm has no score: what only a link brought in has neither. `age_days`
-    is at least 0, nan where unknown. `session` is a number, or NO_SESSION; `ordinal` a turn's place in it. `certainty`
+    is at least 0, nan where unknown. `session` is a number, or NO_SESSION. `certainty`
     is 1 where none was given. `vectors` are unit vectors (n × dimension), zeros where there is none. `edges` are
     links between two candidates by their place, each with its kind, followed both ways.
     """
@@ -154,8 +155,6 @@ class Pool:
     age_days: Scores
     chars: Scores
     session: NDArray[np.int64]
-    ordinal: NDArray[np.int64]
-    is_assistant: NDArray[np.bool_]
     certainty: Scores
     tense: NDArray[np.int64]
     vectors: NDArray[np.float32]
@@ -258,35 +257,6 @@ def tense(scores: Scores, pool: Pool, settings: values.Tense) -> Scores:
     return scores * np.where(pool.tense == CURRENT, settings.current, np.where(pool.tense == PAST, settings.past, 1.0))
 
 
-def speakers(scores: Scores, pool: Pool, settings: values.Speakers) -> Scores:
-    """Return scores with those of an assistant's words scaled: it paraphrases the question's words (our own)."""
-    return scores * np.where(pool.is_assistant, settings.assistant, 1.0)
-
-
-def session_prior(scores: Scores, pool: Pool, settings: values.SessionPrior) -> Scores:
-    """Return scores plus weight · s / max s, where s is the sum of the best scores of a session (our own)."""
-    best: dict[int, list[float]] = defaultdict(list)
-    for place in best_first(scores):
-        if (session := int(pool.session[place])) != NO_SESSION and len(best[session]) < settings.best:
-            best[session].append(max(0.0, float(scores[place])))
-    sums = {session: sum(found) for session, found in best.items()}
-    most = max(sums.values(), default=0.0) or np.inf
-    return scores + settings.weight * np.array([sums.get(int(session), 0.0) / most for session in pool.session])
-
-
-def neighbours(scores: Scores, pool: Pool, settings: values.Neighbours) -> Scores:
-    """Return scores plus weight · the score of the best candidate right before or after, in its session (our own)."""
-    places = enumerate(zip(pool.session.tolist(), pool.ordinal.tolist(), strict=True))
-    place_of = {(session, ordinal): n for n, (session, ordinal) in places if session != NO_SESSION}
-    added = np.zeros(len(pool))
-    for place in best_first(scores)[: settings.best]:
-        for beside in (-1, 1):
-            near = place_of.get((int(pool.session[place]), int(pool.ordinal[place]) + beside))
-            if near is not None:
-                added[near] = max(added[near], settings.weight * float(scores[place]))
-    return scores + added
-
-
 def length(scores: Scores, pool: Pool, settings: values.LengthNormalisation) -> Scores:
     """Return scores over 1 + slope · log2(length / anchor), short texts as they are."""
     return scores / (1.0 + settings.slope * np.log2(np.maximum(1.0, pool.chars / settings.anchor_chars)))
@@ -335,8 +305,8 @@ def cascade(scores: Scores, pool: Pool, settings: values.Cascade) -> Scores:
 SCORING: Final[Mapping[str, Callable[[Scores, Pool, Any], Scores]]] = {
     stage.__name__: stage
     for stage in (
-        *(cosine_rerank, recency, importance, tense, speakers, session_prior),
-        *(neighbours, length, time_decay, minimum, cascade),
+        *(cosine_rerank, recency, importance, tense),
+        *(length, time_decay, minimum, cascade),
     )
 }
 

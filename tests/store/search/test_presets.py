@@ -32,13 +32,10 @@ from dreamd.store.settings import (
     LengthNormalisation,
     Mmr,
     NearDuplicates,
-    Neighbours,
     PresetName,
     RecencyBoost,
     SearchSettings,
     SessionCap,
-    SessionPrior,
-    Speakers,
     StageName,
     Stages,
     StoreSettings,
@@ -197,9 +194,6 @@ DEFAULTS: dict[str, list[float]] = {
     "recency": [RecencyBoost().weight, RecencyBoost().half_life_days],
     "importance": [Importance().floor, 1],
     "tense": [Tense().current, Tense().past],
-    "speakers": [Speakers().assistant],
-    "session_prior": [SessionPrior().weight, SessionPrior().best],
-    "neighbours": [Neighbours().weight, Neighbours().best],
     "length": [LengthNormalisation().anchor_chars, LengthNormalisation().slope],
     "time_decay": [TimeDecay().half_life_days, TimeDecay().floor],
     "minimum": [HardMinimum().score],
@@ -281,12 +275,6 @@ def test_a_preset_has_the_values_of_the_page(said: str, values: list[float]) -> 
         ("", "twice"),
         ("five", ""),
     ]
-
-
-def test_our_own_stages_are_in_no_preset() -> None:
-    assert "`speakers`, `session_prior` and `neighbours` are ours and in no preset." in PAGE
-    named = {name for stages in PRESETS.values() for name in stages.names()}
-    assert not named & {"speakers", "session_prior", "neighbours"}
 
 
 def test_aquifer_ranks_by_reciprocal_ranks(store: MemoryStore) -> None:

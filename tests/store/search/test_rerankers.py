@@ -40,8 +40,6 @@ def pool_of(*cosines: float, keyword: tuple[float, ...] = ()) -> Pool:
         age_days=np.zeros(n),
         chars=np.full(n, 100.0),
         session=np.arange(n, dtype=np.int64),
-        ordinal=np.ones(n, np.int64),
-        is_assistant=np.zeros(n, np.bool_),
         certainty=np.ones(n),
         tense=np.full(n, NO_TENSE, np.int64),
         vectors=np.eye(n, dtype=np.float32),
@@ -128,22 +126,9 @@ def test_facts_that_hold_rise_and_those_that_held_fall() -> None:
     assert rerankers.tense(scored(1, 1, 1), pool, values.Tense()).tolist() == [1.2, 1.0, 0.7]
 
 
-def test_certainty_and_speaker_scale() -> None:
-    pool = replace(pool_of(0, 0), certainty=np.array([0.0, 1.0]), is_assistant=np.array([False, True]))
+def test_certainty_scales() -> None:
+    pool = replace(pool_of(0, 0), certainty=np.array([0.0, 1.0]))
     assert rerankers.importance(scored(1, 1), pool, values.Importance()).tolist() == pytest.approx([0.7, 1.0])
-    assert rerankers.speakers(scored(1, 1), pool, values.Speakers(assistant=0.5)).tolist() == [1.0, 0.5]
-
-
-def test_the_session_with_the_best_candidates_is_preferred() -> None:
-    pool = replace(pool_of(0, 0, 0, 0), session=np.array([0, 0, 1, NO_SESSION]))
-    prior = rerankers.session_prior(scored(0.5, 0.5, 0.5, 0.9), pool, values.SessionPrior(weight=0.2))
-    assert prior.tolist() == pytest.approx([0.7, 0.7, 0.6, 0.9])
-
-
-def test_turns_beside_the_best_are_raised_within_their_session() -> None:
-    pool = replace(pool_of(0, 0, 0, 0), session=np.array([0, 0, 0, 1]), ordinal=np.array([1, 2, 3, 2]))
-    raised = rerankers.neighbours(scored(1.0, 0.1, 0.1, 0.1), pool, values.Neighbours(weight=0.2, best=1))
-    assert raised.tolist() == pytest.approx([1.0, 0.3, 0.1, 0.1])
 
 
 # -- stages that choose
@@ -207,8 +192,6 @@ def pools(draw: st.DrawFn) -> Pool:
         age_days=np.maximum(0.0, 1e8 * column(maybe)) / 86_400.0,
         chars=np.abs(column(numbers)) * 5000,
         session=np.array(column(whole), np.int64),
-        ordinal=np.array(column(whole), np.int64),
-        is_assistant=np.array(column(numbers) > 0, np.bool_),
         certainty=np.abs(column(numbers)),
         tense=np.array(column(st.sampled_from([PAST, NO_TENSE, CURRENT])), np.int64),
         vectors=np.asarray(vectors / np.where(norms > 0, norms, 1.0), np.float32),
@@ -221,9 +204,6 @@ EVERY_STAGE = Stages(
     recency=values.RecencyBoost(),
     importance=values.Importance(),
     tense=values.Tense(),
-    speakers=values.Speakers(assistant=0.0),
-    session_prior=values.SessionPrior(),
-    neighbours=values.Neighbours(),
     length=values.LengthNormalisation(),
     time_decay=values.TimeDecay(),
     cascade=values.Cascade(),
