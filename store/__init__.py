@@ -92,7 +92,7 @@ _HOMES = {
     "HandedSession": "working.sessions",
     "LANDED": "ledger.records",
     "LINK": "ledger.records",
-    "MONTH_NUMBERS": "text.words",
+    "MONTH_NUMBERS": "text.dates",
     "AppliedRun": "changes.run_kinds",
     "DecayInputs": "upkeep.decay_inputs",
     "Decision": "changes.decisions",
