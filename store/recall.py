@@ -293,7 +293,7 @@ class Recall:
     def _rank(self, question: Question) -> Ranking:
         settled = self._core.settle(runs=False)
         self._core.calls.note()
-        if not self._core.embedder.ready:
+        if self._core.index.wants_vectors and not self._core.embedder.ready:
             self._core.embedder.wait(MODEL_WAIT_S)
         ranking = self._questions.rank(question)
         ranking.notes += self._core.limits(settled)

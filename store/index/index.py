@@ -179,7 +179,7 @@ class Index:
         self.raise_if_stopped: Callable[[], None] = lambda: None
         """Asked within a long file, too: a stop ends it, and the transaction is taken back."""
         self.backend = backend
-        self._wants_vectors = backend.capabilities().vector
+        self.wants_vectors = backend.capabilities().vector
         backend.ensure_collection(COLLECTION, dimension)
         for name in PAYLOAD_INDEXES:
             backend.ensure_payload_index(COLLECTION, name)
@@ -403,7 +403,7 @@ class Index:
     def hold_as_near(self) -> None:
         """Note that all vectors so far are of a near model."""
         with self.batch():
-            if self._wants_vectors:
+            if self.wants_vectors:
                 self._connection.execute("UPDATE chunk SET embedded = 2 WHERE embedded = 1")
 
     def compact(self) -> None:
@@ -648,7 +648,7 @@ class Index:
                 " ON CONFLICT DO UPDATE SET node_id = excluded.node_id, start = excluded.start,"
                 ' "end" = excluded."end", text_hash = excluded.text_hash,'
                 " embedded = max(excluded.embedded, embedded * (text_hash = excluded.text_hash))",
-                (piece.chunk_id, node.node_id, piece.start, piece.end, text_hash, int(not self._wants_vectors)),
+                (piece.chunk_id, node.node_id, piece.start, piece.end, text_hash, int(not self.wants_vectors)),
             )
         self._remove_chunks(before.keys() - {piece.chunk_id for piece in pieces})
 

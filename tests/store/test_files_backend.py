@@ -61,6 +61,7 @@ def test_words_find_and_no_model_is_asked(opened: Opened) -> None:
     kept(store, "Deploys go through Jenkins", "The printer is on the second floor")
     assert found(store, "which jenkins deploys") == ["Deploys go through Jenkins"]
     assert store.status().pending_embeddings == 0
+    assert (store.status().embedding.model, store.status().embedding.ready) == ("none", True)
     store.close()
     assert found(opened(), "printer floor") == ["The printer is on the second floor"]
 
