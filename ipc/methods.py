@@ -1,6 +1,6 @@
-"""The store's methods: those that keep, list, show, relate and take back memories, and the table of all.
+"""The store's methods: those that keep, list, show, relate and take back memories, and the table of the store's.
 
-The daemon's own methods are in `daemon/methods/`.
+Questions, work under way and documents have files of their own; the table of all is `daemon/methods/table.py`.
 """
 
 from __future__ import annotations

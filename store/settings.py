@@ -281,11 +281,6 @@ class SearchSettings(BaseModel):
         """True if a reranker of the settings takes the place of the default."""
         return any(one is not None for one in (self.preset, self.stages, self.cross_encoder))
 
-    @property
-    def is_learned(self) -> bool:
-        """True if the learned scorer ranks."""
-        return not self.is_reranked and self.fusion == "score" and self.scorer == "learned"
-
 
 class ChunkSettings(BaseModel):
     """Size and overlap of the chunks that are embedded."""

@@ -130,6 +130,8 @@ def searchable_in_words(answer: Json) -> str:
         return count(answer["chunks"], "chunk") + "; by words only until the embedding model is loaded"
     waiting, unread = answer["pending_embeddings"], answer["not_found_yet"]
     by_words = f"; {waiting:,} by words only, until embedded" if waiting else ""
+    if answer["embedding"]["model"] == "none":
+        by_words = '; by words only (store.backend = "files")'
     return count(answer["chunks"], "chunk") + by_words + (f"; {unread:,} changes not found yet" if unread else "")
 
 

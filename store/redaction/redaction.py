@@ -16,7 +16,7 @@ from typing import Final
 from .classifier import find_likely
 from .key_forms import CANDIDATE, Span, find_coded, find_issued
 from .prefilter import FEWEST, folded, has_long_run
-from .rules import RULES, WORDS, find_personal
+from .rules import find_by_rules, find_personal
 from .values import is_wordy
 from .wrappings import unwrapped, without_escapes, without_percents
 
@@ -154,10 +154,7 @@ def _found(text: str, candidates: Sequence[re.Match[str]], *, personal: bool = F
     if candidates:
         spans += find_issued(text, lowered, candidates)
         spans += find_coded(text, candidates)
-    seen = {word for word in WORDS if word in lowered}
-    for rule in RULES:
-        if rule.may_find(text, lowered, seen):
-            spans += rule.find(text)
+    spans += find_by_rules(text, lowered)
     # The classifier is last: a rule knows the kind, and the bounds, of a secret better.
     spans += [span for span in find_likely(text, lowered, candidates) if not _is_known(text, span, spans)]
     if personal:

@@ -335,11 +335,11 @@ class Rule:
     find: Search
     marks: tuple[str, ...] = ()
 
-    def may_find(self, text: str, lowered: str, seen: Set[str]) -> bool:
-        """Return True if a text may have one; `seen` are those of WORDS that are in it."""
+    def may_find(self, lowered: str, words: Set[str], marks: Set[str]) -> bool:
+        """Return True if a text may have one; `words` and `marks` are those of WORDS and MARKS that are in it."""
         if self.marks:
-            return has_any(text, self.marks) and has_any(lowered, self.words)
-        return not seen.isdisjoint(self.words)
+            return not marks.isdisjoint(self.marks) and has_any(lowered, self.words)
+        return not words.isdisjoint(self.words)
 
 
 RULES: Final = (
@@ -384,5 +384,15 @@ RULES: Final = (
         ("[", "{"),
     ),
 )
+# The words and marks looked for in every text, once for all rules: each takes 40 ns of a sentence, 1 µs of a page.
 WORDS: Final = tuple(frozenset[str]().union(*(rule.words for rule in RULES if not rule.marks)))
-"""The words looked for in every text, once for all rules: each takes 40 ns of a sentence, 1 µs of a page."""
+MARKS: Final = tuple(frozenset[str]().union(*(rule.marks for rule in RULES)))
+
+
+def find_by_rules(text: str, lowered: str) -> Iterator[Span]:
+    """Yield the spans of the secrets that the rules find; `lowered` is the folded text."""
+    words = {word for word in WORDS if word in lowered}
+    marks = {mark for mark in MARKS if mark in text}
+    for rule in RULES:
+        if rule.may_find(lowered, words, marks):
+            yield from rule.find(text)

@@ -395,7 +395,7 @@ class QueryCache:
         now: Callable[[], datetime],
     ) -> None:
         self._search, self._settings, self._generation, self._now = search, values, generation, now
-        self.held = Recent[tuple[Vector, bytes]](values.entries)
+        self.held = Recent[tuple[Vector, bytes, Asked]](values.entries)
 
     def status(self) -> QueryCacheStatus:
         """Count what is held, and what came of it."""
@@ -408,13 +408,14 @@ class QueryCache:
         period, state = self._now().timestamp() // self._settings.ttl_s, self._generation()
         key = (form_of(question.meant), question.channel, question.limit, period, state)
         if (found := self.held.get(key)) is not None:
-            ranking = Ranking(question, notes=[*question.notes])
-            self._search.use_vector(ranking, found[0])
-            ranking.candidates = [Candidate(*row) for row in marshal.loads(found[1])]  # noqa: S302 (our own bytes)
+            vector, rows_as_bytes, asked = found
+            ranking = Ranking(question, asked=asked, notes=[*question.notes])
+            self._search.use_vector(ranking, vector)
+            ranking.candidates = [Candidate(*row) for row in marshal.loads(rows_as_bytes)]  # noqa: S302 (our own bytes)
             return ranking
         ranking = self._search.rank(question)
         if ranking.vector is not None and not ranking.notes and state == self._generation():
             # In bytes: an answer changes candidates, and as objects they take seven times the room.
             rows = [(one.unit, one.matched, one.scores, None, one.score, one.priors) for one in ranking.candidates]
-            self.held.put(key, (ranking.vector, marshal.dumps(rows)))
+            self.held.put(key, (ranking.vector, marshal.dumps(rows), ranking.asked))
         return ranking

@@ -117,6 +117,14 @@ def test_a_vector_is_shared_where_what_was_found_is_not(store: MemoryStore) -> N
     assert store.operations.vectors.held.hits == 1
 
 
+def test_a_shared_answer_is_noted_as_of_no_time_asked_about_too(store: MemoryStore) -> None:
+    asked = "what is Tom's phone number on 5 March 2020"
+    first, again = (store.recall(asked, channel="shop").notes for _ in range(2))
+    assert counts(store).hits == 1
+    assert again == first
+    assert any("2020" in note for note in first)
+
+
 def test_marks_of_a_name_count() -> None:
     assert form_of("What is C++?") != form_of("What is C?") != form_of("What is C#?")
     assert form_of("What is C++?") == form_of("what's  C++")
