@@ -59,13 +59,16 @@ class CrossEncoderReranker:
             return list(units)
         texts = self._catalog.beginnings(units, READ_CHARS)
         scores = list(self._encoder.rerank(question, [texts.get(name, "") for name in units]))
-        return [units[place] for place in np.argsort(-np.array(scores), kind="stable").tolist()]
+        order: list[int] = np.argsort(-np.array(scores), kind="stable").tolist()
+        return [units[place] for place in order]
 
     def _load(self, name: str) -> None:
         from fastembed.rerank.cross_encoder import TextCrossEncoder
 
         folder = Path(name)
-        options = {"specific_model_path": name} if folder.is_dir() else {"local_files_only": True}
+        options: dict[str, Any] = {"local_files_only": True}
+        if folder.is_dir():
+            options = {"specific_model_path": name}
         try:
             self._encoder = TextCrossEncoder(NAME_OF_A_FOLDER if folder.is_dir() else name, threads=1, **options)
         except Exception as error:  # fastembed raises ValueError, the hub's errors and onnxruntime's own
