@@ -290,7 +290,7 @@ def test_time_of_a_model_counts_as_work(bed: Callable[..., Bed]) -> None:
 
 
 def test_the_time_of_24_hours_is_bounded_but_for_dreams_by_hand(bed: Callable[..., Bed]) -> None:
-    chatty = WORK + "for _ in range(15): say(Progress(stage='x')); work(.05)\nsay(Done())"
+    chatty = WORK + "for _ in range(40): say(Progress(stage='x')); work(.05)\nsay(Done())"
     it = bed(chatty, per_day_s=100.0)
     it.store.recorded.append(Run("r0", "daily", "failed", NOW, NOW, summary={"seconds": 99.5, "tokens": 7}))
     with pytest.raises(DreamError, match="longer than 0 s"):
