@@ -9,11 +9,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import freezegun
 import pytest
 from hypothesis import settings
 
 from tests.examples import examples
 from tests.stand_ins import PLACES
+
+# Freezing the clock reads every name of each loaded module: the lazy ones of these would be loaded while it is frozen.
+freezegun.configure(extend_ignore_list=["langchain_core", "langgraph", "langsmith"])
 
 # Two workers on a busy machine: a slow example is no failure, and the same examples are tried everywhere.
 settings.register_profile("house", deadline=None, derandomize=True, max_examples=examples(100))
