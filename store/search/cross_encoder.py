@@ -5,19 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from ..index.catalog import Catalog
 from ..model import NodeId
 from ..settings import SearchSettings
-from .gathering import Candidate, fuse_by_score
+from .gathering import Candidate, fuse_arms
 from .question import Question
 
 logger = logging.getLogger(__name__)
-
-ARMS: Final = ("keyword", "vector")
 
 # Characters of a text that it reads: about 400 tokens, of the 512 that such models take.
 READ_CHARS = 1_600
@@ -42,8 +40,7 @@ class CrossEncoderReranker:
     def rerank(self, question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return all candidates, the first `cross_encoder_reads` of the fused order in the order of the model."""
         known = {one.unit: one for one in candidates}
-        arms = [{name: one.scores[arm] for name, one in known.items() if arm in one.scores} for arm in ARMS]
-        fused = fuse_by_score(arms, [1.0, self._settings.vector_weight], [0.0, None])
+        fused = fuse_arms(candidates, self._settings.vector_weight)
         head = [name for name, _ in fused[: self._settings.cross_encoder_reads]]
         order = [*self._read(question.text, head), *(name for name, _ in fused[len(head) :])]
         ranked = [known[name] for name in order]

@@ -217,3 +217,13 @@ def _scaled(arm: Mapping[NodeId, float], floor: float | None) -> dict[NodeId, fl
 
 def _best_first(scores: Mapping[NodeId, float]) -> list[tuple[NodeId, float]]:
     return sorted(scores.items(), key=lambda scored: (-scored[1], scored[0]))
+
+
+def fuse_arms(candidates: Sequence[Candidate], vector_weight: float) -> list[tuple[NodeId, float]]:
+    """Fuse the scores of both arms, the best first; scores lie in [0, 1 + vector_weight]."""
+    keyword, vector = (scores_by(arm, candidates) for arm in ("keyword", "vector"))
+    fused = fuse_by_score([keyword, vector], [1.0, vector_weight], [0.0, None])
+    # A text that waits for its vector has no cosine yet: its words count for both arms.
+    waiting = keyword.keys() - vector.keys()
+    scores = {unit: score * (1.0 + vector_weight) if unit in waiting else score for unit, score in fused}
+    return [(unit, scores[unit]) for unit in in_order(scores)]

@@ -37,8 +37,8 @@ from .gathering import (
     Gathering,
     Ranking,
     Reranker,
+    fuse_arms,
     fuse_by_reciprocal_rank,
-    fuse_by_score,
     in_order,
     scores_by,
     speakers_of,
@@ -286,15 +286,13 @@ class Search:
 
     def _fuse(self, ranking: Ranking) -> None:
         by_unit = {candidate.unit: candidate for candidate in ranking.candidates}
-        arms = {arm: scores_by(arm, ranking.candidates) for arm in ("keyword", "vector")}
         if self._settings.fusion == "rrf":
-            fused = fuse_by_reciprocal_rank([in_order(scores) for scores in arms.values()], self._settings.rrf_k)
+            rankings = [in_order(scores_by(arm, ranking.candidates)) for arm in ("keyword", "vector")]
+            fused = fuse_by_reciprocal_rank(rankings, self._settings.rrf_k)
+            best = 2 / (self._settings.rrf_k + 1)
         else:
-            weight = self._settings.vector_weight
-            waiting = arms["keyword"].keys() - arms["vector"].keys()  # for their vector: words speak for both arms
-            fused = fuse_by_score([arms["keyword"], arms["vector"]], [1.0, weight], [0.0, None])
-            fused = [(unit, score * (1.0 + weight) if unit in waiting else score) for unit, score in fused]
-        best = 2 / (self._settings.rrf_k + 1) if self._settings.fusion == "rrf" else 1.0 + self._settings.vector_weight
+            fused = fuse_arms(ranking.candidates, self._settings.vector_weight)
+            best = 1.0 + self._settings.vector_weight
         for unit, score in fused:
             by_unit[unit].score = score / best
         ranking.candidates = [by_unit[unit] for unit, _ in fused]
