@@ -11,9 +11,7 @@ from datetime import datetime
 from . import okf
 from .changes.agent_statements import (
     INFERRED,
-    INFERRED_CERTAINTY,
     STATED,
-    STATED_CERTAINTY,
     STEERING,
     ForeignWords,
     Origin,
@@ -26,8 +24,8 @@ from .changes.run_kinds import new_run_id
 from .changes.session_plans import Observed, SessionPlans
 from .changes.tombstone_keys import fingerprint
 from .core import Core
-from .index.catalog import LONGEST_CURATED
 from .index.projection import CURATED
+from .limits import INFERRED_CERTAINTY, LONGEST_CURATED, STATED_CERTAINTY
 from .model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, NewTurn, NodeId, SessionHead
 from .redaction import REDACTED
 from .results import Goal, Kept, Lesson

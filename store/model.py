@@ -13,6 +13,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Final, Literal, Self
 
+from .limits import MOST_TRUST, TRUST_GAIN
 from .roles import role_of
 
 NodeId = str
@@ -29,10 +30,6 @@ AWAITS_REVIEW = "awaits_review"
 UNSENT: Final[Mapping[str, Any]] = {"sent": False}
 """The metadata of a field that stays in the process: an answer on the wire goes without it."""
 
-GAIN: Final = {"used": 0.05, "useful": 0.05, "not_useful": -0.10, "rejected": -0.02}
-"""The change of the trust in a memory by each piece of feedback on it."""
-
-MOST_TRUST: Final = 2.0
 
 GLOBAL_CHANNEL = "_global"
 ALL_CHANNELS = "*"
@@ -410,5 +407,5 @@ def trust(feedback: Mapping[str, int]) -> float:
 
     The same factor decides how soon a memory fades and how high it ranks.
     """
-    factor = 1.0 + sum(GAIN.get(kind, 0.0) * times for kind, times in feedback.items())
+    factor = 1.0 + sum(TRUST_GAIN.get(kind, 0.0) * times for kind, times in feedback.items())
     return min(MOST_TRUST, max(0.0, factor))

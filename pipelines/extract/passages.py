@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, zip_longest
 
+from ...store.limits import FEWEST_WORDS
 from ...store.redaction import REDACTED, redact
 from ...store.text.languages import phrases
-from ...store.text.sentences import FEWEST_WORDS, Sentence, on_one_line, split, start_of_item, without_words
+from ...store.text.sentences import Sentence, on_one_line, split, start_of_item, without_words
 from .contexts import TurnContext
 
 # Largest number of words of a turn that is quoted whole or not at all.

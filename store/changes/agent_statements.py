@@ -20,6 +20,7 @@ from threading import Lock
 from typing import Any, Final
 
 from ..index.projection import CURATED, MOST_PRIORITY
+from ..limits import INFERRED_CERTAINTY, STATED_CERTAINTY
 from ..model import AWAITS_REVIEW, GLOBAL_CHANNEL, Kind, Memory, NewTurn, NodeId
 from ..roles import Role
 from ..text.fence import reads_foreign_words
@@ -195,8 +196,7 @@ def own_words(text: str) -> str:
 # Kinds that are instructions, or speak in a person's name.
 STEERING: Final = frozenset({Kind.PROCEDURE, Kind.PREFERENCE, Kind.CORRECTION, Kind.NEGATIVE, Kind.DECISION})
 
-INFERRED_CERTAINTY, INFERRED = 0.70, "inferred"
-STATED_CERTAINTY, STATED = 0.95, "user_stated"
+INFERRED, STATED = "inferred", "user_stated"
 
 _BECAUSE: Final = {
     Origin.FOREIGN: "its agent had read what strangers wrote",

@@ -11,12 +11,12 @@ from typing import Any
 from .. import okf
 from ..core import Core
 from ..door import outgoing
-from ..index.catalog import LONGEST_CURATED
 from ..index.projection import CURATED, Node
 from ..index.repairs import repeated_after_repair
 from ..index.tombstones import TURN
 from ..ledger import records
 from ..ledger.journal import sha256
+from ..limits import LONGEST_CURATED
 from ..model import (
     GLOBAL_CHANNEL,
     Action,

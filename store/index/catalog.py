@@ -8,12 +8,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypedDict
 
 import apsw
 
 from ..engine.database import Migration
 from ..filters import Filter, wanted_fields
+from ..limits import LONGEST_CHAIN, LONGEST_CURATED
 from ..model import Evidence, Kind, Level, NodeId, SessionHead
 from ..okf.session import ERASED
 from .projection import AWAITS, FORGOTTEN, SUCCESSOR, THE_PERSON, TURN_MARK, Link, Node
@@ -84,16 +86,8 @@ MIGRATIONS: tuple[Migration, ...] = (
     ),
 )
 
-# The characters of a curated memory, and the number of those that are looked at for an envelope.
-LONGEST_CURATED, MOST_CURATED = 280, 64
-
-# Successors of successors that are followed, to the one that holds now; so deep chains are edits by hand.
-LONGEST_CHAIN = 16
-
-NODE_COLUMNS = (
-    "node_id, path, level, kind, title, text, context, channel, live, created_at, valid_from, valid_to, session_id,"
-    " ordinal, role, external_id, offset, certainty, tags, stale_after, curated, marks"
-)
+# Curated memories that are looked at for an envelope.
+MOST_CURATED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -625,36 +619,48 @@ def _instant(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
+class _Form(NamedTuple):
+    """The conversions of a value to its column and back."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
 _LEVELS = {level.value: level for level in Level}
 # Looked up five times as fast as by a call of the enumeration.
 _KINDS = {kind.value: kind for kind in Kind}
+_TIME = _Form(lambda at: at.isoformat() if at else None, _instant)
+
+# The columns whose values are not those of the node's field as they are.
+_FORMS = {
+    "level": _Form(attrgetter("value"), _LEVELS.__getitem__),
+    "kind": _Form(attrgetter("value"), _KINDS.__getitem__),
+    "live": _Form(int, bool),
+    **dict.fromkeys(("created_at", "valid_from", "valid_to", "stale_after"), _TIME),
+    "tags": _Form(json.dumps, lambda text: tuple(json.loads(text)) if text != "[]" else ()),
+}
+
+# A node's first fields have a column each, by their names; those after `ranks`, which is not kept, share `marks`.
+_COLUMNS = Node._fields[: Node._fields.index("ranks")]
+_CONVERTED = tuple((place, _FORMS[name]) for place, name in enumerate(_COLUMNS) if name in _FORMS)
+
+NODE_COLUMNS = ", ".join((*_COLUMNS, "marks"))
+"""The columns of a node in the order of `node_row`."""
 
 
 def _node(row: tuple[Any, ...]) -> Node:
-    return Node(
-        node_id=row[0],
-        path=row[1],
-        level=_LEVELS[row[2]],
-        kind=_KINDS[row[3]],
-        title=row[4],
-        text=row[5],
-        context=row[6],
-        channel=row[7],
-        live=bool(row[8]),
-        created_at=_instant(row[9]),
-        valid_from=_instant(row[10]),
-        valid_to=_instant(row[11]),
-        session_id=row[12],
-        ordinal=row[13],
-        role=row[14],
-        external_id=row[15],
-        offset=row[16],
-        certainty=row[17],
-        tags=tuple(json.loads(row[18])) if row[18] != "[]" else (),
-        stale_after=_instant(row[19]),
-        curated=row[20],
-        **_marks(row[21]),
-    )
+    *values, marks = row
+    for place, form in _CONVERTED:
+        values[place] = form.read(values[place])
+    return Node(*values, **_marks(marks))
+
+
+def node_row(node: Node) -> tuple[Any, ...]:
+    """Return a node as bindings, in the order of NODE_COLUMNS."""
+    values: list[Any] = list(node[: len(_COLUMNS)])
+    for place, form in _CONVERTED:
+        values[place] = form.write(values[place])
+    return (*values, json.dumps(node.marks()))
 
 
 class _Marks(TypedDict):
@@ -678,17 +684,4 @@ def _marks(text: str) -> _Marks:
         user=marks.get("user"),
         entities=tuple(marks.get("entity", ())),
         forgotten=FORGOTTEN in marks,
-    )
-
-
-def node_row(node: Node) -> tuple[Any, ...]:
-    """Return a node as bindings, in the order of its columns, without its digest."""
-    times = (at.isoformat() if at else None for at in (node.created_at, node.valid_from, node.valid_to))
-    return (
-        *(node.node_id, node.path, node.level.value, node.kind.value, node.title, node.text, node.context),
-        *(node.channel, int(node.live), *times, node.session_id, node.ordinal, node.role, node.external_id),
-        *(node.offset, node.certainty, json.dumps(node.tags)),
-        node.stale_after.isoformat() if node.stale_after else None,
-        node.curated,
-        json.dumps(node.marks()),
     )

@@ -17,6 +17,7 @@ import apsw
 from ..engine.database import empty_wal
 from ..engine.interface import Point, Vector, VectorStore
 from ..ledger.journal import Appended
+from ..limits import NEIGHBOURS
 from ..model import Kind, Level, NodeId, NotFound
 from ..okf import session
 from ..settings import ChunkSettings
@@ -26,7 +27,6 @@ from .catalog import NODE_COLUMNS, Catalog, FileRow, node_row
 from .images import Images
 from .projection import (
     FORGOTTEN,
-    NEIGHBOURS,
     SUCCESSOR,
     Link,
     Node,

@@ -6,12 +6,13 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
 from .. import okf
 from ..filters import ALWAYS, FOREVER, Payload, fold
+from ..limits import NEIGHBOURS
 from ..model import GLOBAL_CHANNEL, Kind, Level, Memory, NodeId, SessionHead, Turn
 from ..okf import session
 from ..okf.memory_file import reworded_at
@@ -22,11 +23,9 @@ from ..text.words import entities_in
 # The version of these rules; raise it with every change, so that an index made by older rules is rebuilt.
 PROJECTION_VERSION = 11
 
-# The turns on either side that help to find a turn by keyword, and the characters taken of each.
-#
-# Two on each side instead of one: evidence recall@10 by keyword alone .739 against .722 (LoCoMo, five conversations).
-# Long answers in full would drown the turn between them: any@5 by keyword .31 against .49 when cut (BEAM, ten chats).
-NEIGHBOURS, NEIGHBOUR_CHARS = 2, 250
+# The characters of each neighbour that are taken: long answers in full would drown the turn between them, any@5 by
+# keyword .31 against .49 when cut (BEAM, ten chats).
+NEIGHBOUR_CHARS = 250
 
 # Characters of a text that may be a question.
 LONGEST_ASKING_CHARS = 8000
@@ -96,7 +95,6 @@ class Node(NamedTuple):
     context: str = ""
     channel: str = GLOBAL_CHANNEL
     live: bool = True
-    ranks: bool = True
     created_at: datetime | None = None
     valid_from: datetime | None = None
     valid_to: datetime | None = None
@@ -109,6 +107,7 @@ class Node(NamedTuple):
     certainty: float | None = None
     tags: tuple[str, ...] = ()
     curated: int = 0
+    ranks: bool = True
     agent: str | None = None
     task: str | None = None
     user: str | None = None
@@ -228,28 +227,21 @@ def project_memory(path: str, data: bytes, written_at: datetime) -> Projection:
     return Projection((memory_node(memory),), links, len(data), problem)
 
 
+# The fields of a memory that its node has as they are; its text is without footnotes.
+_SHARED = tuple(one.name for one in fields(Memory) if one.name in Node._fields and one.name != "text")
+
+
 def memory_node(memory: Memory) -> Node:
     """Return the node of a memory from its file alone; the index knows if its successor is there."""
     return Node(
-        node_id=memory.node_id,
-        path=memory.path,
-        level=memory.level,
-        kind=memory.kind,
-        title=memory.title,
+        **{name: getattr(memory, name) for name in _SHARED},
         text=_FOOTNOTE.sub("", memory.text).strip() or memory.description,
-        channel=memory.channel,
         live=not memory.is_archived,
         ranks=memory.extra.get(SEARCHED) is not False,
-        created_at=memory.created_at,
-        valid_from=memory.valid_from,
-        valid_to=memory.valid_to,
         stale_after=okf.instant(memory.extra.get("stale_after")),
-        session_id=memory.session_id,
         ordinal=_ordinal(memory.extra.get("ordinal")),
         context=_keys(memory),
         role=memory.said_by or (IMPORT if memory.extra.get("learned_at") and not memory.sources else ""),
-        certainty=memory.certainty,
-        tags=memory.tags,
         curated=_priority(memory.extra.get(CURATED)),
         agent=_name(memory.extra.get("agent_id")),
         task=_name(memory.extra.get("task_id")),

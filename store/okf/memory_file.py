@@ -6,12 +6,12 @@ import base64
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from itertools import count, islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from anyascii import anyascii
 
@@ -32,13 +32,6 @@ _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 
 _FOLDERS = {Level.FACT: "facts", Level.SCENARIO: "scenarios"}
 
-# The keys that `to_memory` takes; all others are `Memory.extra`.
-_OURS = frozenset(
-    "title description tags timestamp status node_id level kind channel scope session_id valid_from valid_to "
-    "archived_at tense certainty provenance supersedes superseded_by contradicts later said_by said_at about days slot "
-    "run".split()
-)
-
 BY_HAND: Final = "body_sha256"
 """The frontmatter key that holds the hash of a body as it was last known: another body was edited by a person since."""
 
@@ -49,6 +42,21 @@ _MOST_ALIKE = 9
 """The ids tried for the same words: all but the first are of facts that were repeated after a person reworded one."""
 
 _E = TypeVar("_E", bound=StrEnum)
+
+
+class _Key(NamedTuple):
+    """A key of a memory's file: how it is written, None for a key that is left out, and how it is read.
+
+    `read` returns the value of the field of the same name. It is None for a key that no field of that name comes from.
+    """
+
+    write: Callable[[Memory], object]
+    read: Callable[[object], Any] | None = None
+
+
+def _field(name: str, read: Callable[[object], Any]) -> _Key:
+    """Return the key of a field that is written as it is, and left out where it is empty."""
+    return _Key(lambda memory: None if (value := getattr(memory, name)) == () else value, read)
 
 
 def to_memory(path: str, doc: OkfFile, created_at: datetime | None = None) -> Memory:
@@ -68,45 +76,25 @@ def to_memory(path: str, doc: OkfFile, created_at: datetime | None = None) -> Me
     # A note of another program has its day where such programs write it; ours has it in known keys.
     if not ours:
         written_at = notes.date_of(path, meta) or written_at
-    kind = _member(Kind, meta.get("kind"), Kind.NOTE)
-    extra = {key: value for key, value in meta.items() if key not in _OURS}
+    read: dict[str, Any] = {name: key.read(meta.get(name)) for name, key in KEYS.items() if key.read}
+    if not ours:
+        read |= {"level": Level.FACT, "kind": Kind.NOTE, "channel": GLOBAL_CHANNEL}
+    extra = {name: value for name, value in meta.items() if name not in KEYS or name in _DERIVED}
     # Keys that `from_memory` derives by itself are no extra: else they would stay when the memory changes.
-    if extra.get("type") == type_of(kind):
+    if extra.get("type") == type_of(_member(Kind, meta.get("kind"), Kind.NOTE)):
         del extra["type"]
     if extra.get("generated") == _generated(PRODUCER, written_at):
         del extra["generated"]
     title = meta.get("title")
     return Memory(
         node_id=str(node_id) if ours else node_id_of_path(path),
-        level=_member(Level, meta.get("level"), Level.FACT) if ours else Level.FACT,
-        kind=kind if ours else Kind.NOTE,
         title=title if ours and isinstance(title, str) else notes.title_of(path, meta, text),
         text=text,
-        channel=as_channel(_string(meta.get("channel")) or "") or GLOBAL_CHANNEL if ours else GLOBAL_CHANNEL,
-        description=_string(meta.get("description")) or "",
-        tags=_tags(meta.get("tags")),
-        scope=_string(meta.get("scope")) or "project",
-        status=_member(Status, meta.get("status"), Status.STABLE),
         created_at=instant(meta.get("said_at")) or written_at or instant(meta.get("learned_at")) or created_at,
-        valid_from=instant(meta.get("valid_from")),
-        valid_to=instant(meta.get("valid_to")),
-        archived_at=instant(meta.get("archived_at")),
-        tense=_string(meta.get("tense")),
-        certainty=_number(meta.get("certainty")),
-        provenance=_string(meta.get("provenance")),
-        session_id=_string(meta.get("session_id")),
         sources=tuple(entry["title"] for entry in _sources(meta) if _is_ours(entry)),
-        supersedes=_strings(meta.get("supersedes")),
-        superseded_by=_string(meta.get("superseded_by")),
-        contradicts=_strings(meta.get("contradicts")),
-        later=_strings(meta.get("later")),
-        said_by=_string(meta.get("said_by")),
-        about=_strings(meta.get("about")),
-        days=_days(meta.get("days")),
-        slot=_slot(meta.get("slot")),
-        run=_string(meta.get("run")),
         path=path,
         extra=extra,
+        **read,
     )
 
 
@@ -116,42 +104,13 @@ def from_memory(memory: Memory, paths: Mapping[NodeId, str] | None = None) -> by
     A source that `memory.extra["sources"]` describes already keeps that description; one without a path is
     written with its id as a scope descriptor.
     """
-    extra = dict(memory.extra)
-    meta: dict[str, Any] = {
-        "type": extra.pop("type", type_of(memory.kind)),
-        "title": memory.title,
-        "description": memory.description or None,
-        "tags": memory.tags or None,
-        "timestamp": memory.created_at,
-        "generated": extra.pop("generated", _generated(PRODUCER, memory.created_at)),
-        "status": memory.status,
-        "node_id": memory.node_id,
-        "level": memory.level,
-        "kind": memory.kind,
-        "channel": memory.channel,
-        "scope": memory.scope,
-        "session_id": memory.session_id,
-        "valid_from": memory.valid_from,
-        "valid_to": memory.valid_to,
-        "tense": memory.tense,
-        "certainty": memory.certainty,
-        "provenance": memory.provenance,
-        "supersedes": memory.supersedes or None,
-        "superseded_by": memory.superseded_by,
-        "contradicts": memory.contradicts or None,
-        "later": memory.later or None,
-        "said_by": memory.said_by,
-        "said_at": memory.created_at if memory.said_by else None,
-        "about": memory.about or None,
-        "days": [day.isoformat() for day in memory.days] or None,
-        "slot": asdict(memory.slot) if memory.slot else None,
-        "archived_at": memory.archived_at,
-        "run": memory.run,
-    }
-    described = _sources({"sources": extra.pop("sources", None)})
+    meta = {name: key.write(memory) for name, key in KEYS.items()}
+    meta |= {name: memory.extra[name] for name in _DERIVED if name in memory.extra}
+    described = _sources(memory.extra)
     meta["sources"] = _source_entries(memory.sources, described, paths or {}) or None
-    meta = {key: value for key, value in meta.items() if value is not None}
-    return render(meta | {key: value for key, value in extra.items() if key not in meta}, f"\n{memory.text}\n")
+    meta = {name: value for name, value in meta.items() if value is not None}
+    others = {name: value for name, value in memory.extra.items() if name not in {*meta, *_DERIVED, "sources"}}
+    return render(meta | others, f"\n{memory.text}\n")
 
 
 def source_ids(sources: Iterable[NodeId]) -> dict[NodeId, str]:
@@ -339,3 +298,42 @@ def reworded_at(memory: Memory, written_at: datetime | None) -> datetime | None:
 def _is_named_by_words(memory: Memory) -> bool:
     """Check for a fact that got its id of its words: no document, and no file that a person added."""
     return memory.level is Level.FACT and memory.kind is not Kind.DOCUMENT and is_fact_id(memory.node_id)
+
+
+# ---- the keys of a file
+
+KEYS: Final[Mapping[str, _Key]] = {
+    "type": _Key(lambda memory: type_of(memory.kind)),
+    "title": _Key(lambda memory: memory.title),
+    "description": _Key(lambda memory: memory.description or None, lambda value: _string(value) or ""),
+    "tags": _field("tags", _tags),
+    "timestamp": _Key(lambda memory: memory.created_at),
+    "generated": _Key(lambda memory: _generated(PRODUCER, memory.created_at)),
+    "status": _field("status", lambda value: _member(Status, value, Status.STABLE)),
+    "node_id": _Key(lambda memory: memory.node_id),
+    "level": _field("level", lambda value: _member(Level, value, Level.FACT)),
+    "kind": _field("kind", lambda value: _member(Kind, value, Kind.NOTE)),
+    "channel": _field("channel", lambda value: as_channel(_string(value) or "") or GLOBAL_CHANNEL),
+    "scope": _field("scope", lambda value: _string(value) or "project"),
+    "session_id": _field("session_id", _string),
+    "valid_from": _field("valid_from", instant),
+    "valid_to": _field("valid_to", instant),
+    "tense": _field("tense", _string),
+    "certainty": _field("certainty", _number),
+    "provenance": _field("provenance", _string),
+    "supersedes": _field("supersedes", _strings),
+    "superseded_by": _field("superseded_by", _string),
+    "contradicts": _field("contradicts", _strings),
+    "later": _field("later", _strings),
+    "said_by": _field("said_by", _string),
+    "said_at": _Key(lambda memory: memory.created_at if memory.said_by else None),
+    "about": _field("about", _strings),
+    "days": _Key(lambda memory: [day.isoformat() for day in memory.days] or None, _days),
+    "slot": _Key(lambda memory: asdict(memory.slot) if memory.slot else None, _slot),
+    "archived_at": _field("archived_at", instant),
+    "run": _field("run", _string),
+}
+"""The keys that a memory's file has beside its sources and `Memory.extra`, in the order in which they are written."""
+
+# Derived where the file does not say otherwise.
+_DERIVED: Final = ("type", "generated")

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ..index.catalog import Catalog
 from ..index.projection import Node
 from ..index.visibility import Scope
+from ..limits import CANDIDATES_BESIDE, CANDIDATES_READ, LEAST_SHARE, LONG_CHARS
 from ..model import Envelope, Evidence, NodeId, Slot
 from ..roles import MACHINES
 from ..text.dates import format_short_date, with_days
@@ -26,10 +27,6 @@ from .fetch import AnswerRecords, fetch
 from .gathering import Ranking
 from .hits import section_budget
 from .relevance import (
-    BESIDE,
-    LEAST_SHARE,
-    LONG_CHARS,
-    READ,
     AnswerSentence,
     Passage,
     Passages,
@@ -131,8 +128,8 @@ def envelope(
     `now` nothing is out of date. Sentences that occur in a text of `given` are left out, and with `only_sure` those
     that are not surely worth showing to a person who has not asked.
     """
-    records = fetch(ranking, catalog, READ, beside=BESIDE)
-    passages = passages_of(ranking, records, READ, BESIDE)
+    records = fetch(ranking, catalog, CANDIDATES_READ, beside=CANDIDATES_BESIDE)
+    passages = passages_of(ranking, records, CANDIDATES_READ, CANDIDATES_BESIDE)
     if passages.is_far:
         return Envelope("", 0, (), abstained=True, notes=tuple(ranking.notes))
     passages = with_sections(passages, ranking, records)

@@ -13,6 +13,7 @@ from datetime import datetime
 from ..filters import Clause, Condition, Filter, Group, wanted_fields
 from ..index.projection import FORGOTTEN
 from ..index.visibility import Scope
+from ..limits import LONGEST_QUESTION_CHARS
 from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, InvalidInput, Kind, Level
 from ..text.dates import Event, Resolved, asks_for_newest, asks_for_time_alone, event_in, find_asked
 from ..text.token_count import beginning
@@ -95,10 +96,6 @@ def _normalised_filter(question: Question) -> Filter:
     return tuple(conditions)
 
 
-# A longer text is pasted rather than asked, and its dates are no times that are asked about.
-LONGEST_CHARS = 300
-
-
 @dataclass(frozen=True, slots=True)
 class Asked:
     """The form of a question: the number of its terms, and the spans of time or the event that it asks about.
@@ -118,8 +115,8 @@ NOTHING_ASKED = Asked()
 
 def asked_by(question: str, terms: int, now: datetime) -> Asked:
     """Read the form of a question, with `terms` distinct terms; days are relative to `now`."""
-    spans = find_asked(question[:LONGEST_CHARS], now.date())
-    is_short = len(question) <= LONGEST_CHARS
+    spans = find_asked(question[:LONGEST_QUESTION_CHARS], now.date())
+    is_short = len(question) <= LONGEST_QUESTION_CHARS
     newest = is_short and not spans and asks_for_newest(question)
     has_begun = all(one.first <= now.date() for one in spans)
     return Asked(

@@ -18,24 +18,19 @@ from heapq import nlargest
 from typing import NamedTuple
 
 from ..index.projection import Node
+from ..limits import FEWEST_WORDS, LEAST_SHARE, LONG_CHARS
 from ..model import NodeId
 from ..redaction import redact
 from ..roles import MACHINES, Role
 from ..text.fence import speaker_name, unmarked
 from ..text.quotes import with_steps
-from ..text.sentences import FEWEST_WORDS, joined, rows_in, split
 from ..text.sentences import Sentence as Piece
+from ..text.sentences import joined, rows_in, split
 from ..text.spelling import beginning_of_name, names_asked, unnamed
 from ..text.token_count import estimate_tokens
 from ..text.words import stem, without_possessive
 from .fetch import AnswerRecords
 from .gathering import Candidate, Ranking
-
-# Candidates whose words are read.
-READ = 40
-
-# Of the best candidates, the turns said right before and after are read too: an answer often follows a question.
-BESIDE = 15
 
 FUSED, COSINE, COVER, COVER_OF_SENTENCE = 8.0, 8.0, 1.0, 2.0
 PERSON, ASSISTANT, SAID, DONE = 1.0, -0.7, 2.0, -4.0
@@ -63,8 +58,6 @@ ENOUGH_WORDS = 3
 # Berta's, but hardly is. Of the readers' 115 questions that have an answer one (in German) names such a word.
 UNREAD_NAME_FACTOR = 0.3
 
-# A sentence is shown if it has at least this share of the relevance of the best one.
-LEAST_SHARE = 0.02
 
 # The first sentences of a text, which may be shown without a word of the question.
 FIRST = 5
@@ -455,10 +448,6 @@ def with_sections(passages: Passages, ranking: Ranking, records: AnswerRecords) 
         for one in passages.passages
     ]
     return replace(passages, passages=weighed)
-
-
-# A longer text is returned by its sections; `show` has the rest.
-LONG_CHARS = 2000
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,8 @@ from ..index.catalog import Catalog
 from ..index.index import COLLECTION
 from ..index.projection import Node, is_turn
 from ..ledger.ledger import Ledger
-from ..model import GAIN, MOST_TRUST, Level, NodeId, StoreBusy, trust
+from ..limits import MOST_TRUST, TRUST_GAIN
+from ..model import Level, NodeId, StoreBusy, trust
 from ..results import QueryCacheStatus
 from ..roles import MACHINES, Role
 from ..settings import QueryCacheSettings, SearchSettings
@@ -363,7 +364,7 @@ class Judgements:
         """Count memories as used, before the ledger has it."""
         known = dict(self._search.trusted)
         for node_id in node_ids:
-            known[node_id] = min(MOST_TRUST - 1.0, known.get(node_id, 0.0) + GAIN["used"])
+            known[node_id] = min(MOST_TRUST - 1.0, known.get(node_id, 0.0) + TRUST_GAIN["used"])
         self._use(known)
 
     def _use(self, known: Mapping[NodeId, float]) -> None:

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..index.catalog import LONGEST_CHAIN
 from ..index.projection import LATER, REWORDS, SUCCESSOR, Link, Node, is_turn
 from ..index.visibility import Scope
+from ..limits import LONGEST_CHAIN
 from ..model import Level, NodeId
 
 CONTRADICTS = "contradicts"

@@ -13,6 +13,7 @@ from datetime import date, timedelta
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
+from ..limits import LONGEST_QUESTION_CHARS
 from .languages import entries, languages, phrases, table, words_in
 from .words import TERM, before_apostrophe, stems_of, without_question_words
 
@@ -313,8 +314,6 @@ def _named(said: Mapping[str, str | None], language: str, earliest: date, this_y
 
 # ---- the time that a question asks about
 
-LONGEST_QUESTION_CHARS: Final = 300
-"""A longer text is pasted rather than asked."""
 
 EVENT_WORDS: Final = 2
 """The first terms behind "before" name the event: "the release", "Anna left". Later ones may be the question's own."""

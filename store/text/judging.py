@@ -17,10 +17,11 @@ from itertools import product
 from math import exp
 from typing import Final
 
+from ..limits import LONGEST_STATEMENT_CHARS, MOST_STATEMENT_SENTENCES
 from .languages import phrases
 from .quotes import read_reply
 from .sentences import sentences_of
-from .statements import LONGEST_CHARS, SENTENCES_MOST, Statement, Value, other_value, read, sentences_read, shared
+from .statements import Statement, Value, other_value, read, sentences_read, shared
 from .words import normal_form
 
 FRAME_ALIKE: Final = 0.5
@@ -335,11 +336,12 @@ def judge(later: str, candidates: Sequence[EarlierStatement]) -> list[FoundRelat
     A word that many candidates have says little about which of them is meant.
     """
     # A longer text is a note about many things: no sentence of it says that the whole holds no more, or again.
-    if len(later) > LONGEST_CHARS or any(len(one.text) > LONGEST_CHARS for one in candidates):
+    if len(later) > LONGEST_STATEMENT_CHARS or any(len(one.text) > LONGEST_STATEMENT_CHARS for one in candidates):
         equal = [one for one in candidates if normal_form(one.text) == normal_form(later)]
         if equal:
             return [FoundRelation(equal[0].node_id, Relation.SAME, equal[0].cosine)]
-        candidates = [] if len(later) > LONGEST_CHARS else [one for one in candidates if len(one.text) <= LONGEST_CHARS]
+        short = [one for one in candidates if len(one.text) <= LONGEST_STATEMENT_CHARS]
+        candidates = short if len(later) <= LONGEST_STATEMENT_CHARS else []
     repeated = [one for one in candidates if _repeats(one, later)]
     others = [one for one in candidates if one not in repeated]
     rarity = rarity_of(later, candidates)
@@ -378,7 +380,7 @@ def _statements(text: str) -> tuple[Statement, ...]:
     found = [statement for _, statement in sentences_read(words)]
     if proposal and not phrases("speech.reject").match(words):
         found += [replace(read(sentence), is_open=False) for sentence in sentences_of(proposal)]
-    return tuple(found[:SENTENCES_MOST])
+    return tuple(found[:MOST_STATEMENT_SENTENCES])
 
 
 def _repeats(one: EarlierStatement, later: str) -> bool:

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from ..limits import FEWEST_WORDS
 from .languages import phrases
-from .sentences import FEWEST_WORDS, GAP, Sentence, joined_as_one, side_by_side, start_of_item
+from .sentences import GAP, Sentence, joined_as_one, side_by_side, start_of_item
 from .token_count import estimate_tokens
 
 MOST_LEADING = 3

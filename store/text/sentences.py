@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 import sentencex
 
+from ..limits import FEWEST_WORDS
 from .languages import words_in
 from .words import language_of
 
@@ -32,8 +33,6 @@ MOST_MARKS = 6
 CODE_LINES, CODE_CHARS = 3, 240
 """The longest code block that is kept with the line that leads to it."""
 
-FEWEST_WORDS = 5
-"""A shorter piece is joined to its neighbour: "jooq." says nothing without the reason next to it."""
 
 CLAUSE_END: Final = re.compile(r"[,;:]\s+")
 CLAUSE_END_OR_ASIDE: Final = re.compile(r"[,;:]\s+|(?<!\s)\s++(?:[–—-]++\s+|\()")

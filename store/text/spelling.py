@@ -9,7 +9,8 @@ from functools import cache
 
 from anyascii import anyascii
 
-from .dates import ANY_DAY, LONGEST_QUESTION_CHARS, SHORT_MONTHS, find_asked
+from ..limits import LONGEST_QUESTION_CHARS
+from .dates import ANY_DAY, SHORT_MONTHS, find_asked
 from .languages import entries, words_in
 from .words import TERM, grammar_words, language_of, stem
 

@@ -11,20 +11,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from ..limits import FEWEST_WORDS, LONGEST_STATEMENT_CHARS, MOST_STATEMENT_SENTENCES
 from ..model import StatementSlot
 from .dates import ANY_DAY, find
 from .languages import entries, languages, phrases, table, words_in
 from .quotes import read_reply
-from .sentences import CLAUSE_OR_SENTENCE_END, FEWEST_WORDS, sentences_of, split
+from .sentences import CLAUSE_OR_SENTENCE_END, sentences_of, split
 from .words import CAPITAL, NUMBER, WORD, language_of, stem, without_contraction
-
-LONGEST_CHARS = 1_000
-"""Characters of a statement that are read; a longer text is a document."""
-
-SENTENCES_MOST: Final = 4
-"""Sentences of a statement that are compared."""
 
 REACH = 3
 """Words between a sign of an end and the thing that has ended: "no longer goes through Twilio"."""
@@ -104,7 +99,7 @@ class Statement:
 def read(text: str) -> Statement:
     """Take a text apart, a long one by its beginning; the same text gives the same statement."""
     # One line with plain apostrophes, as the patterns of the languages expect.
-    line = " ".join(text[:LONGEST_CHARS].replace("’", "'").split())
+    line = " ".join(text[:LONGEST_STATEMENT_CHARS].replace("’", "'").split())
     said = WORD.findall(line)
     words = tuple(word.lower() for word in said)
     shouted = line.isupper()  # a line in capitals has no acronyms to tell from words
@@ -143,7 +138,7 @@ def sentences_read(words: str) -> list[tuple[str, Statement]]:
     for place, (sentence, one) in enumerate(said):
         doubts = [other for at, (text, other) in enumerate(said) if other.is_open and _reaches(text, at - place)]
         found.append((sentence, replace(one, is_open=one.is_open or any(_is_about(other, one) for other in doubts))))
-    return found[:SENTENCES_MOST]
+    return found[:MOST_STATEMENT_SENTENCES]
 
 
 def _read_sentence(sentence: str) -> Statement:

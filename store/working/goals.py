@@ -13,9 +13,10 @@ from typing import Final
 from ..core import Core
 from ..door import outgoing
 from ..ledger.work import end_session, set_goal
+from ..limits import SESSION_TTL_S
 from ..model import InvalidInput, NodeId, NotFound
 from ..results import Goal, GoalState
-from .sessions import TTL_S, WorkingSessions
+from .sessions import WorkingSessions
 
 # Open goals of one session, and threads of one channel that are returned.
 MOST_OPEN: Final = 50
@@ -91,7 +92,7 @@ class Goals:
         A session that was not touched for an hour has ended, as one does that crashed.
         """
         self._core.calls.note()
-        idle = self._now() - timedelta(seconds=TTL_S)
+        idle = self._now() - timedelta(seconds=SESSION_TTL_S)
         left = {
             goal.session_id
             for goal in self._ledger.goals(channel=channel)

@@ -21,17 +21,14 @@ import numpy as np
 from ..engine.interface import Vector
 from ..ledger.ledger import Ledger
 from ..ledger.work import HANDED_KEPT, MOST_HANDED, Handed, set_handed
+from ..limits import SESSION_TTL_S
 from ..model import GLOBAL_CHANNEL, Envelope, NodeId
 from ..results import BufferedTurn
 from ..writer.writer import Writer
 
-# A session that was not touched for so long is over, whether or not its end was noted.
-TTL_S: Final = 3600.0
-
 # Turns whose mean is the running context.
 MOST_SESSIONS: Final = 64
-MOST_TURNS, MOST_TURN_CHARS, MOST_CHARS = 64, 4000, 64_000
-MOST_THOUGHTS, MOST_THOUGHT_CHARS = 64, 2000
+MOST_TURNS, MOST_CHARS, MOST_THOUGHTS = 64, 64_000, 64
 MOST_GIVEN: Final = 2000
 WINDOW: Final = 8
 
@@ -152,7 +149,7 @@ class WorkingSessions:
             self._generation += 1
 
     def _drop_old(self) -> None:
-        oldest = self._clock() - TTL_S
+        oldest = self._clock() - SESSION_TTL_S
         while self._sessions and next(iter(self._sessions.values())).touched_s < oldest:
             self._sessions.popitem(last=False)
 

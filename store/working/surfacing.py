@@ -14,15 +14,16 @@ from threading import Lock
 from typing import Final
 
 from ..core import Core
+from ..limits import FEWEST_WORDS, MOST_THOUGHT_CHARS, MOST_TURN_CHARS
 from ..model import Envelope, NewTurn, NodeId, Slot
 from ..recall import Recall
 from ..results import BufferedTurn, Surfaced, Working
 from ..roles import MACHINES, Role
 from ..text.fence import fenced
-from ..text.sentences import FEWEST_WORDS, sentences_of
+from ..text.sentences import sentences_of
 from ..text.words import term_stems
 from ..upkeep.worker import WorkQueue
-from .sessions import MOST_THOUGHT_CHARS, MOST_TURN_CHARS, WorkingSession, WorkingSessions
+from .sessions import WorkingSession, WorkingSessions
 
 # A turn of fewer words ("thanks, ok") is not searched for, and begins no topic.
 BUDGET_TOKENS: Final = 300

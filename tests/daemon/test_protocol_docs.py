@@ -28,9 +28,9 @@ from dreamd.ipc.server.server import PROGRESS_INTERVAL_S
 from dreamd.ipc.settings import IpcSettings
 from dreamd.ipc.socket_path import MAX_SOCKET_PATH_BYTES
 from dreamd.store.changes.document_file import MOST_VALUE_BYTES
-from dreamd.store.index.catalog import LONGEST_CURATED
 from dreamd.store.ledger.records import ANSWERS_KEPT
 from dreamd.store.ledger.work import KEPT_DAYS, MOST_ANCHORS, THREAD_DAYS
+from dreamd.store.limits import LONGEST_CURATED, SESSION_TTL_S
 from dreamd.store.memory import MemoryStore
 from dreamd.store.names import MAX_CHARACTERS
 from dreamd.store.search.packing import CURATED_SHARE
@@ -286,7 +286,7 @@ IN_WORDS: list[tuple[str, bool]] = [
     ("two requests of one at a time", SETTINGS.max_at_work == 2),
     ("in at most a fifth of the budget", CURATED_SHARE == 1 / 5),
     ("for a day, a repeated key", ANSWERS_KEPT.days == 1),
-    ("for an hour after the last call", sessions.TTL_S == 3600),
+    ("for an hour after the last call", SESSION_TTL_S == 3600),
     ("far in meaning from the last eight", sessions.WINDOW == 8),
     ("more than about half a MiB", MAX_TEXT_BYTES == 2**19),
 ]

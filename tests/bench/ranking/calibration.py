@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from dreamd.store.limits import CANDIDATES_BESIDE, CANDIDATES_READ
 from dreamd.store.search.fetch import fetch
 from dreamd.store.search.question import Question as Asked
-from dreamd.store.search.relevance import BESIDE, READ, passages_of
+from dreamd.store.search.relevance import passages_of
 from numpy.typing import NDArray
 
 from ..datasets import Question
@@ -46,7 +47,12 @@ def _hits(daemon: DaemonInProcess, question: Question) -> list[tuple[float, floa
         Asked(text=question.text, channel=question.channel, where=before_it(question))
     )
     first = {one.unit for one in ranking.candidates[:HITS]}
-    passages = passages_of(ranking, fetch(ranking, daemon.store.core.catalog, READ, beside=BESIDE), READ, BESIDE)
+    passages = passages_of(
+        ranking,
+        fetch(ranking, daemon.store.core.catalog, CANDIDATES_READ, beside=CANDIDATES_BESIDE),
+        CANDIDATES_READ,
+        CANDIDATES_BESIDE,
+    )
     return [
         (float(np.log(relevance / (1 - relevance))), float(passages.nodes[unit].external_id in question.gold))
         for unit, relevance in passages.relevances().items()

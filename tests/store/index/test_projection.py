@@ -8,12 +8,12 @@ from dreamd.store import okf
 from dreamd.store.filters import FOREVER
 from dreamd.store.index.projection import (
     NEIGHBOUR_CHARS,
-    NEIGHBOURS,
     project_appended,
     project_memory,
     project_session,
     with_neighbours,
 )
+from dreamd.store.limits import NEIGHBOURS
 from dreamd.store.model import Kind, NewTurn, SessionHead
 from dreamd.store.okf import session
 from dreamd.store.okf.memory_file import BY_HAND, EDITED_AT, body_hash

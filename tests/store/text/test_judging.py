@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 import pytest
+from dreamd.store.limits import LONGEST_STATEMENT_CHARS
 from dreamd.store.text.judging import EarlierStatement, Relation, judge
-from dreamd.store.text.statements import LONGEST_CHARS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -243,7 +243,9 @@ def test_any_two_texts_can_be_judged(one: str, other: str) -> None:
 
 def test_a_document_is_read_by_its_beginning() -> None:
     assert (
-        relation("The API timeout is 30 seconds.", "so " * 5 * LONGEST_CHARS + "The API timeout is 60 seconds now.")
+        relation(
+            "The API timeout is 30 seconds.", "so " * 5 * LONGEST_STATEMENT_CHARS + "The API timeout is 60 seconds now."
+        )
         is None
     )
 

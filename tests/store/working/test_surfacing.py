@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dreamd.store.limits import MOST_TURN_CHARS, SESSION_TTL_S
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
 from dreamd.store.purge.plan import Selection
@@ -17,8 +18,6 @@ from dreamd.store.working.sessions import (
     MOST_CHARS,
     MOST_SESSIONS,
     MOST_THOUGHTS,
-    MOST_TURN_CHARS,
-    TTL_S,
     WorkingSession,
     WorkingSessions,
 )
@@ -167,10 +166,10 @@ def test_a_session_that_fell_silent_leaves_its_open_goals_as_threads(
     store.operations.working._clock = lambda: clock[0]
     store.set_goal("s1", "shop", text="the lease of the bakery is signed")
     store.think("s1", "shop", "ask the landlord")
-    later = store.core.now() + timedelta(seconds=TTL_S + 1)
+    later = store.core.now() + timedelta(seconds=SESSION_TTL_S + 1)
     monkeypatch.setattr(store.operations.goals, "_now", lambda: later)
     assert store.threads("shop") == []
-    clock[0] = TTL_S + 1
+    clock[0] = SESSION_TTL_S + 1
     assert [goal.thread_since for goal in store.threads("shop")] == [later]
 
 
@@ -190,10 +189,10 @@ def test_sessions_are_bounded_and_let_go_after_an_hour() -> None:
         with sessions.touched(f"s{number}", "shop"):
             pass
     assert len(sessions.at_work()) == MOST_SESSIONS
-    clock[0] = TTL_S - 1
+    clock[0] = SESSION_TTL_S - 1
     with sessions.held("s60"):
         pass
-    clock[0] = TTL_S + 1
+    clock[0] = SESSION_TTL_S + 1
     assert sessions.at_work() == {"s60"}
 
 
