@@ -65,8 +65,8 @@ __all__ = ["MemoryStore", "StorePaths"]
 class MemoryStore:
     """One vault with its ledger and its index. Open it once; every method may be called from any thread.
 
-    Other rooms use the methods, and `pages`, `followed` and `handed`; `core` and `operations` are for tests and the
-    programs that measure.
+    Other rooms use the methods, and `pages`, `followed`, `handed` and `told`; `core` and `operations` are for tests and
+    the programs that measure.
     """
 
     def __init__(
@@ -89,6 +89,7 @@ class MemoryStore:
         self.pages = self.operations.pages
         self.followed = self.core.followed
         self.handed = self.operations.handed
+        self.told = self.operations.told
         self.vault, self.ledger = self.core.vault, self.core.ledger
         self.index, self.catalog = self.core.index, self.core.catalog
 

@@ -29,6 +29,7 @@ from .working.anchors import Anchors
 from .working.goals import Goals
 from .working.sessions import HandedSessions, WorkingSessions
 from .working.surfacing import Surfacing
+from .working.told import ToldTexts
 
 
 class Operations:
@@ -131,6 +132,10 @@ class Operations:
         self.anchors = Anchors(core, self.work_gate)
         self.goals = Goals(core, self.work_gate, self.working, self.intake.keep_thread, self.corrections.close_thread)
         self.handed = HandedSessions(core.ledger, core.writer, core.now)
+        self.told = ToldTexts(core)
+        # Feedback and corrections are built before it.
+        self.feedback.on_said, self.feedback.on_verdict = self.told.said, self.told.judged
+        self.corrections.on_forgotten = self.told.forgotten
 
     def _build_upkeep(self, running: ExitStack) -> None:
         """Build pages, status, cleanup and purge."""
@@ -150,6 +155,7 @@ class Operations:
         self._forget_questions()
         self.working.forget()
         self.handed.forget()
+        self.told.forget()
         self.foreign_words.forget()
         self.feedback.forget()
         self.feedback.settle(SETTLED_WITHIN_S)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -161,7 +161,9 @@ MOST_LINES: Final = 300
 class HandedSession:
     """One session of an agent. `given` are the lines in its context, `tokens` their number of tokens.
 
-    `prompt` is the last one, `is_kept` is True once it is kept as a turn; neither survives a restart.
+    `prompt` is the last one, `is_kept` is True once it is kept as a turn, `named` are the lines of the present moment
+    with the ids of their memories, and `is_owed` is True after a start whose text did not arrive. None of these
+    survives a restart.
     """
 
     key: str
@@ -172,6 +174,8 @@ class HandedSession:
     prompts: int = 0
     prompt: str = ""
     is_kept: bool = False
+    named: list[tuple[str, NodeId]] = field(default_factory=list)
+    is_owed: bool = False
 
     def note_prompt(self, prompt: str) -> None:
         """Note the prompt that the agent has now."""
@@ -179,10 +183,16 @@ class HandedSession:
         self.is_kept = False
         self.prompts += 1
 
-    def hand(self, lines: list[str], tokens: int) -> None:
-        """Note the lines handed over; the oldest are dropped beyond MOST_LINES."""
+    def hand(self, lines: Sequence[str], tokens: int, nodes: Sequence[NodeId] = ()) -> None:
+        """Note the lines handed over, and the memories of the first of them; the oldest beyond MOST_LINES go."""
         self.given = [*self.given, *lines][-MOST_LINES:]
         self.tokens += tokens
+        self.named += zip(lines, nodes, strict=False)
+
+    def take_back(self, lines: Collection[str], tokens: int) -> None:
+        """Drop lines that did not arrive, so that they may be handed over again."""
+        self.given = [one for one in self.given if not any(" ".join(one.split()) in line for line in lines)]
+        self.tokens = max(0, self.tokens - tokens)
 
     def forget_given(self) -> None:
         """Drop the given lines: the agent's context is empty again."""
