@@ -129,9 +129,9 @@ class Operations:
         )
         # Held while an anchor or a goal is changed, and by a purge of these rows.
         self.work_gate = threading.Lock()
-        self.anchors = Anchors(core, self.work_gate)
-        self.goals = Goals(core, self.work_gate, self.working, self.intake.keep_thread, self.corrections.close_thread)
         self.handed = HandedSessions(core.ledger, core.writer, core.now)
+        self.anchors = Anchors(core, self.work_gate, lambda: {*self.working.at_work(), *self.handed.at_work()})
+        self.goals = Goals(core, self.work_gate, self.working, self.intake.keep_thread, self.corrections.close_thread)
         self.told = ToldTexts(core)
         # Feedback and corrections are built before it.
         self.feedback.on_said, self.feedback.on_verdict = self.told.said, self.told.judged

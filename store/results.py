@@ -38,7 +38,7 @@ class Anchor:
     """The work that a session's agent does right now, in a few words of its own.
 
     `plan` points at one (a path, a heading), `decisions` are the last ones, oldest first. `ended_at`: since when its
-    session is over.
+    session is over. Hooks saw the last prompt (`asked`), the files `edited`, and the command that fails (`failing`).
     """
 
     session_id: NodeId
@@ -49,6 +49,9 @@ class Anchor:
     decisions: tuple[str, ...] = ()
     next_step: str = ""
     ended_at: datetime | None = None
+    asked: str = ""
+    edited: tuple[str, ...] = ()
+    failing: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,10 @@ from ...ipc.channels import channel_of
 from ...store import estimate_tokens, fenced, session_id, without_element, without_recalled
 from ...store.model import NewTurn, SessionHead
 from ...store.roles import Role
+from ..importing.tool_calls import work_of
 from .hook_formats import FORMATS, HookInput, Moment, read_input, render_output
 from .lost_moments import take_lost
-from .session_start import STANDING_TOKENS, keep_task, open_work, standing_lines, standing_text
+from .session_start import STANDING_TOKENS, open_work, standing_lines, standing_text
 
 if TYPE_CHECKING:
     from ...store import HandedSession, MemoryStore
@@ -38,6 +39,9 @@ MOST_CHARACTERS = 8000
 LONGEST_QUESTION = 2000
 
 KEPT_WITHIN_S = 10.0
+
+# The turns in which a session's last work is looked for.
+LAST_TURNS = 200
 
 _COMMAND = re.compile(r"\s*/\w")
 
@@ -71,7 +75,9 @@ class Hooks:
             return ""
         self.read_lost()
         session = self._store.handed.get(agent, hook.session)
+        channel, name = channel_of(None, hook.folder), session_id(hook.session)
         session.named = []
+        session.is_at_work(agent, channel, name)
         if moment is Moment.PROMPT:
             session.note_prompt(own_words(hook.prompt))
         # Cursor takes no text at a prompt: searching for one would cost time, and count as handed over.
@@ -80,7 +86,6 @@ class Hooks:
         self._store.handed.keep(session)
         if not text or len(text) > MOST_CHARACTERS:
             return ""
-        channel, name = channel_of(None, hook.folder), session_id(hook.session)
         about = (moment.value, text, estimate_tokens(text))
         self._store.told.note(name, channel, agent, *about, nodes=session.named, asked=session.prompt)
         return render_output(form, event, text)
@@ -146,9 +151,12 @@ class Hooks:
         return text
 
     def _compacting(self, agent: str, hook: HookInput, session: HandedSession) -> str:
-        """Keep the prompt as an anchor, and allow every text again: the agent is about to forget both."""
+        """Keep what the session works on, and allow every text again: the agent is about to forget both."""
         session.forget_given()
-        keep_task(self._store, channel_of(None, hook.folder), session_id(hook.session), session.prompt)
+        name = session_id(hook.session)
+        edited, failing = work_of(turn.text for turn in self._store.turns_of(name)[-LAST_TURNS:])
+        files = [path.removeprefix(f"{hook.folder}/") for path in edited]
+        self._store.see_work(name, channel_of(None, hook.folder), own_words(session.prompt), files, failing)
         return ""
 
     # ---- learning
@@ -163,6 +171,7 @@ class Hooks:
         """Read the rest of the transcript; open goals stay as threads."""
         self._is_in_transcript(agent, hook)
         self._follower.end(session_id(hook.session))
+        session.is_over()
         return ""
 
     def _is_in_transcript(self, agent: str, hook: HookInput) -> bool:

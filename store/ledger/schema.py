@@ -257,4 +257,13 @@ MIGRATIONS: Final = (
         CREATE INDEX told_by_session ON told (session_id, id);
         """,
     ),
+    Migration(
+        "m014_anchor_seen",
+        # What hooks saw of a session's work: its last prompt, the files it changed (JSON), the command that failed.
+        """
+        ALTER TABLE anchor ADD COLUMN asked TEXT NOT NULL DEFAULT '';
+        ALTER TABLE anchor ADD COLUMN edited TEXT NOT NULL DEFAULT '[]';
+        ALTER TABLE anchor ADD COLUMN failing TEXT NOT NULL DEFAULT '';
+        """,
+    ),
 )

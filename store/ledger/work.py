@@ -11,7 +11,9 @@ from ..model import NodeId
 from ..results import Anchor, Goal, ToldCounts, ToldLine, ToldText
 from .records import Write, stored
 
-ANCHORS: Final = "SELECT session_id, channel, at, task, plan, decisions, next_step, ended_at FROM anchor"
+ANCHORS: Final = (
+    "SELECT session_id, channel, at, task, plan, decisions, next_step, ended_at, asked, edited, failing FROM anchor"
+)
 GOALS: Final = "SELECT goal_id, session_id, channel, text, state, parent, opened_at, at, thread_since FROM goal"
 
 KEPT_DAYS: Final = 30
@@ -60,9 +62,9 @@ class Work(NamedTuple):
 
 def anchor_of_row(row: Sequence[Any]) -> Anchor:
     """Return the anchor of a row of ANCHORS."""
-    session_id, channel, at, task, plan, decisions, next_step, ended_at = row
-    decided = tuple(json.loads(decisions))
-    return Anchor(session_id, channel, datetime.fromisoformat(at), task, plan, decided, next_step, _instant(ended_at))
+    session_id, channel, at, task, plan, decisions, next_step, ended_at, asked, edited, failing = row
+    own = task, plan, tuple(json.loads(decisions)), next_step, _instant(ended_at)
+    return Anchor(session_id, channel, datetime.fromisoformat(at), *own, asked, tuple(json.loads(edited)), failing)
 
 
 def goal_of_row(row: Sequence[Any]) -> Goal:
@@ -74,6 +76,11 @@ def goal_of_row(row: Sequence[Any]) -> Goal:
 
 def work_text(anchor: Anchor) -> str:
     """Return the text of an anchor."""
+    return "\n".join((own_text(anchor), anchor.asked, *anchor.edited, anchor.failing))
+
+
+def own_text(anchor: Anchor) -> str:
+    """Return the text of an anchor that its agent wrote."""
     return "\n".join((anchor.task, anchor.plan, *anchor.decisions, anchor.next_step))
 
 
@@ -82,9 +89,10 @@ def set_anchor(anchor: Anchor) -> list[Write]:
     row = (
         *(anchor.session_id, anchor.channel, stored(anchor.set_at), anchor.ended_at and stored(anchor.ended_at)),
         *(anchor.task, anchor.plan, json.dumps(anchor.decisions, ensure_ascii=False), anchor.next_step),
+        *(anchor.asked, json.dumps(anchor.edited, ensure_ascii=False), anchor.failing),
     )
     return [
-        Write("INSERT OR REPLACE INTO anchor VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row),
+        Write("INSERT OR REPLACE INTO anchor VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row),
         Write("DELETE FROM anchor WHERE at < ?", (stored(anchor.set_at - timedelta(days=KEPT_DAYS)),)),
         Write(
             "DELETE FROM anchor WHERE session_id IN (SELECT session_id FROM anchor ORDER BY at DESC LIMIT -1 OFFSET ?)",

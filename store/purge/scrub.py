@@ -423,10 +423,12 @@ def _work(ask: Ask, erasure: Erasure) -> Iterator[Write]:
         if erasure.removes_work(anchor.session_id, work_text(anchor)):
             yield from erase_work([anchor.session_id], [])
             continue
-        task, plan, next_step, *decisions = map(
-            erasure.cleaned, (anchor.task, anchor.plan, anchor.next_step, *anchor.decisions)
+        task, plan, next_step, asked, failing = map(
+            erasure.cleaned, (anchor.task, anchor.plan, anchor.next_step, anchor.asked, anchor.failing)
         )
-        kept = replace(anchor, task=task, plan=plan, decisions=tuple(decisions), next_step=next_step)
+        decisions, edited = (tuple(map(erasure.cleaned, texts)) for texts in (anchor.decisions, anchor.edited))
+        own = {"task": task, "plan": plan, "decisions": decisions, "next_step": next_step}
+        kept = replace(anchor, **own, asked=asked, edited=edited, failing=failing)
         if kept != anchor:
             yield set_anchor(kept)[0]
     for goal in goals:

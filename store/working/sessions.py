@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final
 
@@ -162,8 +162,8 @@ class HandedSession:
     """One session of an agent. `given` are the lines in its context, `tokens` their number of tokens.
 
     `prompt` is the last one, `is_kept` is True once it is kept as a turn, `named` are the lines of the present moment
-    with the ids of their memories, and `is_owed` is True after a start whose text did not arrive. None of these
-    survives a restart.
+    with the ids of their memories, and `is_owed` is True after a start whose text did not arrive. `session_id` is its
+    name as it is kept, while it is at work. None of these survives a restart.
     """
 
     key: str
@@ -176,6 +176,17 @@ class HandedSession:
     is_kept: bool = False
     named: list[tuple[str, NodeId]] = field(default_factory=list)
     is_owed: bool = False
+    agent: str = ""
+    channel: str = ""
+    session_id: NodeId = ""
+
+    def is_at_work(self, agent: str, channel: str, session_id: NodeId) -> None:
+        """Note whose session it is, by its name as it is kept."""
+        self.agent, self.channel, self.session_id = agent, channel, session_id
+
+    def is_over(self) -> None:
+        """Note that it has ended."""
+        self.session_id = ""
 
     def note_prompt(self, prompt: str) -> None:
         """Note the prompt that the agent has now."""
@@ -236,6 +247,18 @@ class HandedSessions:
                 return
             row = Handed(session.key, session.seen_at, session.tokens, session.prompts, tuple(session.given))
             self._writer.later(*set_handed(row))
+
+    def at_work(self, agent: str = "", channel: str | None = None) -> list[NodeId]:
+        """Return the sessions that hooks heard of within the last hour, the latest last; those of one program.
+
+        `agent` is a name that begins with the program's: its tools add to it, as in `codex-mcp-client`.
+        """
+        since = self._now() - timedelta(seconds=SESSION_TTL_S)
+        with self._lock:
+            heard = [one for one in self._sessions.values() if one.session_id and one.seen_at >= since]
+        if agent:
+            heard = [one for one in heard if agent.startswith(one.agent) and channel in (None, one.channel)]
+        return [one.session_id for one in sorted(heard, key=lambda one: one.seen_at)]
 
     def forget(self) -> None:
         """Drop all of them, for a purge, which removes the rows itself."""

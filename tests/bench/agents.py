@@ -214,12 +214,13 @@ def starts(options: Options) -> Iterator[Row]:
                 loop.kill()
                 loop.wait()
         daemon.stop()
+    load = os.getloadavg()[0]
     yield Row(
         f"starts of sessions whose text is lost, at a load of {BUSY}",
         f"{lost} of {len(took)}",
         "0",
         lost == 0,
-        f"a start takes {statistics.median(took):.0f} ms, {max(took):.0f} at most; load {os.getloadavg()[0]:.1f} at the end",
+        f"a start takes {statistics.median(took):.0f} ms, {max(took):.0f} at most; load {load:.1f} at the end",
     )
 
 

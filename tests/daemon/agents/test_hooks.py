@@ -107,11 +107,17 @@ class World:
 
 def write(transcript: Path, *said: tuple[str, str], session: str = "one") -> None:
     """Write turns down as Claude Code does."""
+    for role, text in said:
+        write_message(transcript, role, text, text[:40], session)
+
+
+def write_message(
+    transcript: Path, role: str, content: str | list[dict[str, Any]], uuid: str, session: str = "one"
+) -> None:
+    """Write one message down as Claude Code does."""
+    line = {"type": role, "message": {"role": role, "content": content}, "uuid": uuid, "sessionId": session}
     with transcript.open("ab") as file:
-        for role, text in said:
-            message = {"role": role, "content": text}
-            line = {"type": role, "message": message, "uuid": text[:40], "sessionId": session, "cwd": "/x"}
-            file.write(json.dumps(line).encode() + b"\n")
+        file.write(json.dumps(line | {"cwd": "/x"}).encode() + b"\n")
 
 
 @pytest.fixture
@@ -441,22 +447,76 @@ def test_a_compacted_session_goes_on_from_its_anchor(world: World) -> None:
     assert "move the orders" not in world.handed("SessionStart", source="compact", session_id="two")
 
 
-def test_what_was_asked_before_a_compaction_is_an_anchor_unless_there_is_one(world: World) -> None:
+def test_what_was_asked_last_before_a_compaction_is_in_the_anchor(world: World) -> None:
     world.answer("UserPromptSubmit", prompt="Please move the orders to Linz.")
     world.answer("PreCompact", trigger="auto")
-    assert "task: Please move the orders to Linz." in world.handed("SessionStart", source="compact")
-    world.store.set_anchor("one", world.channel, task="dump the orders")
+    text = world.handed("SessionStart", source="compact")
+    assert "what you were doing, as of 21 Nov 2026" in text
+    assert "task: Please move the orders to Linz." in text
     world.answer("UserPromptSubmit", prompt="And then the invoices.")
     world.answer("PreCompact", trigger="auto")
-    assert "task: dump the orders" in world.handed("SessionStart", source="compact")
+    text = world.handed("SessionStart", source="compact")
+    assert "task: And then the invoices." in text
+    assert "Linz" not in text
+
+
+def test_an_anchor_of_the_agents_own_stands_beside_what_was_asked_last(world: World) -> None:
+    world.store.set_anchor("one", world.channel, task="move the orders", plan="docs/plan.md", decisions=["by night"])
+    world.answer("UserPromptSubmit", prompt="And then the invoices.")
+    world.answer("PreCompact", trigger="auto")
+    lines = world.handed("SessionStart", source="compact").splitlines()[1:]
+    assert lines[:3] == ["task: move the orders", "plan: docs/plan.md", "decided: by night"]
+    assert lines[3].startswith("asked last: And then the invoices.")
+
+
+def test_an_anchor_names_the_files_that_were_changed_and_the_command_that_fails(world: World, tmp_path: Path) -> None:
+    calls = [
+        ("Edit", {"file_path": f"{world.project}/orders.py"}, "The file was changed.", False),
+        ("Bash", {"command": "pytest -q tests/orders"}, "1 failed", True),
+        ("Bash", {"command": "ls"}, "orders.py", False),
+        ("Write", {"file_path": f"{world.project}/docs/plan.md"}, "The file was written.", False),
+    ]
+    transcript = tmp_path / "one.jsonl"
+    write(transcript, ("user", "Please move the orders to Linz."))
+    for number, (name, given, result, is_error) in enumerate(calls):
+        call = {"type": "tool_use", "id": f"call{number}", "name": name, "input": given}
+        answer = {"type": "tool_result", "tool_use_id": f"call{number}", "content": result, "is_error": is_error}
+        write_message(transcript, "assistant", [call], f"a{number}")
+        write_message(transcript, "user", [answer], f"u{number}")
+    world.answer("UserPromptSubmit", prompt="Please move the orders to Linz.")
+    world.answer("Stop", transcript_path=str(transcript))
+    until(lambda: "plan.md" in str(world.turns()))
+    world.answer("PreCompact", trigger="auto")
+    text = world.handed("SessionStart", source="compact")
+    assert "files changed: orders.py, docs/plan.md\n" in text
+    assert "failed last: pytest -q tests/orders<" in text
+
+
+def test_a_resumed_session_has_its_context_and_gets_no_anchor(world: World) -> None:
+    world.answer("UserPromptSubmit", prompt="Please move the orders to Linz.")
+    world.answer("PreCompact", trigger="auto")
+    assert world.answer("SessionStart", source="resume") == ""
 
 
 def test_a_new_session_hears_of_one_that_crashed_today(world: World) -> None:
-    world.store.set_anchor("crashed", world.channel, task="move the orders to Linz")
+    world.answer("UserPromptSubmit", session_id="crashed", prompt="Please move the orders to Linz.")
+    world.answer("PreCompact", session_id="crashed", trigger="auto")
     world.now += timedelta(hours=5)
-    assert "move the orders to Linz" in world.handed("SessionStart", source="startup")
+    text = world.handed("SessionStart", source="startup")
+    assert "what the agent of session crashed was doing" in text
+    assert "Please move the orders to Linz." in text
     world.now += timedelta(days=2)
     assert world.handed("SessionStart", source="startup", session_id="later") == ""
+
+
+def test_a_session_that_is_at_work_in_another_terminal_is_not_lost(world: World) -> None:
+    world.answer("UserPromptSubmit", session_id="beside", prompt="Please move the orders to Linz.")
+    world.answer("PreCompact", session_id="beside", trigger="auto")
+    assert world.answer("SessionStart", source="startup") == ""
+    world.now += timedelta(hours=3)
+    world.answer("UserPromptSubmit", session_id="beside", prompt="Go on.")
+    world.now += timedelta(minutes=30)
+    assert world.answer("SessionStart", source="startup") == ""
 
 
 def test_a_session_that_ends_leaves_its_open_goals_to_the_next(world: World) -> None:
