@@ -52,7 +52,17 @@ def ping(store: Any, params: NoParams, call: Call) -> EmptyAnswer:
 
 
 def remember(store: MemoryStore, params: RememberParams, call: Call) -> Future[Kept] | Coroutine[Any, Any, Kept]:
-    """Keep one statement."""
+    """Keep one statement; an agent's after its session is read up to now, by which it is trusted."""
+    return _in_its_session(store, params, params.agent_id) if params.agent_id else _keep(store, params)
+
+
+async def _in_its_session(store: MemoryStore, params: RememberParams, agent: str) -> Kept:
+    await asyncio.to_thread(store.catch_up_with, agent)
+    kept = _keep(store, params)
+    return await (asyncio.wrap_future(kept) if isinstance(kept, Future) else kept)
+
+
+def _keep(store: MemoryStore, params: RememberParams) -> Future[Kept] | Coroutine[Any, Any, Kept]:
     kept = store.keep(
         params.text,
         kind=Kind(params.kind),

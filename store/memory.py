@@ -92,6 +92,8 @@ class MemoryStore:
         self.told = self.operations.told
         self.vault, self.ledger = self.core.vault, self.core.ledger
         self.index, self.catalog = self.core.index, self.core.catalog
+        self.read_on: Callable[[str], bool] = lambda agent: True
+        """Reads the sessions of a program up to now, before a statement of its agent is judged; False if it cannot."""
 
     @classmethod
     def open(
@@ -174,6 +176,15 @@ class MemoryStore:
     ) -> Future[Observed]:
         """Keep turns of a session, each once by its external id; the future resolves when they survive a power cut."""
         return self.operations.intake.observe(head, turns, idempotency_key, live=live)
+
+    def hear_prompt(self, session_id: NodeId, agent: str, channel: str, prompt: str) -> None:
+        """Note a person's words to an agent that is at work: a statement in the same words is the person's."""
+        self.operations.foreign_words.prompted(session_id, agent, channel, prompt)
+
+    def catch_up_with(self, agent: str) -> None:
+        """Have the sessions of a program read up to now; those of which turns are missing are trusted no more."""
+        if not self.read_on(agent):
+            self.operations.foreign_words.miss_all_of(agent)
 
     def reflect(
         self,

@@ -40,6 +40,9 @@ LONGEST_QUESTION = 2000
 
 KEPT_WITHIN_S = 10.0
 
+# The longest wait of an agent's statement for the reading of its session.
+READ_ON_S = 2.0
+
 # The turns in which a session's last work is looked for.
 LAST_TURNS = 200
 
@@ -78,8 +81,10 @@ class Hooks:
         channel, name = channel_of(None, hook.folder), session_id(hook.session)
         session.named = []
         session.is_at_work(agent, channel, name)
+        session.transcript = hook.transcript or session.transcript
         if moment is Moment.PROMPT:
             session.note_prompt(own_words(hook.prompt))
+            self._store.hear_prompt(name, agent, channel, session.prompt)
         # Cursor takes no text at a prompt: searching for one would cost time, and count as handed over.
         is_in_vain = moment in HANDED and moment not in form.takes
         text = "" if is_in_vain else self._acts[moment](agent, hook, session)
@@ -89,6 +94,16 @@ class Hooks:
         about = (moment.value, text, estimate_tokens(text))
         self._store.told.note(name, channel, agent, *about, nodes=session.named, asked=session.prompt)
         return render_output(form, event, text)
+
+    def read_on(self, agent: str) -> bool:
+        """Have the sessions of a program read up to now; False if that was not done in time.
+
+        A program may name a transcript before it writes the first line, so it is looked for once more here.
+        """
+        for session in self._store.handed.at_work(agent):
+            if session.transcript:
+                self._follower.take(Path(session.transcript), session.agent)
+        return self._follower.read_on(agent, READ_ON_S)
 
     def read_lost(self) -> None:
         """Record the moments whose hooks got no answer. What they should have got may be handed over again."""

@@ -102,7 +102,6 @@ class ForeignWords:
         with self._lock:
             known = self._sessions.pop(session_id, None)
             heard = known if known and len(last) == len(turns) else _LiveSession(agent, channel, self._now())
-            self._sessions[session_id] = heard
             heard.at = self._now()
             # Example: the person speaks (known, not foreign), the agent fetches a page (foreign), the person speaks
             # again (not foreign): what the agent asks to keep from then on may be its own.
@@ -112,10 +111,22 @@ class ForeignWords:
                     heard.said.update(dict.fromkeys(sentences))
                 elif turn.is_foreign or reads_foreign_words(turn.text):
                     heard.is_foreign = True
-            while len(heard.said) > MOST_SENTENCES:
-                heard.said.popitem(last=False)
-            while len(self._sessions) > MOST_SESSIONS:
-                self._sessions.popitem(last=False)
+            self._keep(session_id, heard)
+
+    def prompted(self, session_id: NodeId, agent: str, channel: str, prompt: str) -> None:
+        """Note what a person said to a session of which nothing else may be heard: it is known by these words alone."""
+        sentences = dict.fromkeys(_sentences(own_words(prompt)))
+        with self._lock:
+            heard = self._sessions.pop(session_id, None) or _LiveSession(agent, channel, self._now())
+            heard.at = self._now()
+            heard.said.update(sentences)
+            self._keep(session_id, heard)
+
+    def miss_all_of(self, agent: str) -> None:
+        """Forget the sessions of a program, of which turns may be missing."""
+        with self._lock:
+            for session_id in [name for name, heard in self._sessions.items() if agent.startswith(heard.agent)]:
+                del self._sessions[session_id]
 
     def miss(self, session_id: NodeId) -> None:
         """Forget a session of which turns were missed."""
@@ -142,6 +153,13 @@ class ForeignWords:
         if found == {Origin.OWN}:
             return Origin.OWN
         return Origin.FOREIGN if Origin.FOREIGN in found else Origin.UNKNOWN
+
+    def _keep(self, session_id: NodeId, heard: _LiveSession) -> None:
+        self._sessions[session_id] = heard
+        while len(heard.said) > MOST_SENTENCES:
+            heard.said.popitem(last=False)
+        while len(self._sessions) > MOST_SESSIONS:
+            self._sessions.popitem(last=False)
 
     def _near(self, session_id: NodeId | None, agent: str, channel: str) -> list[_LiveSession]:
         now = self._now()

@@ -179,6 +179,7 @@ class HandedSession:
     agent: str = ""
     channel: str = ""
     session_id: NodeId = ""
+    transcript: str = ""
 
     def is_at_work(self, agent: str, channel: str, session_id: NodeId) -> None:
         """Note whose session it is, by its name as it is kept."""
@@ -248,7 +249,7 @@ class HandedSessions:
             row = Handed(session.key, session.seen_at, session.tokens, session.prompts, tuple(session.given))
             self._writer.later(*set_handed(row))
 
-    def at_work(self, agent: str = "", channel: str | None = None) -> list[NodeId]:
+    def at_work(self, agent: str = "") -> list[HandedSession]:
         """Return the sessions that hooks heard of within the last hour, the latest last; those of one program.
 
         `agent` is a name that begins with the program's: its tools add to it, as in `codex-mcp-client`.
@@ -256,9 +257,7 @@ class HandedSessions:
         since = self._now() - timedelta(seconds=SESSION_TTL_S)
         with self._lock:
             heard = [one for one in self._sessions.values() if one.session_id and one.seen_at >= since]
-        if agent:
-            heard = [one for one in heard if agent.startswith(one.agent) and channel in (None, one.channel)]
-        return [one.session_id for one in sorted(heard, key=lambda one: one.seen_at)]
+        return sorted((one for one in heard if not agent or agent.startswith(one.agent)), key=lambda one: one.seen_at)
 
     def forget(self) -> None:
         """Drop all of them, for a purge, which removes the rows itself."""
