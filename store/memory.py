@@ -181,10 +181,14 @@ class MemoryStore:
         """Note a person's words to an agent that is at work: a statement in the same words is the person's."""
         self.operations.foreign_words.prompted(session_id, agent, channel, prompt)
 
+    def hear_read(self, head: SessionHead, turns: Sequence[NewTurn]) -> None:
+        """Note the turns of a session that is at work, as they are read some time after they were said."""
+        self.operations.intake.hear_read(head, turns)
+
     def catch_up_with(self, agent: str) -> None:
-        """Have the sessions of a program read up to now; those of which turns are missing are trusted no more."""
-        if not self.read_on(agent):
-            self.operations.foreign_words.miss_all_of(agent)
+        """Have the sessions of a program read up to now, so that a statement can be judged by them."""
+        if self.read_on(agent):
+            self.operations.foreign_words.caught_up(agent)
 
     def reflect(
         self,
@@ -390,6 +394,10 @@ class MemoryStore:
     def show(self, node_id: NodeId, *, wanted: bool = True) -> Shown:
         """Return one memory, session or turn. Raises NotFound."""
         return self.operations.recall.show(node_id, wanted=wanted)
+
+    def full_id(self, named: str) -> NodeId:
+        """Return the id that a session's or turn's short one means, if it means one; else the same."""
+        return self.operations.recall.full_id(named)
 
     def ruled_out_by(self, node_id: NodeId, where: Filter) -> dict[str, tuple[str, ...]]:
         """Return the fields by which a filter leaves out a memory, with the memory's values. Raises NotFound."""

@@ -96,9 +96,9 @@ class Anchors:
         failing = self._door.line(failing)[:LONGEST_SEEN]
         with self._gate:
             known = self._ledger.anchor(session_id) or Anchor(session_id, channel, self._now())
-            about = {"set_at": self._now(), "ended_at": None, "channel": channel}
-            anchor = replace(known, **about, asked=asked, edited=tuple(seen), failing=failing)
-            self._writer.write(*set_anchor(anchor)).result()
+            known = replace(known, set_at=self._now(), ended_at=None, channel=channel)
+            seen_last = replace(known, asked=asked, edited=tuple(seen), failing=failing)
+            self._writer.write(*set_anchor(seen_last)).result()
 
     def of_session(self, session_id: NodeId) -> FoundAnchor:
         """Return the anchor of a session, in words for its own agent."""

@@ -40,7 +40,7 @@ OTHER_TOPIC: Final = 0.3
 class WorkingSession:
     """One session. `given` are the nodes that its agent was handed on the present topic, each with the `asked` of then.
 
-    `asked` counts the turns of its person that were read.
+    `asked` counts the turns of its person that were read. `is_unplaced`: its channel was not named yet.
     """
 
     session_id: NodeId
@@ -53,6 +53,7 @@ class WorkingSession:
     window: deque[Vector] = field(default_factory=lambda: deque(maxlen=WINDOW))
     pending: Envelope | None = None
     topics: int = 1
+    is_unplaced: bool = False
 
     def add(self, turn: BufferedTurn) -> None:
         """Add a turn to the buffer, and drop the oldest beyond its bound."""
@@ -105,7 +106,7 @@ class WorkingSessions:
     ) -> Iterator[WorkingSession | None]:
         """Lock and return a session, a new one if it is not held; None if all was forgotten since `generation`.
 
-        A session held in another channel begins anew; without a channel it stays in its own.
+        A session held in another channel begins anew; without a channel it stays in its own, which may be named later.
         """
         with self._lock:
             self._drop_old()
@@ -113,8 +114,11 @@ class WorkingSessions:
                 yield None
                 return
             held = self._sessions.get(session_id)
+            if held is not None and held.is_unplaced and channel is not None:
+                held.channel, held.is_unplaced = channel, False
             if held is None or channel not in (None, held.channel):
                 held = self._sessions[session_id] = WorkingSession(session_id, channel or GLOBAL_CHANNEL, 0.0)
+                held.is_unplaced = channel is None
             held.touched_s = self._clock()
             self._sessions.move_to_end(session_id)
             while len(self._sessions) > MOST_SESSIONS:

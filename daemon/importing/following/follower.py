@@ -318,8 +318,9 @@ class Follower:
             items,
             place,
             (lambda head: self.sessions.grew(head, self._now())) if live else (lambda head: None),
-            # A file named by hooks is read at each hook, and before a statement of its agent is judged.
-            live=live,
+            live=live and place in self._listed,
+            # A file that hooks name is read at each of them, and before a statement of its agent, not as it grows.
+            named=live and place not in self._listed,
             rewritten=source.is_rewritten,
             written_at=None if more else datetime.fromtimestamp(source.changed_ns / 1e9, UTC),
         )
