@@ -26,6 +26,7 @@ from .upkeep.linking import Linker
 from .upkeep.pages import Pages
 from .upkeep.reconciliation import Reconciliation
 from .working.anchors import Anchors
+from .working.cues import Cues
 from .working.goals import Goals
 from .working.sessions import HandedSessions, WorkingSessions
 from .working.surfacing import Surfacing
@@ -131,6 +132,7 @@ class Operations:
         self.anchors = Anchors(core, self.work_gate)
         self.goals = Goals(core, self.work_gate, self.working, self.intake.keep_thread, self.corrections.close_thread)
         self.handed = HandedSessions(core.ledger, core.writer, core.now)
+        self.cues = Cues(core)
 
     def _build_upkeep(self, running: ExitStack) -> None:
         """Build pages, status, cleanup and purge."""
