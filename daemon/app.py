@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from loguru import logger
@@ -18,7 +19,7 @@ from .. import __version__
 from ..ipc.mcp import mcp_session
 from ..ipc.server.listener import adopt_listener, open_listener
 from ..ipc.server.server import Server
-from ..ipc.socket_path import default_socket_path
+from ..ipc.socket_path import default_socket_path, path_of_lost
 from ..store import MemoryStore, embedder_for
 from .agents.hooks import Hooks
 from .clock import local_now, utc_now
@@ -99,7 +100,7 @@ class Daemon:
                 dreamer,
                 schedule,
                 watch,
-                Hooks(store, follower, utc_now),
+                Hooks(store, follower, utc_now, Path(path_of_lost(default_socket_path()))),
                 follower,
                 settings,
                 Process(self._started_s, self.stop, socket_problem=lambda: server.socket_problem),

@@ -65,8 +65,8 @@ __all__ = ["MemoryStore", "StorePaths"]
 class MemoryStore:
     """One vault with its ledger and its index. Open it once; every method may be called from any thread.
 
-    Other rooms use the methods, and `pages`, `followed` and `handed`; `core` and `operations` are for tests and the
-    programs that measure.
+    Other rooms use the methods, and `pages`, `followed`, `handed` and `told`; `core` and `operations` are for tests and
+    the programs that measure.
     """
 
     def __init__(
@@ -89,6 +89,7 @@ class MemoryStore:
         self.pages = self.operations.pages
         self.followed = self.core.followed
         self.handed = self.operations.handed
+        self.told = self.operations.told
         self.vault, self.ledger = self.core.vault, self.core.ledger
         self.index, self.catalog = self.core.index, self.core.catalog
 
@@ -210,13 +211,23 @@ class MemoryStore:
             session_id, channel, task=task, plan=plan, decisions=decisions, next_step=next_step
         )
 
+    def see_work(
+        self, session_id: NodeId, channel: str, asked: str, edited: Sequence[str] = (), failing: str = ""
+    ) -> None:
+        """Keep what hooks saw of a session's work beside its anchor; nothing where learning is off."""
+        self.operations.anchors.see(session_id, channel, asked, edited, failing)
+
     def anchor_of_session(self, session_id: NodeId) -> FoundAnchor:
-        """Return the anchor of a session."""
+        """Return the anchor of a session, in words for its own agent."""
         return self.operations.anchors.of_session(session_id)
 
     def anchor_of_channel(self, channel: str) -> FoundAnchor:
         """Return the newest anchor of a channel, of any session."""
         return self.operations.anchors.of_channel(channel)
+
+    def lost_anchor(self, channel: str, session_id: NodeId) -> FoundAnchor:
+        """Return the newest anchor of another session that did not end, and gave no sign of life lately."""
+        return self.operations.anchors.lost(channel, session_id)
 
     def recover_anchor(self, channel: str, session_id: NodeId | None = None) -> FoundAnchor:
         """Return the anchor to go on from: the session's own, else the newest of its channel that did not end."""

@@ -30,6 +30,7 @@ from .working.cues import Cues
 from .working.goals import Goals
 from .working.sessions import HandedSessions, WorkingSessions
 from .working.surfacing import Surfacing
+from .working.told import ToldTexts
 
 
 class Operations:
@@ -129,10 +130,14 @@ class Operations:
         )
         # Held while an anchor or a goal is changed, and by a purge of these rows.
         self.work_gate = threading.Lock()
-        self.anchors = Anchors(core, self.work_gate)
-        self.goals = Goals(core, self.work_gate, self.working, self.intake.keep_thread, self.corrections.close_thread)
         self.handed = HandedSessions(core.ledger, core.writer, core.now)
-        self.cues = Cues(core)
+        self.anchors = Anchors(core, self.work_gate, lambda: {*self.working.at_work(), *self.handed.at_work()})
+        self.goals = Goals(core, self.work_gate, self.working, self.intake.keep_thread, self.corrections.close_thread)
+        self.told = ToldTexts(core)
+        # Feedback and corrections are built before it.
+        self.feedback.on_said, self.feedback.on_verdict = self.told.said, self.told.judged
+        self.corrections.on_forgotten = self.told.forgotten
+        self.cues = Cues(core, self.told)
 
     def _build_upkeep(self, running: ExitStack) -> None:
         """Build pages, status, cleanup and purge."""
@@ -152,6 +157,7 @@ class Operations:
         self._forget_questions()
         self.working.forget()
         self.handed.forget()
+        self.told.forget()
         self.foreign_words.forget()
         self.feedback.forget()
         self.feedback.settle(SETTLED_WITHIN_S)

@@ -16,8 +16,10 @@ from ...ipc.channels import channel_of
 from ...store import estimate_tokens, fenced, session_id, without_element, without_recalled
 from ...store.model import NewTurn, SessionHead
 from ...store.roles import Role
+from ..importing.tool_calls import work_of
 from .hook_formats import FORMATS, HookInput, Moment, read_input, render_output
-from .session_start import STANDING_TOKENS, keep_task, open_work, standing_lines, standing_text
+from .lost_moments import take_lost
+from .session_start import STANDING_TOKENS, open_work, standing_lines, standing_text
 
 if TYPE_CHECKING:
     from ...store import HandedSession, MemoryStore
@@ -38,16 +40,23 @@ LONGEST_QUESTION = 2000
 
 KEPT_WITHIN_S = 10.0
 
+# The turns in which a session's last work is looked for.
+LAST_TURNS = 200
+
 _COMMAND = re.compile(r"\s*/\w")
 
 
 class Hooks:
     """Answers hooks from the store. Any thread may call."""
 
-    def __init__(self, store: MemoryStore, follower: Follower, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, store: MemoryStore, follower: Follower, now: Callable[[], datetime], lost: Path | None = None
+    ) -> None:
+        """`lost` is the file in which hooks note that they got no answer."""
         self._store = store
         self._follower = follower
         self._now = now
+        self._lost = lost
         self._acts: Mapping[Moment, Callable[[str, HookInput, HandedSession], str]] = {
             Moment.START: self._start,
             Moment.PROMPT: self._prompt,
@@ -64,14 +73,36 @@ class Hooks:
         hook = read_input(form, given, cwd)
         if hook is None:
             return ""
+        self.read_lost()
         session = self._store.handed.get(agent, hook.session)
+        channel, name = channel_of(None, hook.folder), session_id(hook.session)
+        session.named = []
+        session.is_at_work(agent, channel, name)
         if moment is Moment.PROMPT:
             session.note_prompt(own_words(hook.prompt))
         # Cursor takes no text at a prompt: searching for one would cost time, and count as handed over.
         is_in_vain = moment in HANDED and moment not in form.takes
         text = "" if is_in_vain else self._acts[moment](agent, hook, session)
         self._store.handed.keep(session)
-        return render_output(form, event, text) if text and len(text) <= MOST_CHARACTERS else ""
+        if not text or len(text) > MOST_CHARACTERS:
+            return ""
+        about = (moment.value, text, estimate_tokens(text))
+        self._store.told.note(name, channel, agent, *about, nodes=session.named, asked=session.prompt)
+        return render_output(form, event, text)
+
+    def read_lost(self) -> None:
+        """Record the moments whose hooks got no answer. What they should have got may be handed over again."""
+        for one in take_lost(self._lost) if self._lost else ():
+            form = FORMATS.get(one.agent)
+            if form is None or (moment := form.moments.get(one.event)) not in form.takes:
+                continue
+            channel = channel_of(None, one.folder)
+            told = self._store.told.note_lost(
+                one.at, session_id(one.session), channel, one.agent, moment.value, one.why
+            )
+            session = self._store.handed.get(one.agent, one.session)
+            session.take_back([line.text for line in told.lines], told.tokens)
+            session.is_owed |= moment is Moment.START
 
     # ---- text for the agent
 
@@ -80,6 +111,7 @@ class Hooks:
         since = session.seen_at if hook.source == "resume" else None
         if since is None:
             session.forget_given()
+        session.is_owed = False
         channel, name = channel_of(None, hook.folder), session_id(hook.session)
         lines = standing_lines(self._store, channel, name, since)
         text, given = standing_text(lines, session.given, min(STANDING_TOKENS, SESSION_TOKENS - session.tokens))
@@ -89,7 +121,14 @@ class Hooks:
         return "\n".join(filter(None, (work, text)))
 
     def _prompt(self, agent: str, hook: HookInput, session: HandedSession) -> str:
-        """Return the memories that surely answer a prompt, "" without any."""
+        """Return the memories that surely answer a prompt, behind the text of a start that did not arrive; "" without.
+
+        A start's text is rather late than never: it is the one that matters most in a session.
+        """
+        owed = self._start(agent, hook, session) if session.is_owed else ""
+        return "\n".join(filter(None, (owed, self._answers_to(hook, session))))
+
+    def _answers_to(self, hook: HookInput, session: HandedSession) -> str:
         prompt = session.prompt
         budget = min(PROMPT_TOKENS, SESSION_TOKENS - session.tokens)
         if not prompt or _COMMAND.match(prompt) or budget <= 0:
@@ -107,13 +146,17 @@ class Hooks:
             slots.pop()
         if not slots:
             return ""
-        session.hand([" ".join(slot.words.split()) for slot in slots], estimate_tokens(text))
+        words = [" ".join(slot.words.split()) for slot in slots]
+        session.hand(words, estimate_tokens(text), [slot.node_id for slot in slots])
         return text
 
     def _compacting(self, agent: str, hook: HookInput, session: HandedSession) -> str:
-        """Keep the prompt as an anchor, and allow every text again: the agent is about to forget both."""
+        """Keep what the session works on, and allow every text again: the agent is about to forget both."""
         session.forget_given()
-        keep_task(self._store, channel_of(None, hook.folder), session_id(hook.session), session.prompt)
+        name = session_id(hook.session)
+        edited, failing = work_of(turn.text for turn in self._store.turns_of(name)[-LAST_TURNS:])
+        files = [path.removeprefix(f"{hook.folder}/") for path in edited]
+        self._store.see_work(name, channel_of(None, hook.folder), own_words(session.prompt), files, failing)
         return ""
 
     # ---- learning
@@ -128,6 +171,7 @@ class Hooks:
         """Read the rest of the transcript; open goals stay as threads."""
         self._is_in_transcript(agent, hook)
         self._follower.end(session_id(hook.session))
+        session.is_over()
         return ""
 
     def _is_in_transcript(self, agent: str, hook: HookInput) -> bool:

@@ -5,7 +5,7 @@ import { execFile } from "node:child_process"
 
 const COMMAND = @COMMAND@
 const VARIABLES = @VARIABLES@
-const TIMEOUT_MS = 2000
+const TIMEOUT_MS = 5000
 
 function ask(moment, given) {
   return new Promise((resolve) => {

@@ -23,8 +23,9 @@ from .config_files import ConfigEntry, ConfigFile, JsonFile, OwnFile, TomlFile
 # The name of our tools in a program: its model sees `mcp__dreamd__recall` or the like.
 SERVER = "dreamd"
 
-# An agent's timeout for a hook; ours ends after .15 s.
-HOOK_TIMEOUT_S = 2
+# An agent's timeout for a hook. Ours ends after .15 s, at a session's start after 1.5 s, both from its own start: on a
+# busy machine a shell and an interpreter take most of a second before and after that.
+HOOK_TIMEOUT_S = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,6 @@ class Cue(StrEnum):
     """The occasion at which an agent's act recalls a node."""
 
     ERROR = "error"
-    COMMAND = "command"
     EDIT = "edit"
     FILE = "file"
 
@@ -279,17 +278,14 @@ def memory_links(memory: Memory) -> Iterable[Link]:
 def cues_of(node: Node) -> set[int]:
     """Return the keys, hashed, by which a node is found at an act of an agent: 63 bits each.
 
-    A call's turn is found by its command or by the file that it edits, a failed result by its error, and a fact by the
+    The turn of an edit is found by its file, a failed result by its error, and a fact by the
     files that it names.
     """
     keys: list[tuple[Cue, str]] = []
     if node.kind is Kind.TURN:
         if (called := acts.call_of(node.text)) is not None:
-            tool, words = called
-            if tool in acts.EDITS:
-                keys.append((Cue.EDIT, acts.file_key(words)))
-            elif tool == acts.SHELL:
-                keys.append((Cue.COMMAND, acts.plain_command(words)))
+            if called[0] in acts.EDITS:
+                keys.append((Cue.EDIT, acts.file_key(called[1])))
         elif (ended := acts.result_of(node.text)) is not None and ended[1] and ended[0] not in acts.LOOKS:
             keys += [(Cue.ERROR, key) for key in acts.error_keys(ended[2])]
     elif node.level is Level.FACT and node.kind is not Kind.DOCUMENT:

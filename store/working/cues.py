@@ -1,4 +1,4 @@
-"""Cues: the memories that an agent's act recalls, by exact keys: before an edit or a command, and after a failure.
+"""Cues: the memories that an agent's act recalls, by exact keys: before an edit, and after a failure.
 
 Nothing is embedded and nothing is ranked, so that an answer takes a millisecond or two: the keys of the act
 (`index.projection.cues_of`) are looked up, and of the sessions that they lead to a few dozen turns are read.
@@ -21,6 +21,7 @@ from ..text.fence import unmarked
 from ..text.quotes import read_reply
 from ..text.sentences import sentences_of
 from ..text.words import content_stems
+from .told import ToldTexts
 
 # An error that came up in more sessions than this is the end of every failing run, and says nothing of its cause.
 MOST_SESSIONS: Final = 6
@@ -34,8 +35,8 @@ TURNS_BEFORE, TURNS_AFTER = 12, 40
 # A name of more facts than this says little about the file that bears it.
 MOST_FACTS: Final = 8
 
-# The edits of a file whose exchanges are looked at, and the runs of a command that must have failed.
-MOST_EDITS, RUNS = 60, 2
+# The edits of a file whose exchanges are looked at.
+MOST_EDITS: Final = 60
 
 # The fewest content words of an explanation.
 FEWEST_STEMS: Final = 6
@@ -47,6 +48,10 @@ QUOTE_CHARS, REPLY_CHARS = 280, 140
 SHARED_WORDS: Final = 2
 
 MOST_LINES: Final = 2
+
+# The names under which texts of these moments are recorded.
+BEFORE_EDIT, AFTER_FAILURE = "edit", "failure"
+AT_AN_ACT: Final = frozenset({BEFORE_EDIT, AFTER_FAILURE})
 
 # The kinds of memories that guide an act; findings and events tell of one that is over.
 GUIDING: Final = frozenset(
@@ -71,9 +76,10 @@ class _Explanation(NamedTuple):
 class Cues:
     """Finds what an act recalls. Every method may be called from any thread; the session that asks is left out."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, told: ToldTexts) -> None:
         self._catalog = core.catalog
         self._calls = core.calls
+        self._told = told
 
     def after_failure(self, channel: str, session: NodeId, command: str, output: str) -> list[CueLine]:
         """Return the cause and the end of an earlier failure with the same error, in at most two lines; [] if none.
@@ -89,7 +95,7 @@ class Cues:
         ]
         for nodes in sorted(found, key=len):
             for node in nodes:
-                if lines := self._explained(node):
+                if lines := self._of_use(self._explained(node)):
                     return lines
         return []
 
@@ -114,33 +120,18 @@ class Cues:
             if len(subject & _stems(fact)) >= SHARED_WORDS
         ]
         chosen = {fact.node_id: fact for fact in (*named, *drawn) if fact.kind in GUIDING}
-        return [_line_of(fact) for fact in list(chosen.values())[:MOST_LINES]]
+        return self._of_use([_line_of(fact) for fact in chosen.values()])[:MOST_LINES]
 
-    def before_command(self, channel: str, session: NodeId, command: str) -> list[CueLine]:
-        """Return the form of a command that worked, where its last two runs in other sessions failed; else []."""
-        self._calls.note()
-        calls = self._cued(Cue.COMMAND, acts.plain_command(command), channel, session, RUNS)
-        runs = [found for call in calls if (found := self._act_at(call)) is not None and found[0].failed]
-        if len(runs) < RUNS:
-            return []
-        failed, around = runs[0]
-        worked = acts.later_success(acts.acts_in(_texts(around)), failed)
-        if worked is None or acts.plain_command(worked.words) == acts.plain_command(command):
-            return []
-        text = f"{_day(calls[0])}: `{_short(command)}` failed here twice; `{_short(worked.words)}` worked."
-        return [CueLine(calls[0].node_id, outgoing(text))]
+    def _of_use(self, lines: list[CueLine]) -> list[CueLine]:
+        """Leave out lines that were told at acts before, and never used."""
+        in_vain = self._told.never_used(AT_AN_ACT) if lines else ()
+        return [line for line in lines if line.node_id not in in_vain]
 
     # ---- reading
 
-    def _cued(self, cue: Cue, key: str, channel: str, session: NodeId, most: int = MOST_FOUND) -> list[Node]:
+    def _cued(self, cue: Cue, key: str, channel: str, session: NodeId) -> list[Node]:
         """Return the nodes with a cue in a channel and in the global one, but for those of a session; newest first."""
-        return self._catalog.cued(cue_key(cue, key), {channel, GLOBAL_CHANNEL}, session, most) if key else []
-
-    def _act_at(self, call: Node) -> tuple[acts.Act, list[Node]] | None:
-        """Return the act of a call's turn, with the turns around it; None where its result is not known."""
-        around = self._catalog.turns_around(call.path, call.ordinal - TURNS_BEFORE, call.ordinal + TURNS_AFTER)
-        found = next((act for act in acts.acts_in(_texts(around)) if act.at == call.ordinal), None)
-        return (found, around) if found is not None and found.ended_at is not None else None
+        return self._catalog.cued(cue_key(cue, key), {channel, GLOBAL_CHANNEL}, session, MOST_FOUND) if key else []
 
     def _explained(self, failure: Node) -> list[CueLine]:
         """Return the lines of a failed result that was explained, [] for any other."""

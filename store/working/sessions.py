@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final
 
@@ -161,7 +161,9 @@ MOST_LINES: Final = 300
 class HandedSession:
     """One session of an agent. `given` are the lines in its context, `tokens` their number of tokens.
 
-    `prompt` is the last one, `is_kept` is True once it is kept as a turn; neither survives a restart.
+    `prompt` is the last one, `is_kept` is True once it is kept as a turn, `named` are the lines of the present moment
+    with the ids of their memories, and `is_owed` is True after a start whose text did not arrive. `session_id` is its
+    name as it is kept, while it is at work. None of these survives a restart.
     """
 
     key: str
@@ -172,6 +174,19 @@ class HandedSession:
     prompts: int = 0
     prompt: str = ""
     is_kept: bool = False
+    named: list[tuple[str, NodeId]] = field(default_factory=list)
+    is_owed: bool = False
+    agent: str = ""
+    channel: str = ""
+    session_id: NodeId = ""
+
+    def is_at_work(self, agent: str, channel: str, session_id: NodeId) -> None:
+        """Note whose session it is, by its name as it is kept."""
+        self.agent, self.channel, self.session_id = agent, channel, session_id
+
+    def is_over(self) -> None:
+        """Note that it has ended."""
+        self.session_id = ""
 
     def note_prompt(self, prompt: str) -> None:
         """Note the prompt that the agent has now."""
@@ -179,10 +194,16 @@ class HandedSession:
         self.is_kept = False
         self.prompts += 1
 
-    def hand(self, lines: list[str], tokens: int) -> None:
-        """Note the lines handed over; the oldest are dropped beyond MOST_LINES."""
+    def hand(self, lines: Sequence[str], tokens: int, nodes: Sequence[NodeId] = ()) -> None:
+        """Note the lines handed over, and the memories of the first of them; the oldest beyond MOST_LINES go."""
         self.given = [*self.given, *lines][-MOST_LINES:]
         self.tokens += tokens
+        self.named += zip(lines, nodes, strict=False)
+
+    def take_back(self, lines: Collection[str], tokens: int) -> None:
+        """Drop lines that did not arrive, so that they may be handed over again."""
+        self.given = [one for one in self.given if not any(" ".join(one.split()) in line for line in lines)]
+        self.tokens = max(0, self.tokens - tokens)
 
     def forget_given(self) -> None:
         """Drop the given lines: the agent's context is empty again."""
@@ -226,6 +247,18 @@ class HandedSessions:
                 return
             row = Handed(session.key, session.seen_at, session.tokens, session.prompts, tuple(session.given))
             self._writer.later(*set_handed(row))
+
+    def at_work(self, agent: str = "", channel: str | None = None) -> list[NodeId]:
+        """Return the sessions that hooks heard of within the last hour, the latest last; those of one program.
+
+        `agent` is a name that begins with the program's: its tools add to it, as in `codex-mcp-client`.
+        """
+        since = self._now() - timedelta(seconds=SESSION_TTL_S)
+        with self._lock:
+            heard = [one for one in self._sessions.values() if one.session_id and one.seen_at >= since]
+        if agent:
+            heard = [one for one in heard if agent.startswith(one.agent) and channel in (None, one.channel)]
+        return [one.session_id for one in sorted(heard, key=lambda one: one.seen_at)]
 
     def forget(self) -> None:
         """Drop all of them, for a purge, which removes the rows itself."""

@@ -1,7 +1,7 @@
 """Replay sessions act by act: `python -m tests.bench.acts FOLDER [--dreams N] [--out FILE]`.
 
 Sessions are taken in the order of their beginnings, all in one channel, since people work in several clones of one
-project. At each failed command and before each edit and command the memory is asked for what earlier sessions know of
+project. At each failed command and before each edit the memory is asked for what earlier sessions know of
 it, then the session is imported; after every N sessions a dream consolidates. All that is given is written down for a
 reader to judge, with the act and what followed it; printed are the counts and the time of an answer.
 """
@@ -50,13 +50,9 @@ def asked_in(
         if act.is_edit:
             lines = cues.before_edit(CHANNEL, head.session_id, act.words, "")
             yield "edit", f"{act.tool} {act.words}", lines, time.perf_counter() - began
-        elif act.tool == acts.SHELL:
-            lines = cues.before_command(CHANNEL, head.session_id, act.words)
-            yield "command", act.words, lines, time.perf_counter() - began
-            if act.failed and act.ended_at is not None:
-                began = time.perf_counter()
-                lines = cues.after_failure(CHANNEL, head.session_id, act.words, act.output)
-                yield "failure", f"{act.words}\n{act.output[:700]}", lines, time.perf_counter() - began
+        elif act.tool == acts.SHELL and act.failed:
+            lines = cues.after_failure(CHANNEL, head.session_id, act.words, act.output)
+            yield "failure", f"{act.words}\n{act.output[:700]}", lines, time.perf_counter() - began
 
 
 def main() -> int:

@@ -13,6 +13,7 @@ import pytest
 from dreamd.daemon.agents.hook_formats import FORMATS, Moment
 from dreamd.daemon.agents.hooks import MOST_CHARACTERS, SESSION_TOKENS, Hooks, own_words
 from dreamd.daemon.agents.session_start import STANDING_TOKENS
+from dreamd.daemon.cli import entry
 from dreamd.daemon.importing.following.followed_places import place_of
 from dreamd.daemon.importing.following.follower import Follower
 from dreamd.daemon.importing.following.live_sessions import LOST
@@ -23,8 +24,10 @@ from dreamd.store import MemoryStore, Selection, StorePaths, estimate_tokens, se
 from dreamd.store.changes.session_plans import Observed
 from dreamd.store.channel import channel_of_folder
 from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.ledger.work import told_counts
 from dreamd.store.model import Kind, NewTurn, SessionHead
 from dreamd.store.settings import StoreSettings
+from freezegun import freeze_time
 
 from tests.system.waiting import until
 
@@ -46,6 +49,7 @@ class World:
         )
         self.now = NOW
         self.paths = paths
+        self.lost = folder / "s.lost"
         self._open()
         self.project = folder / "orders"
         self.project.mkdir()
@@ -54,7 +58,10 @@ class World:
     def _open(self) -> None:
         self.store = MemoryStore.open(self.paths, StoreSettings(), StubEmbedder(), lambda: self.now)
         self.follower = self._follow()
-        self.hooks = Hooks(self.store, self.follower, lambda: self.now)
+        self.hooks = self._hooks()
+
+    def _hooks(self) -> Hooks:
+        return Hooks(self.store, self.follower, lambda: self.now, self.lost)
 
     def _follow(self) -> Follower:
         follower = Follower(self.store, TranscriptSettings(), (), lambda: self.now, lambda: None, lambda: 1e9)
@@ -78,10 +85,16 @@ class World:
         self.store.settle()
         return [(turn.role, turn.text) for turn in self.store.catalog.turns(session_id(session))]
 
+    def lose(self, event: str, session: str = "one") -> None:
+        """Note a moment as lost, as the hook's process does."""
+        given = {"session_id": session, "cwd": str(self.project)}
+        with freeze_time(self.now):
+            entry._note_lost(str(self.lost), "claude-code", event, given, TimeoutError())
+
     def restart(self) -> None:
         self.follower.stop()
         self.follower = self._follow()
-        self.hooks = Hooks(self.store, self.follower, lambda: self.now)
+        self.hooks = self._hooks()
 
     def reopen(self) -> None:
         self.close()
@@ -94,11 +107,17 @@ class World:
 
 def write(transcript: Path, *said: tuple[str, str], session: str = "one") -> None:
     """Write turns down as Claude Code does."""
+    for role, text in said:
+        write_message(transcript, role, text, text[:40], session)
+
+
+def write_message(
+    transcript: Path, role: str, content: str | list[dict[str, Any]], uuid: str, session: str = "one"
+) -> None:
+    """Write one message down as Claude Code does."""
+    line = {"type": role, "message": {"role": role, "content": content}, "uuid": uuid, "sessionId": session}
     with transcript.open("ab") as file:
-        for role, text in said:
-            message = {"role": role, "content": text}
-            line = {"type": role, "message": message, "uuid": text[:40], "sessionId": session, "cwd": "/x"}
-            file.write(json.dumps(line).encode() + b"\n")
+        file.write(json.dumps(line | {"cwd": "/x"}).encode() + b"\n")
 
 
 @pytest.fixture
@@ -428,22 +447,76 @@ def test_a_compacted_session_goes_on_from_its_anchor(world: World) -> None:
     assert "move the orders" not in world.handed("SessionStart", source="compact", session_id="two")
 
 
-def test_what_was_asked_before_a_compaction_is_an_anchor_unless_there_is_one(world: World) -> None:
+def test_what_was_asked_last_before_a_compaction_is_in_the_anchor(world: World) -> None:
     world.answer("UserPromptSubmit", prompt="Please move the orders to Linz.")
     world.answer("PreCompact", trigger="auto")
-    assert "task: Please move the orders to Linz." in world.handed("SessionStart", source="compact")
-    world.store.set_anchor("one", world.channel, task="dump the orders")
+    text = world.handed("SessionStart", source="compact")
+    assert "what you were doing, as of 21 Nov 2026" in text
+    assert "task: Please move the orders to Linz." in text
     world.answer("UserPromptSubmit", prompt="And then the invoices.")
     world.answer("PreCompact", trigger="auto")
-    assert "task: dump the orders" in world.handed("SessionStart", source="compact")
+    text = world.handed("SessionStart", source="compact")
+    assert "task: And then the invoices." in text
+    assert "Linz" not in text
+
+
+def test_an_anchor_of_the_agents_own_stands_beside_what_was_asked_last(world: World) -> None:
+    world.store.set_anchor("one", world.channel, task="move the orders", plan="docs/plan.md", decisions=["by night"])
+    world.answer("UserPromptSubmit", prompt="And then the invoices.")
+    world.answer("PreCompact", trigger="auto")
+    lines = world.handed("SessionStart", source="compact").splitlines()[1:]
+    assert lines[:3] == ["task: move the orders", "plan: docs/plan.md", "decided: by night"]
+    assert lines[3].startswith("asked last: And then the invoices.")
+
+
+def test_an_anchor_names_the_files_that_were_changed_and_the_command_that_fails(world: World, tmp_path: Path) -> None:
+    calls = [
+        ("Edit", {"file_path": f"{world.project}/orders.py"}, "The file was changed.", False),
+        ("Bash", {"command": "pytest -q tests/orders"}, "1 failed", True),
+        ("Bash", {"command": "ls"}, "orders.py", False),
+        ("Write", {"file_path": f"{world.project}/docs/plan.md"}, "The file was written.", False),
+    ]
+    transcript = tmp_path / "one.jsonl"
+    write(transcript, ("user", "Please move the orders to Linz."))
+    for number, (name, given, result, is_error) in enumerate(calls):
+        call = {"type": "tool_use", "id": f"call{number}", "name": name, "input": given}
+        answer = {"type": "tool_result", "tool_use_id": f"call{number}", "content": result, "is_error": is_error}
+        write_message(transcript, "assistant", [call], f"a{number}")
+        write_message(transcript, "user", [answer], f"u{number}")
+    world.answer("UserPromptSubmit", prompt="Please move the orders to Linz.")
+    world.answer("Stop", transcript_path=str(transcript))
+    until(lambda: "plan.md" in str(world.turns()))
+    world.answer("PreCompact", trigger="auto")
+    text = world.handed("SessionStart", source="compact")
+    assert "files changed: orders.py, docs/plan.md\n" in text
+    assert "failed last: pytest -q tests/orders<" in text
+
+
+def test_a_resumed_session_has_its_context_and_gets_no_anchor(world: World) -> None:
+    world.answer("UserPromptSubmit", prompt="Please move the orders to Linz.")
+    world.answer("PreCompact", trigger="auto")
+    assert world.answer("SessionStart", source="resume") == ""
 
 
 def test_a_new_session_hears_of_one_that_crashed_today(world: World) -> None:
-    world.store.set_anchor("crashed", world.channel, task="move the orders to Linz")
+    world.answer("UserPromptSubmit", session_id="crashed", prompt="Please move the orders to Linz.")
+    world.answer("PreCompact", session_id="crashed", trigger="auto")
     world.now += timedelta(hours=5)
-    assert "move the orders to Linz" in world.handed("SessionStart", source="startup")
+    text = world.handed("SessionStart", source="startup")
+    assert "what the agent of session crashed was doing" in text
+    assert "Please move the orders to Linz." in text
     world.now += timedelta(days=2)
     assert world.handed("SessionStart", source="startup", session_id="later") == ""
+
+
+def test_a_session_that_is_at_work_in_another_terminal_is_not_lost(world: World) -> None:
+    world.answer("UserPromptSubmit", session_id="beside", prompt="Please move the orders to Linz.")
+    world.answer("PreCompact", session_id="beside", trigger="auto")
+    assert world.answer("SessionStart", source="startup") == ""
+    world.now += timedelta(hours=3)
+    world.answer("UserPromptSubmit", session_id="beside", prompt="Go on.")
+    world.now += timedelta(minutes=30)
+    assert world.answer("SessionStart", source="startup") == ""
 
 
 def test_a_session_that_ends_leaves_its_open_goals_to_the_next(world: World) -> None:
@@ -462,3 +535,74 @@ def test_where_nothing_is_learned_no_task_is_kept(world: World) -> None:
     world.answer("UserPromptSubmit", prompt="Please move the orders to Linz.")
     world.answer("PreCompact", trigger="auto")
     assert world.store.anchor_of_session("one").anchor is None
+
+
+def test_a_start_that_did_not_arrive_is_counted_and_comes_with_the_next_prompt(world: World) -> None:
+    world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    world.store.settle()
+    assert "Fridays" in world.handed("SessionStart", source="startup")  # the agent had left when it was answered
+    world.lose("SessionStart")
+    assert "Fridays" in world.handed("UserPromptSubmit", prompt="Add a page.")
+    assert world.answer("UserPromptSubmit", prompt="And another.") == ""
+    assert not world.lost.exists()
+    late, told = sorted(world.store.told.since(NOW), key=lambda one: one.lost)[::-1]
+    assert (late.moment, late.lost, told.moment) == ("start", "late", "prompt")
+    assert [line.text for line in late.lines] == [line.text for line in told.lines]
+    counts = told_counts([late, told])
+    assert (counts.texts, counts.sessions, counts.lost_starts, counts.lost_prompts) == (1, 1, 1, 0)
+
+
+def test_a_prompt_that_was_not_answered_in_time_may_have_its_lines_later(world: World) -> None:
+    world.say(PORT)
+    assert "port 6543" in world.handed("UserPromptSubmit", prompt=ASKED)
+    world.lose("UserPromptSubmit")
+    world.lose("UserPromptSubmit", session="another")
+    assert "port 6543" in world.handed("UserPromptSubmit", prompt=ASKED)
+    counts = told_counts(world.store.told.since(NOW))
+    assert (counts.texts, counts.lost_starts, counts.lost_prompts) == (1, 0, 2)
+
+
+@pytest.mark.parametrize(
+    "note", [b"", b"\xff\n", b"[]\n", b'["x", 1]\n', b'[1e99, "a", "b", "c", "d", "e"]\n{}\nnull\n']
+)
+def test_a_note_that_cannot_be_read_is_removed(world: World, note: bytes) -> None:
+    world.lost.write_bytes(note)
+    world.hooks.read_lost()
+    assert not world.lost.exists()
+    assert world.store.told.since(NOW - timedelta(days=9)) == []
+
+
+def test_what_an_agent_was_told_is_recorded_with_what_became_of_it(world: World) -> None:
+    world.say(PORT)
+    world.handed("UserPromptSubmit", prompt=ASKED)
+    (told,) = world.store.told.since(NOW)
+    (line,) = told.lines
+    assert (told.session_id, told.channel, told.agent, told.moment) == ("one", world.channel, "claude-code", "prompt")
+    assert "port 6543" in line.text
+    assert (line.node_id, line.became, told.answered) == ("earlier#1", "", False)
+    answer = {"prompt": ASKED, "last_assistant_message": "The staging database of orders listens on port 6543."}
+    world.answer("Stop", **answer)
+    until(lambda: world.store.told.since(NOW)[0].lines[0].became == "used")
+    world.store.feedback("earlier#1", "not-useful")
+    assert world.store.told.since(NOW)[0].lines[0].became == "not_useful"
+    assert told_counts(world.store.told.since(NOW)).used == 0
+
+
+def test_a_forgotten_memory_is_shown_no_more_in_what_was_told(world: World) -> None:
+    kept = world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    world.store.settle()
+    world.handed("SessionStart", source="startup")
+    run = world.store.forget(kept).run_id
+    assert "Fridays" not in str(world.store.told.since(NOW))
+    world.store.undo(run)
+    world.store.settle()
+    assert "Fridays" in str(world.store.told.since(NOW))
+
+
+def test_a_purge_reaches_what_was_told(world: World) -> None:
+    world.say(PORT)
+    world.handed("UserPromptSubmit", prompt=ASKED)
+    assert world.store.told.since(NOW)
+    world.store.purge(Selection(nodes=("earlier",)))
+    assert "6543" not in str(world.store.told.since(NOW))
+    assert not any(b"6543" in file.read_bytes() for file in world.paths.ledger.parent.glob("ledger.db*"))
