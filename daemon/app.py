@@ -95,12 +95,13 @@ class Daemon:
             watch = VaultWatch(settings.vault, settings.watch, store.file_changed, store.reconcile)
             own = (settings.data_dir, settings.vault)
             follower = Follower(store, settings.transcripts, own, utc_now, activity.touch, activity.quiet_s)
+            lost = Path(path_of_lost(default_socket_path()))
             methods = methods_of(
                 store,
                 dreamer,
                 schedule,
                 watch,
-                Hooks(store, follower, utc_now, Path(path_of_lost(default_socket_path()))),
+                Hooks(store, follower, utc_now, lost, at_acts=settings.hooks.at_acts),
                 follower,
                 settings,
                 Process(self._started_s, self.stop, socket_problem=lambda: server.socket_problem),

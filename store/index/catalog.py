@@ -591,9 +591,9 @@ class Catalog:
         return [node for node in self._nodes(sql, bindings) if node.live]
 
     def turns_around(self, path: str, first: int, last: int) -> list[Node]:
-        """Return the turns of a session's file from one ordinal to another, oldest first."""
+        """Return the live turns of a session's file from one ordinal to another, oldest first."""
         sql = f"SELECT {NODE_COLUMNS} FROM node WHERE path = ? AND ordinal BETWEEN ? AND ? ORDER BY ordinal"
-        return list(self._nodes(sql, (path, first, last)))
+        return [node for node in self._nodes(sql, (path, first, last)) if node.live]
 
     def session_head(self, session_id: NodeId) -> SessionHead | None:
         """Return the head of a session."""

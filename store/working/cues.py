@@ -49,9 +49,8 @@ SHARED_WORDS: Final = 2
 
 MOST_LINES: Final = 2
 
-# The names under which texts of these moments are recorded.
-BEFORE_EDIT, AFTER_FAILURE = "edit", "failure"
-AT_AN_ACT: Final = frozenset({BEFORE_EDIT, AFTER_FAILURE})
+# The moments under which texts at acts are recorded.
+AT_AN_ACT: Final = frozenset({"before", "after"})
 
 # The kinds of memories that guide an act; findings and events tell of one that is over.
 GUIDING: Final = frozenset(
