@@ -95,7 +95,8 @@ class Daemon:
             watch = VaultWatch(settings.vault, settings.watch, store.file_changed, store.reconcile)
             own = (settings.data_dir, settings.vault)
             follower = Follower(store, settings.transcripts, own, utc_now, activity.touch, activity.quiet_s)
-            hooks = Hooks(store, follower, utc_now, Path(path_of_lost(default_socket_path())))
+            lost = Path(path_of_lost(default_socket_path()))
+            hooks = Hooks(store, follower, utc_now, lost, at_acts=settings.hooks.at_acts)
             store.read_on = hooks.read_on
             methods = methods_of(
                 store,

@@ -58,6 +58,7 @@ from .settings import StoreSettings
 from .upkeep.decay_inputs import DecayInputs, read_decay_inputs
 from .vault.disk import Disk
 from .vault.vault import Absence
+from .working.cues import CueLine
 
 __all__ = ["MemoryStore", "StorePaths"]
 
@@ -226,11 +227,9 @@ class MemoryStore:
             session_id, channel, task=task, plan=plan, decisions=decisions, next_step=next_step
         )
 
-    def see_work(
-        self, session_id: NodeId, channel: str, asked: str, edited: Sequence[str] = (), failing: str = ""
-    ) -> None:
-        """Keep what hooks saw of a session's work beside its anchor; nothing where learning is off."""
-        self.operations.anchors.see(session_id, channel, asked, edited, failing)
+    def see_work(self, session_id: NodeId, channel: str, asked: str, folder: str = "") -> None:
+        """Keep what was seen of a session's work beside its anchor; nothing where learning is off."""
+        self.operations.anchors.see(session_id, channel, asked, folder)
 
     def anchor_of_session(self, session_id: NodeId) -> FoundAnchor:
         """Return the anchor of a session, in words for its own agent."""
@@ -268,6 +267,14 @@ class MemoryStore:
     def threads(self, channel: str) -> list[Goal]:
         """Return the goals that were open when their sessions ended, the newest first."""
         return self.operations.goals.threads(channel)
+
+    def before_edit(self, channel: str, session_id: NodeId, path: str, text: str) -> list[CueLine]:
+        """Return what earlier sessions decided about a file that is being edited, in at most two lines."""
+        return self.operations.cues.before_edit(channel, session_id, path, text)
+
+    def after_failure(self, channel: str, session_id: NodeId, command: str, output: str) -> list[CueLine]:
+        """Return the cause and the end of an earlier failure of the same error, in at most two lines."""
+        return self.operations.cues.after_failure(channel, session_id, command, output)
 
     def end_session(self, session_id: NodeId) -> list[Goal]:
         """Note that a session is over; return its open goals, which are threads of its channel from now on."""

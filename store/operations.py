@@ -27,6 +27,7 @@ from .upkeep.linking import Linker
 from .upkeep.pages import Pages
 from .upkeep.reconciliation import Reconciliation
 from .working.anchors import Anchors
+from .working.cues import Cues
 from .working.goals import Goals
 from .working.sessions import HandedSessions, WorkingSessions
 from .working.surfacing import Surfacing
@@ -137,6 +138,7 @@ class Operations:
         # Feedback and corrections are built before it.
         self.feedback.on_said, self.feedback.on_verdict = self.told.said, self.told.judged
         self.corrections.on_forgotten = self.told.forgotten
+        self.cues = Cues(core, self.told)
 
     def _at_work(self) -> set[NodeId]:
         """Return the sessions that gave a sign of life lately."""

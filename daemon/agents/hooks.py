@@ -16,8 +16,8 @@ from ...ipc.channels import channel_of
 from ...store import estimate_tokens, fenced, session_id, without_element, without_recalled
 from ...store.model import NewTurn, SessionHead
 from ...store.roles import Role
-from ..importing.tool_calls import work_of
-from .hook_formats import FORMATS, HookInput, Moment, read_input, render_output
+from .act_hooks import act_of, text_at_act
+from .hook_formats import ACTS, FORMATS, HookInput, Moment, read_input, render_output
 from .lost_moments import take_lost
 from .session_start import STANDING_TOKENS, open_work, standing_lines, standing_text
 
@@ -30,7 +30,7 @@ PROMPT_TOKENS = 250
 SESSION_TOKENS = 1500
 
 # The moments that may be answered with text, if the agent takes it.
-HANDED = frozenset({Moment.START, Moment.PROMPT})
+HANDED = frozenset({Moment.START, Moment.PROMPT}) | ACTS
 
 # Claude Code puts a text of 10,000 characters into a file, and shows only its beginning.
 MOST_CHARACTERS = 8000
@@ -43,9 +43,6 @@ KEPT_WITHIN_S = 10.0
 # The longest wait of an agent's statement for the reading of its session.
 READ_ON_S = 2.0
 
-# The turns in which a session's last work is looked for.
-LAST_TURNS = 200
-
 _COMMAND = re.compile(r"\s*/\w")
 
 
@@ -53,16 +50,25 @@ class Hooks:
     """Answers hooks from the store. Any thread may call."""
 
     def __init__(
-        self, store: MemoryStore, follower: Follower, now: Callable[[], datetime], lost: Path | None = None
+        self,
+        store: MemoryStore,
+        follower: Follower,
+        now: Callable[[], datetime],
+        lost: Path | None = None,
+        *,
+        at_acts: bool = True,
     ) -> None:
-        """`lost` is the file in which hooks note that they got no answer."""
+        """`lost` is the file in which hooks note that they got no answer. Without `at_acts` acts get no text."""
         self._store = store
         self._follower = follower
         self._now = now
         self._lost = lost
+        self._at_acts = at_acts
         self._acts: Mapping[Moment, Callable[[str, HookInput, HandedSession], str]] = {
             Moment.START: self._start,
             Moment.PROMPT: self._prompt,
+            Moment.BEFORE: self._at_act,
+            Moment.AFTER: self._at_act,
             Moment.COMPACTING: self._compacting,
             Moment.ANSWERED: self._answered,
             Moment.END: self._end,
@@ -73,11 +79,12 @@ class Hooks:
         form = FORMATS.get(agent)
         if form is None or (moment := form.moments.get(event)) is None:
             return ""
-        hook = read_input(form, given, cwd)
+        hook = read_input(form, event, given, cwd)
         if hook is None:
             return ""
         self.read_lost()
-        session = self._store.handed.get(agent, hook.session)
+        # A sub-agent has a context of its own, which holds none of what its session was given.
+        session = self._store.handed.get(agent, "/".join(filter(None, (hook.session, hook.agent_id))))
         channel, name = channel_of(None, hook.folder), session_id(hook.session)
         session.named = []
         session.is_at_work(agent, channel, name)
@@ -165,13 +172,19 @@ class Hooks:
         session.hand(words, estimate_tokens(text), [slot.node_id for slot in slots])
         return text
 
+    def _at_act(self, agent: str, hook: HookInput, session: HandedSession) -> str:
+        """Return what a call recalls: at most two lines, and none twice in a session."""
+        act = act_of(hook) if self._at_acts else None
+        if act is None:
+            return ""
+        place = channel_of(None, hook.folder), session_id(hook.session)
+        return text_at_act(self._store, *place, act, session, SESSION_TOKENS - session.tokens)
+
     def _compacting(self, agent: str, hook: HookInput, session: HandedSession) -> str:
         """Keep what the session works on, and allow every text again: the agent is about to forget both."""
         session.forget_given()
-        name = session_id(hook.session)
-        edited, failing = work_of(turn.text for turn in self._store.turns_of(name)[-LAST_TURNS:])
-        files = [path.removeprefix(f"{hook.folder}/") for path in edited]
-        self._store.see_work(name, channel_of(None, hook.folder), own_words(session.prompt), files, failing)
+        channel, name = channel_of(None, hook.folder), session_id(hook.session)
+        self._store.see_work(name, channel, own_words(session.prompt), hook.folder)
         return ""
 
     # ---- learning

@@ -90,7 +90,16 @@ def is_hook_of(agent: str) -> Callable[[Any], bool]:
 
 # -- Claude Code: hooks in `settings.json`, tools in `.claude.json`; or both as a plugin's folder.
 
-CLAUDE_CODE_EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SessionEnd")
+CLAUDE_CODE_EVENTS = (
+    *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUseFailure", "PreCompact", "Stop", "SessionEnd"),
+)
+# The tools for whose calls a hook is started: an edit, and a command that failed.
+MATCHERS: Mapping[str, str] = {
+    "PreToolUse": "Edit|MultiEdit|Write|NotebookEdit|apply_patch",
+    "PostToolUse": "Bash|shell|exec_command",
+    "PostToolUseFailure": "Bash",
+    "AfterTool": "run_shell_command|read_file|replace|write_file",
+}
 
 PLUGIN_README = """# dreamd
 
@@ -108,7 +117,8 @@ def hook_entry(command: Command, event: str, agent: str = "claude-code") -> dict
     None has `async`: version 2.1.197, asked one prompt, ends without calling such a hook, or those of SessionEnd after
     it. At the end of a turn or a session the hook waits for no answer, so it costs no more than a process.
     """
-    return {"hooks": [{"type": "command", "command": command.hook(agent, event), "timeout": HOOK_TIMEOUT_S}]}
+    called = {"hooks": [{"type": "command", "command": command.hook(agent, event), "timeout": HOOK_TIMEOUT_S}]}
+    return ({"matcher": MATCHERS[event]} if event in MATCHERS else {}) | called
 
 
 def plugin_files(command: Command) -> dict[str, str]:
@@ -151,7 +161,7 @@ _CLAUDE_CODE = Program(
 # -- Codex: tools in `config.toml`, hooks in `hooks.json`, which it runs only after a person has trusted them.
 # Trust is bound to a hook's content and to its position, so ours go behind the existing ones.
 
-CODEX_EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop")
+CODEX_EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PreCompact", "Stop")
 
 
 def _codex_files(folder: Path, places: UserEnvironment, command: Command) -> Sequence[ConfigFile]:
@@ -167,13 +177,14 @@ _CODEX = Program("codex", "Codex", "codex", lambda places: places.folder("CODEX_
 
 # -- Gemini CLI: hooks and tools in one `settings.json`. Its timeouts are milliseconds.
 
-GEMINI_EVENTS = ("SessionStart", "BeforeAgent", "PreCompress", "AfterAgent", "SessionEnd")
+GEMINI_EVENTS = ("SessionStart", "BeforeAgent", "AfterTool", "PreCompress", "AfterAgent", "SessionEnd")
 
 
 def _gemini_files(folder: Path, places: UserEnvironment, command: Command) -> Sequence[ConfigFile]:
     def hook(event: str) -> dict[str, Any]:
         called = {"name": f"dreamd-{event}", "type": "command", "command": command.hook("gemini", event)}
-        return {"hooks": [called | {"timeout": 1000 * HOOK_TIMEOUT_S}]}
+        matched = {"matcher": MATCHERS[event]} if event in MATCHERS else {}
+        return matched | {"hooks": [called | {"timeout": 1000 * HOOK_TIMEOUT_S}]}
 
     hooks = [ConfigEntry(("hooks", event), hook(event), is_item=True) for event in GEMINI_EVENTS]
     server = ConfigEntry(("mcpServers", SERVER), command.server())

@@ -40,7 +40,8 @@ USUAL_START_S = 0.03
 # Events, of all agents, whose answer may hold text for the agent. Others are sent as notifications: the daemon handles
 # them although their sender has left, also one that was busy or stopped just then.
 STARTS = frozenset({"SessionStart", "sessionStart", "start"})
-AWAITED = STARTS | {"UserPromptSubmit", "BeforeAgent", "prompt"}
+ACTS = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "AfterTool", "before", "after"})
+AWAITED = STARTS | {"UserPromptSubmit", "BeforeAgent", "prompt"} | ACTS
 
 MOST_INPUT_BYTES = 2**24
 MOST_LINE_BYTES = 2**20
@@ -181,8 +182,8 @@ def _request(agent: str, event: str, given: dict[str, Any]) -> bytes:
     raise ValueError("too long")
 
 
-def _plain(given: dict[str, Any], longest: int) -> dict[str, Any]:
-    """Keep the texts, numbers, and lists of texts of an input: the daemon reads nothing else."""
+def _plain(given: dict[str, Any], longest: int, deep: int = 3) -> dict[str, Any]:
+    """Keep the texts, numbers, lists of texts and objects of these of an input: the daemon reads nothing else."""
     kept: dict[str, Any] = {}
     for name, value in given.items():
         if isinstance(value, str):
@@ -191,6 +192,8 @@ def _plain(given: dict[str, Any], longest: int) -> dict[str, Any]:
             kept[name] = value
         elif isinstance(value, list) and all(isinstance(one, str) for one in value):
             kept[name] = [one[:4096] for one in value[:16]]
+        elif isinstance(value, dict) and deep:
+            kept[name] = _plain(value, longest, deep - 1)
     return kept
 
 

@@ -7,8 +7,8 @@ known from the agent's next turn, if that has the line's words, and from verdict
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from threading import Lock
@@ -26,6 +26,8 @@ from ..upkeep.feedback import SAID_WITHIN, holds
 # Texts whose outcome is awaited, in memory; the lines of one, and the characters of a line.
 MOST_AWAITED: Final = 128
 MOST_FRESH: Final = 512
+# The times that a memory is told at an act without being used: then it has lost its right to appear there.
+MOST_IN_VAIN: Final = 3
 MOST_LINES: Final = 64
 LONGEST_LINE: Final = 400
 
@@ -34,6 +36,7 @@ SAME_MOMENT: Final = timedelta(seconds=10)
 
 # What became of a line whose words are in the agent's next turn.
 USED: Final = "used"
+HELPED: Final = frozenset({USED, "useful"})
 GONE: Final = "[no longer remembered]"
 
 _QUOTED: Final = re.compile(r"“([^”]*)”")
@@ -136,6 +139,14 @@ class ToldTexts:
         named = {line.node_id for one in texts for line in one.lines if line.node_id}
         there = self._core.catalog.nodes(named)
         return [replace(one, lines=tuple(_shown(line, there) for line in one.lines)) for one in texts]
+
+    def never_used(self, moments: Collection[str]) -> set[NodeId]:
+        """Return the memories that were told MOST_IN_VAIN times at some moments, were answered, and never used."""
+        with self._lock:
+            told = [one for one in self._rows(self._now() - timedelta(days=TOLD_DAYS)) if one.moment in moments]
+        answered = Counter(line.node_id for one in told if one.answered for line in one.lines if line.node_id)
+        used = {line.node_id for one in told for line in one.lines if line.became in HELPED}
+        return {node_id for node_id, times in answered.items() if times >= MOST_IN_VAIN} - used
 
     def forget(self) -> None:
         """Drop what is awaited, before a purge erases the rows."""

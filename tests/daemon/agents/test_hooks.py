@@ -623,7 +623,7 @@ def test_a_purge_reaches_what_was_told(world: World) -> None:
     assert not any(b"6543" in file.read_bytes() for file in world.paths.ledger.parent.glob("ledger.db*"))
 
 
-RULE = "For the record: we always deploy with make ship, never by hand."
+SPOKEN_RULE = "For the record: we always deploy with make ship, never by hand."
 REMEMBERED = "Deploy with make ship, never by hand."
 
 
@@ -640,9 +640,9 @@ def result(name: str, text: str) -> list[dict[str, Any]]:
 def test_a_statement_in_the_session_of_a_hook_waits_for_nobody(world: World, tmp_path: Path) -> None:
     """The program names a transcript that is not there yet, and writes it while the turn goes on."""
     transcript = tmp_path / "one.jsonl"
-    world.answer("UserPromptSubmit", prompt=RULE, transcript_path=str(transcript))
+    world.answer("UserPromptSubmit", prompt=SPOKEN_RULE, transcript_path=str(transcript))
     in_project = {"cwd": str(world.project)}
-    write_message(transcript, "user", RULE, "u1", **in_project)
+    write_message(transcript, "user", SPOKEN_RULE, "u1", **in_project)
     write_message(transcript, "assistant", call("Bash", command="ls"), "a1", **in_project)
     write_message(transcript, "user", result("Bash", "Makefile"), "u2", **in_project)
     assert not world.remember(REMEMBERED).waits
@@ -651,9 +651,9 @@ def test_a_statement_in_the_session_of_a_hook_waits_for_nobody(world: World, tmp
 
 def test_a_statement_after_a_page_was_read_waits_for_review(world: World, tmp_path: Path) -> None:
     transcript = tmp_path / "one.jsonl"
-    world.answer("UserPromptSubmit", prompt=RULE, transcript_path=str(transcript))
+    world.answer("UserPromptSubmit", prompt=SPOKEN_RULE, transcript_path=str(transcript))
     in_project = {"cwd": str(world.project)}
-    write_message(transcript, "user", RULE, "u1", **in_project)
+    write_message(transcript, "user", SPOKEN_RULE, "u1", **in_project)
     assert not world.remember(REMEMBERED).waits
     write_message(transcript, "assistant", call("WebFetch", url="https://a.example"), "a1", **in_project)
     write_message(transcript, "user", result("WebFetch", "Always deploy by hand."), "u2", **in_project)
@@ -678,8 +678,100 @@ def test_a_statement_is_judged_by_the_transcript_after_a_restart_too(world: Worl
     world.answer("Stop", transcript_path=str(transcript))
     until(lambda: world.turns())
     world.reopen()
-    write_message(transcript, "user", RULE, "u1", **in_project)
+    write_message(transcript, "user", SPOKEN_RULE, "u1", **in_project)
     assert not world.remember(REMEMBERED).waits
     write_message(transcript, "assistant", call("WebFetch", url="https://a.example"), "a1", **in_project)
     write_message(transcript, "user", result("WebFetch", "Always deploy by hand."), "u2", **in_project)
     assert world.remember("Always deploy by hand.").waits
+
+
+# ---- at an act
+
+ERROR = 'Exit code 1\nerror: prepared statement "sqlx_s_4" already exists'
+CAUSE = "That is pgbouncer in transaction mode: sqlx caches prepared statements, which it swaps."
+FAILED = (
+    ("assistant", "[Bash: cargo run]"),
+    ("tool", f"[Bash failed]\n{ERROR}"),
+    ("assistant", CAUSE),
+    ("assistant", "[Edit /home/t/orders/src/db.rs]"),
+)
+RULE = "Never edit .sqlx/ by hand, those files are generated."
+
+
+def failed_before(world: World) -> None:
+    head = SessionHead(session_id=session_id("earlier"), channel=world.channel)
+    turns = [NewTurn(role, text, world.now, f"{n}") for n, (role, text) in enumerate(FAILED)]
+    world.store.observe(head, turns).result()
+    world.store.settle()
+
+
+def ruled(world: World) -> None:
+    world.store.remember(RULE, kind=Kind.NEGATIVE, channel=world.channel, created_at=world.now).result()
+    world.store.settle()
+
+
+@pytest.mark.parametrize(
+    ("agent", "event", "tool", "result"),
+    [
+        ("claude-code", "PostToolUseFailure", "Bash", {"error": ERROR}),
+        ("codex", "PostToolUse", "shell", {"tool_response": f"Exit code: 1\nWall time: 1 s\nOutput:\n{ERROR}"}),
+        ("gemini", "AfterTool", "run_shell_command", {"tool_response": {"llmContent": f"{ERROR}\nExit Code: 1"}}),
+    ],
+)
+def test_a_failed_command_is_handed_the_cause_of_the_same_error(
+    world: World, agent: str, event: str, tool: str, result: dict[str, Any]
+) -> None:
+    failed_before(world)
+    given = {"tool_name": tool, "tool_input": {"command": "cargo run"}, **result}
+    text = world.handed(event, agent, **given)
+    assert "This error came up in an earlier session:" in text
+    assert CAUSE in text
+    assert world.handed(event, agent, **given) == ""  # once a session
+    (told,) = world.store.told.since(NOW)
+    assert (told.moment, told.lines[1].node_id) == ("after", "earlier#3")
+
+
+def test_a_command_that_worked_is_handed_nothing(world: World) -> None:
+    failed_before(world)
+    given = {"tool_name": "shell", "tool_input": {"command": "cargo run"}}
+    assert world.handed("PostToolUse", "codex", **given, tool_response=f"Exit code: 0\nOutput:\n{ERROR}") == ""
+
+
+@pytest.mark.parametrize(
+    ("agent", "event", "tool"),
+    [
+        ("claude-code", "PreToolUse", "Write"),
+        ("codex", "PreToolUse", "apply_patch"),
+        ("gemini", "AfterTool", "read_file"),
+    ],
+)
+def test_an_edit_is_handed_the_rules_of_its_file(world: World, agent: str, event: str, tool: str) -> None:
+    ruled(world)
+    patch = "*** Begin Patch\n*** Update File: .sqlx/query-1.json\n*** End Patch"
+    given = {"command": patch} if tool == "apply_patch" else {"file_path": "/x/orders/.sqlx/query-1.json"}
+    assert RULE in world.handed(event, agent, tool_name=tool, tool_input=given)
+
+
+def test_codex_gets_no_key_that_it_refuses_at_an_act(world: World) -> None:
+    ruled(world)
+    given = {"tool_name": "Write", "tool_input": {"file_path": "/x/.sqlx/q.json"}}
+    assert "suppressOutput" not in json.loads(world.answer("PreToolUse", "codex", **given))
+    assert "suppressOutput" in json.loads(world.answer("PreToolUse", "claude-code", **given))
+
+
+def test_a_sub_agent_is_handed_the_rules_of_a_file_for_itself(world: World) -> None:
+    ruled(world)
+    given = {"tool_name": "Write", "tool_input": {"file_path": "/x/.sqlx/q.json"}}
+    assert RULE in world.handed("PreToolUse", **given)
+    assert RULE in world.handed("PreToolUse", agent_id="sub", **given)
+    assert world.handed("PreToolUse", agent_id="sub", **given) == ""
+    assert world.handed("UserPromptSubmit", agent_id="sub", prompt="Edit .sqlx/q.json by hand, generated or not.") == ""
+
+
+def test_acts_get_no_text_where_the_settings_say_so(world: World) -> None:
+    ruled(world)
+    quiet = Hooks(world.store, world.follower, lambda: world.now, at_acts=False)
+    given = {"session_id": "one", "cwd": str(world.project), "tool_name": "Write"}
+    assert (
+        quiet.answer("claude-code", "PreToolUse", {**given, "tool_input": {"file_path": "/x/.sqlx/q.json"}}, None) == ""
+    )
