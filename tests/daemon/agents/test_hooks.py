@@ -645,7 +645,7 @@ def test_a_failed_command_is_handed_the_cause_of_the_same_error(
     world: World, agent: str, event: str, tool: str, result: dict[str, Any]
 ) -> None:
     failed_before(world)
-    given = {"tool_name": tool, "tool_input": {"command": "cargo run"}, **result}
+    given: dict[str, Any] = {"tool_name": tool, "tool_input": {"command": "cargo run"}, **result}
     text = world.handed(event, agent, **given)
     assert "This error came up in an earlier session:" in text
     assert CAUSE in text
@@ -656,7 +656,7 @@ def test_a_failed_command_is_handed_the_cause_of_the_same_error(
 
 def test_a_command_that_worked_is_handed_nothing(world: World) -> None:
     failed_before(world)
-    given = {"tool_name": "shell", "tool_input": {"command": "cargo run"}}
+    given: dict[str, Any] = {"tool_name": "shell", "tool_input": {"command": "cargo run"}}
     assert world.handed("PostToolUse", "codex", **given, tool_response=f"Exit code: 0\nOutput:\n{ERROR}") == ""
 
 
@@ -677,14 +677,14 @@ def test_an_edit_is_handed_the_rules_of_its_file(world: World, agent: str, event
 
 def test_codex_gets_no_key_that_it_refuses_at_an_act(world: World) -> None:
     ruled(world)
-    given = {"tool_name": "Write", "tool_input": {"file_path": "/x/.sqlx/q.json"}}
+    given: dict[str, Any] = {"tool_name": "Write", "tool_input": {"file_path": "/x/.sqlx/q.json"}}
     assert "suppressOutput" not in json.loads(world.answer("PreToolUse", "codex", **given))
     assert "suppressOutput" in json.loads(world.answer("PreToolUse", "claude-code", **given))
 
 
 def test_a_sub_agent_is_handed_the_rules_of_a_file_for_itself(world: World) -> None:
     ruled(world)
-    given = {"tool_name": "Write", "tool_input": {"file_path": "/x/.sqlx/q.json"}}
+    given: dict[str, Any] = {"tool_name": "Write", "tool_input": {"file_path": "/x/.sqlx/q.json"}}
     assert RULE in world.handed("PreToolUse", **given)
     assert RULE in world.handed("PreToolUse", agent_id="sub", **given)
     assert world.handed("PreToolUse", agent_id="sub", **given) == ""

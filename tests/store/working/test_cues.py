@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Kind, NewTurn, SessionHead
@@ -31,6 +32,10 @@ def observe(store: MemoryStore, turns: list[tuple[str, str]], session: str = "fi
     said = [NewTurn(role, text, NOW + timedelta(seconds=n), f"{n}") for n, (role, text) in enumerate(turns)]
     store.observe(head, said).result()
     store.settle()
+
+
+def is_answered(store: MemoryStore, session: str) -> bool:
+    return store.told.since(NOW, session)[0].answered
 
 
 def test_a_known_failure_recalls_its_cause_and_what_helped(store: MemoryStore) -> None:
@@ -88,5 +93,5 @@ def test_a_line_that_never_helped_loses_its_right_to_appear(store: MemoryStore) 
         named = [(line.text, line.node_id) for line in lines]
         store.told.note(session, CHANNEL, "claude-code", "after", text, 60, nodes=named)
         observe(store, [("assistant", "I look for the logo in the web folder.")], session=session)
-        until(lambda session=session: store.told.since(NOW, session)[0].answered)
+        until(partial(is_answered, store, session))
     assert store.after_failure(CHANNEL, "last", "cargo run", AGAIN) == []
