@@ -6,8 +6,10 @@ by session: every line that an agent does not need costs it attention.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +18,9 @@ from ...ipc.channels import channel_of
 from ...store import estimate_tokens, fenced, session_id, without_element, without_recalled
 from ...store.model import NewTurn, SessionHead
 from ...store.roles import Role
-from .hook_formats import FORMATS, HookInput, Moment, read_input, render_output
+from ..importing.formats.opencode import turns_in
+from ..importing.turns import by_first_words
+from .hook_formats import FORMATS, AgentFormat, HookInput, Moment, read_input, render_output
 from .session_start import STANDING_TOKENS, keep_task, open_work, standing_lines, standing_text
 
 if TYPE_CHECKING:
@@ -65,11 +69,17 @@ class Hooks:
         if hook is None:
             return ""
         session = self._store.handed.get(agent, hook.session)
+        waits_for_prompt = Moment.PROMPT in form.takes and Moment.START not in form.takes
+        waiting = ""
         if moment is Moment.PROMPT:
+            waiting = self._waiting(agent, form, hook, session) if waits_for_prompt else ""
             session.note_prompt(own_words(hook.prompt))
+        if moment is Moment.START and waits_for_prompt:
+            session.waiting = self._start(agent, hook, session)
         # Cursor takes no text at a prompt: searching for one would cost time, and count as handed over.
         is_in_vain = moment in HANDED and moment not in form.takes
         text = "" if is_in_vain else self._acts[moment](agent, hook, session)
+        text = "\n".join(filter(None, (waiting, text)))
         self._store.handed.keep(session)
         return render_output(form, event, text) if text and len(text) <= MOST_CHARACTERS else ""
 
@@ -87,6 +97,22 @@ class Hooks:
         work = open_work(self._store, channel, name, hook.source, self._now())
         session.hand([], estimate_tokens(work) if work else 0)
         return "\n".join(filter(None, (work, text)))
+
+    def _waiting(self, agent: str, form: AgentFormat, hook: HookInput, session: HandedSession) -> str:
+        """Return the text of a start that comes with this prompt: of the session's, or after older turns were dropped."""
+        if session.waiting is None:  # its start was not seen
+            session.waiting = self._start(agent, hook, session)
+        if form.summaries is not None and hook.transcript:
+            known, looked_up_to = session.summary or ("", 0)
+            found = ""
+            with contextlib.suppress(OSError):  # not written yet
+                found, looked_up_to = form.summaries(Path(hook.transcript), looked_up_to)
+            if session.summary is not None and found not in ("", known):
+                self._compacting(agent, hook, session)
+                session.waiting = self._start(agent, replace(hook, source="compact"), session)
+            session.summary = (found or known, looked_up_to)
+        text, session.waiting = session.waiting, ""
+        return text
 
     def _prompt(self, agent: str, hook: HookInput, session: HandedSession) -> str:
         """Return the memories that surely answer a prompt, "" without any."""
@@ -139,7 +165,7 @@ class Hooks:
         prompt = "" if session.is_kept else session.prompt
         texts = ((Role.USER, prompt or own_words(hook.prompt)), (Role.ASSISTANT, own_words(hook.answer)))
         now = self._now()
-        turns = [
+        turns = turns_in(hook.messages, hook.folder) or [
             NewTurn(role.value, text, now, message_id or f"{exchange} {role.value}")
             for (role, text), message_id in zip(texts, hook.message_ids, strict=True)
             if text
@@ -151,7 +177,7 @@ class Hooks:
             cwd=hook.folder or None,
         )
         if turns:
-            self._store.observe(head, turns).result(KEPT_WITHIN_S)
+            self._store.observe(by_first_words(head, tuple(turns)), turns).result(KEPT_WITHIN_S)
         session.is_kept = True
 
 

@@ -161,7 +161,9 @@ MOST_LINES: Final = 300
 class HandedSession:
     """One session of an agent. `given` are the lines in its context, `tokens` their number of tokens.
 
-    `prompt` is the last one, `is_kept` is True once it is kept as a turn; neither survives a restart.
+    `prompt` is the last one, `is_kept` is True once it is kept as a turn. `waiting` is the text of a start that comes with
+    the next prompt, None until one is known; `summary` is the id of the last summary in its transcript, and the byte up
+    to which that was looked through. None of these survives a restart.
     """
 
     key: str
@@ -172,6 +174,8 @@ class HandedSession:
     prompts: int = 0
     prompt: str = ""
     is_kept: bool = False
+    waiting: str | None = None
+    summary: tuple[str, int] | None = None
 
     def note_prompt(self, prompt: str) -> None:
         """Note the prompt that the agent has now."""
@@ -236,4 +240,4 @@ class HandedSessions:
     def _read(self, key: str) -> HandedSession | None:
         if (row := self._ledger.handed(key)) is None:
             return None
-        return HandedSession(key, self._generation, row.at, list(row.lines), row.tokens, row.prompts)
+        return HandedSession(key, self._generation, row.at, list(row.lines), row.tokens, row.prompts, waiting="")

@@ -275,6 +275,57 @@ def test_turns_of_opencode_have_the_names_of_its_own_store(world: World) -> None
     assert world.store.observe(head, from_its_store).result().known == 2
 
 
+def test_what_opencode_did_is_kept_with_what_was_said(world: World) -> None:
+    call = {"type": "tool", "tool": "bash", "id": "prt_1", "state": {"status": "completed", "input": {"command": "make"}}}
+    messages = [
+        {"info": {"id": "msg_1", "role": "user"}, "parts": [{"type": "text", "text": '"Run it, please."'}]},
+        {"info": {"id": "msg_2", "role": "assistant"}, "parts": [call | {"state": {**call["state"], "output": "3 ok"}}]},
+        {"info": {"id": "msg_3", "role": "assistant"}, "parts": [{"type": "text", "text": "All pass."}]},
+    ]
+    named = {"session_id": "one", "turn_id": "msg_1", "prompt": '"Run it, please."'}
+    world.answer("prompt", "opencode", **named)
+    for _ in range(2):
+        world.answer("answered", "opencode", **named, messages=json.dumps(messages))
+    assert world.turns() == [
+        ("user", "Run it, please."),
+        ("assistant", "[Bash: make]"),
+        ("tool", "[Bash result]\n3 ok"),
+        ("assistant", "All pass."),
+    ]
+
+
+def test_a_text_for_the_start_of_gemini_comes_with_its_first_prompt(world: World) -> None:
+    world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    world.say(PORT)
+    assert world.answer("SessionStart", "gemini", source="startup") == ""
+    text = world.handed("BeforeAgent", "gemini", prompt=ASKED)
+    assert "Never push on Fridays." in text
+    assert "port 6543" in text
+    assert world.answer("BeforeAgent", "gemini", prompt=ASKED) == ""
+    # A start that was not seen is made up for, a session that is known after a restart has had its own.
+    assert "Never push on Fridays." in world.handed("BeforeAgent", "gemini", session_id="two", prompt="hello")
+    world.store.settle()
+    world.reopen()
+    assert world.answer("BeforeAgent", "gemini", session_id="two", prompt="hello") == ""
+
+
+def test_gemini_is_told_again_only_after_its_chat_was_compressed(world: World, tmp_path: Path) -> None:
+    world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    chat = tmp_path / "session-1.jsonl"
+    chat.write_text('{"sessionId": "one", "projectHash": "x"}\n')
+    given = {"agent": "gemini", "transcript_path": str(chat)}
+    assert "Fridays" in world.handed("BeforeAgent", prompt="hello", **given)
+    for _ in range(2):
+        assert world.answer("PreCompress", trigger="auto", **given) == ""
+        assert world.answer("BeforeAgent", prompt="hello", **given) == ""
+    answer = {"id": "9", "type": "gemini", "content": [{"text": "Got it. Thanks for the additional context!"}]}
+    for _ in range(2):  # the program writes the same messages again at other changes
+        with chat.open("a") as file:
+            file.write(json.dumps({"$set": {"messages": [answer]}}) + "\n")
+    assert "Fridays" in world.handed("BeforeAgent", prompt="hello", **given)
+    assert world.answer("BeforeAgent", prompt="hello", **given) == ""
+
+
 def test_a_program_with_hooks_of_its_own_is_answered_in_one_member(world: World) -> None:
     world.say(PORT)
     output = json.loads(world.answer("prompt", "opencode", prompt=ASKED, turn_id="t1"))
