@@ -27,6 +27,11 @@ def default_socket_path(environ: Mapping[str, str] | None = None) -> str:
     return f"{state if state.startswith('/') else home + '/.local/state'}/dreamd/dreamd.sock"
 
 
+def path_of_lost(socket_path: str) -> str:
+    """Return the file in which hooks note that they got no answer from the socket."""
+    return f"{socket_path}.lost"
+
+
 def too_long(path: str) -> str:
     """Return a complaint about a path that is too long for a socket; "" for one that is not."""
     if (size := len(os.fsencode(path))) <= MAX_SOCKET_PATH_BYTES:

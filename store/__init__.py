@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .paths import StorePaths
     from .purge.plan import Selection
     from .redaction import bounds_of_secret, redact
+    from .text.acts import EDITS, SHELL
     from .text.chunking import estimate_tokens
     from .text.controls import without_controls
     from .text.dates import MONTH_NUMBERS, find_asked
@@ -41,9 +42,11 @@ if TYPE_CHECKING:
     from .working.sessions import HandedSession
 
 __all__ = [
+    "EDITS",
     "LANDED",
     "LINK",
     "MONTH_NUMBERS",
+    "SHELL",
     "AppliedRun",
     "DecayInputs",
     "Decision",
@@ -109,6 +112,8 @@ _HOMES = {
     "discard_ledgers": "ledger.salvage:discard",
     "embedder_for": "embedding.embedding",
     "estimate_tokens": "text.chunking",
+    "EDITS": "text.acts",
+    "SHELL": "text.acts",
     "fenced": "text.fence",
     "find_asked": "text.dates",
     "in_calendar": "okf.notes",

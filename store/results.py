@@ -38,7 +38,7 @@ class Anchor:
     """The work that a session's agent does right now, in a few words of its own.
 
     `plan` points at one (a path, a heading), `decisions` are the last ones, oldest first. `ended_at`: since when its
-    session is over.
+    session is over. Hooks saw the last prompt (`asked`), the files `edited`, and the command that fails (`failing`).
     """
 
     session_id: NodeId
@@ -49,6 +49,9 @@ class Anchor:
     decisions: tuple[str, ...] = ()
     next_step: str = ""
     ended_at: datetime | None = None
+    asked: str = ""
+    edited: tuple[str, ...] = ()
+    failing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,52 @@ class Surfaced:
     tokens: int = 0
     nodes: tuple[NodeId, ...] = ()
     topic: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ToldLine:
+    """A line that an agent was handed, and the node that it is of, where that is known.
+
+    `became` is a client's verdict on the node, `used` where the agent's next turn has its words, "" for neither.
+    """
+
+    text: str
+    node_id: NodeId | None = None
+    became: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldText:
+    """A text that a session's agent was handed at a moment of its work; or would have been.
+
+    `answered`: a later turn of the agent was compared with it. `lost` is the reason why it did not arrive, "" for none.
+    """
+
+    told_id: int
+    at: datetime
+    session_id: NodeId
+    channel: str
+    agent: str
+    moment: str
+    tokens: int = 0
+    answered: bool = False
+    lost: str = ""
+    lines: tuple[ToldLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToldCounts:
+    """Numbers of texts handed over, their sessions and tokens, of texts whose words were used, and of lost ones.
+
+    `lost_starts` are starts of sessions without their text, `lost_prompts` prompts that got no answer in time.
+    """
+
+    texts: int = 0
+    sessions: int = 0
+    tokens: int = 0
+    used: int = 0
+    lost_starts: int = 0
+    lost_prompts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

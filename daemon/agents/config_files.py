@@ -62,8 +62,8 @@ class ConfigEntry:
 class JsonFile:
     """A JSON file, perhaps with comments. `is_ours` recognises an item of ours, of this version or another.
 
-    The arrays of our items lie in one object, in which another version may have used others too. `required` are members that the program needs, whoever writes the file. `last`: our items go behind others, whose
-    positions have a meaning.
+    The arrays of our items lie in one object, in which another version may have used others too. `required` are members
+    that the program needs, whoever writes the file. `last`: our items go behind others, whose positions have a meaning.
     """
 
     path: Path

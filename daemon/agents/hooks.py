@@ -20,8 +20,10 @@ from ...store.model import NewTurn, SessionHead
 from ...store.roles import Role
 from ..importing.formats.opencode import turns_in
 from ..importing.turns import by_first_words
-from .hook_formats import FORMATS, AgentFormat, HookInput, Moment, read_input, render_output
-from .session_start import STANDING_TOKENS, keep_task, open_work, standing_lines, standing_text
+from .act_hooks import act_of, text_at_act
+from .hook_formats import ACTS, FORMATS, AgentFormat, HookInput, Moment, read_input, render_output
+from .lost_moments import take_lost
+from .session_start import STANDING_TOKENS, open_work, standing_lines, standing_text
 
 if TYPE_CHECKING:
     from ...store import HandedSession, MemoryStore
@@ -32,7 +34,7 @@ PROMPT_TOKENS = 250
 SESSION_TOKENS = 1500
 
 # The moments that may be answered with text, if the agent takes it.
-HANDED = frozenset({Moment.START, Moment.PROMPT})
+HANDED = frozenset({Moment.START, Moment.PROMPT}) | ACTS
 
 # Claude Code puts a text of 10,000 characters into a file, and shows only its beginning.
 MOST_CHARACTERS = 8000
@@ -42,19 +44,35 @@ LONGEST_QUESTION = 2000
 
 KEPT_WITHIN_S = 10.0
 
+# The longest wait of an agent's statement for the reading of its session.
+READ_ON_S = 2.0
+
 _COMMAND = re.compile(r"\s*/\w")
 
 
 class Hooks:
     """Answers hooks from the store. Any thread may call."""
 
-    def __init__(self, store: MemoryStore, follower: Follower, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        store: MemoryStore,
+        follower: Follower,
+        now: Callable[[], datetime],
+        lost: Path | None = None,
+        *,
+        at_acts: bool = True,
+    ) -> None:
+        """`lost` is the file in which hooks note that they got no answer. Without `at_acts` acts get no text."""
         self._store = store
         self._follower = follower
         self._now = now
+        self._lost = lost
+        self._at_acts = at_acts
         self._acts: Mapping[Moment, Callable[[str, HookInput, HandedSession], str]] = {
             Moment.START: self._start,
             Moment.PROMPT: self._prompt,
+            Moment.BEFORE: self._at_act,
+            Moment.AFTER: self._at_act,
             Moment.COMPACTING: self._compacting,
             Moment.ANSWERED: self._answered,
             Moment.END: self._end,
@@ -65,23 +83,60 @@ class Hooks:
         form = FORMATS.get(agent)
         if form is None or (moment := form.moments.get(event)) is None:
             return ""
-        hook = read_input(form, given, cwd)
+        hook = read_input(form, event, given, cwd)
         if hook is None:
             return ""
-        session = self._store.handed.get(agent, hook.session)
-        waits_for_prompt = Moment.PROMPT in form.takes and Moment.START not in form.takes
-        waiting = ""
+        self.read_lost()
+        # A sub-agent has a context of its own, which holds none of what its session was given.
+        session = self._store.handed.get(agent, "/".join(filter(None, (hook.session, hook.agent_id))))
+        channel, name = channel_of(None, hook.folder), session_id(hook.session)
+        session.named = []
+        session.is_at_work(agent, channel, name)
+        session.transcript = hook.transcript or session.transcript
+        if moment is Moment.START and form.starts_with_prompt:
+            # It counts as unseen until then: a session that is taken up again is told what others learned since.
+            session.is_owed, session.source = True, hook.source
+            return ""
         if moment is Moment.PROMPT:
-            waiting = self._waiting(agent, form, hook, session) if waits_for_prompt else ""
+            if form.starts_with_prompt:
+                self._look_for_start(agent, form, hook, session)
             session.note_prompt(own_words(hook.prompt))
-        if moment is Moment.START and waits_for_prompt:
-            session.waiting = self._start(agent, hook, session)
+            self._store.hear_prompt(name, agent, channel, session.prompt)
         # Cursor takes no text at a prompt: searching for one would cost time, and count as handed over.
         is_in_vain = moment in HANDED and moment not in form.takes
         text = "" if is_in_vain else self._acts[moment](agent, hook, session)
-        text = "\n".join(filter(None, (waiting, text)))
         self._store.handed.keep(session)
-        return render_output(form, event, text) if text and len(text) <= MOST_CHARACTERS else ""
+        if not text or len(text) > MOST_CHARACTERS:
+            return ""
+        about = (moment.value, text, estimate_tokens(text))
+        self._store.told.note(name, channel, agent, *about, nodes=session.named, asked=session.prompt)
+        return render_output(form, event, text)
+
+    def read_on(self, agent: str) -> bool:
+        """Have the sessions of a program read up to now; False if that was not done in time.
+
+        A program may name a transcript before it writes the first line, so it is looked for once more here.
+        """
+        for session in self._store.handed.at_work(agent):
+            if session.transcript:
+                self._follower.take(Path(session.transcript), session.agent)
+        return self._follower.read_on(agent, READ_ON_S)
+
+    def read_lost(self) -> None:
+        """Record the moments whose hooks got no answer. What they should have got may be handed over again."""
+        for one in take_lost(self._lost) if self._lost else ():
+            form = FORMATS.get(one.agent)
+            if form is None or (moment := form.moments.get(one.event)) not in form.takes:
+                continue
+            channel = channel_of(None, one.folder)
+            told = self._store.told.note_lost(
+                one.at, session_id(one.session), channel, one.agent, moment.value, one.why
+            )
+            session = self._store.handed.get(one.agent, one.session)
+            session.take_back([line.text for line in told.lines], told.tokens)
+            # A prompt that brought the text of a start took that with it.
+            brought = moment is Moment.PROMPT and session.start_prompt == session.prompts
+            session.is_owed |= moment is Moment.START or brought
 
     # ---- text for the agent
 
@@ -90,6 +145,7 @@ class Hooks:
         since = session.seen_at if hook.source == "resume" else None
         if since is None:
             session.forget_given()
+        session.is_owed = False
         channel, name = channel_of(None, hook.folder), session_id(hook.session)
         lines = standing_lines(self._store, channel, name, since)
         text, given = standing_text(lines, session.given, min(STANDING_TOKENS, SESSION_TOKENS - session.tokens))
@@ -98,24 +154,32 @@ class Hooks:
         session.hand([], estimate_tokens(work) if work else 0)
         return "\n".join(filter(None, (work, text)))
 
-    def _waiting(self, agent: str, form: AgentFormat, hook: HookInput, session: HandedSession) -> str:
-        """Return the text of a start that comes with this prompt: of the session's, or after older turns were dropped."""
-        if session.waiting is None:  # its start was not seen
-            session.waiting = self._start(agent, hook, session)
-        if form.summaries is not None and hook.transcript:
-            known, looked_up_to = session.summary or ("", 0)
-            found = ""
-            with contextlib.suppress(OSError):  # not written yet
-                found, looked_up_to = form.summaries(Path(hook.transcript), looked_up_to)
-            if session.summary is not None and found not in ("", known):
-                self._compacting(agent, hook, session)
-                session.waiting = self._start(agent, replace(hook, source="compact"), session)
-            session.summary = (found or known, looked_up_to)
-        text, session.waiting = session.waiting, ""
-        return text
+    def _look_for_start(self, agent: str, form: AgentFormat, hook: HookInput, session: HandedSession) -> None:
+        """Note that a start is owed, where none was seen, or a summary has taken the place of older turns."""
+        session.is_owed |= not session.prompts
+        if form.summaries is None or not hook.transcript:
+            return
+        known, looked_up_to = session.summary or ("", 0)
+        found = ""
+        with contextlib.suppress(OSError):  # not written yet
+            found, looked_up_to = form.summaries(Path(hook.transcript), looked_up_to)
+        if session.summary is not None and found not in ("", known):
+            self._compacting(agent, hook, session)
+            session.is_owed, session.source = True, "compact"
+        session.summary = (found or known, looked_up_to)
 
     def _prompt(self, agent: str, hook: HookInput, session: HandedSession) -> str:
-        """Return the memories that surely answer a prompt, "" without any."""
+        """Return the memories that surely answer a prompt, behind the text of a start that did not arrive; "" without.
+
+        A start's text is rather late than never: it is the one that matters most in a session.
+        """
+        owed = ""
+        if session.is_owed:
+            owed = self._start(agent, replace(hook, source=session.source), session)
+            session.source, session.start_prompt = "", session.prompts
+        return "\n".join(filter(None, (owed, self._answers_to(hook, session))))
+
+    def _answers_to(self, hook: HookInput, session: HandedSession) -> str:
         prompt = session.prompt
         budget = min(PROMPT_TOKENS, SESSION_TOKENS - session.tokens)
         if not prompt or _COMMAND.match(prompt) or budget <= 0:
@@ -133,13 +197,23 @@ class Hooks:
             slots.pop()
         if not slots:
             return ""
-        session.hand([" ".join(slot.words.split()) for slot in slots], estimate_tokens(text))
+        words = [" ".join(slot.words.split()) for slot in slots]
+        session.hand(words, estimate_tokens(text), [slot.node_id for slot in slots])
         return text
 
+    def _at_act(self, agent: str, hook: HookInput, session: HandedSession) -> str:
+        """Return what a call recalls: at most two lines, and none twice in a session."""
+        act = act_of(hook) if self._at_acts else None
+        if act is None:
+            return ""
+        place = channel_of(None, hook.folder), session_id(hook.session)
+        return text_at_act(self._store, *place, act, session, SESSION_TOKENS - session.tokens)
+
     def _compacting(self, agent: str, hook: HookInput, session: HandedSession) -> str:
-        """Keep the prompt as an anchor, and allow every text again: the agent is about to forget both."""
+        """Keep what the session works on, and allow every text again: the agent is about to forget both."""
         session.forget_given()
-        keep_task(self._store, channel_of(None, hook.folder), session_id(hook.session), session.prompt)
+        channel, name = channel_of(None, hook.folder), session_id(hook.session)
+        self._store.see_work(name, channel, own_words(session.prompt), hook.folder)
         return ""
 
     # ---- learning
@@ -154,6 +228,7 @@ class Hooks:
         """Read the rest of the transcript; open goals stay as threads."""
         self._is_in_transcript(agent, hook)
         self._follower.end(session_id(hook.session))
+        session.is_over()
         return ""
 
     def _is_in_transcript(self, agent: str, hook: HookInput) -> bool:

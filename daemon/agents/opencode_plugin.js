@@ -7,7 +7,7 @@ import { execFile } from "node:child_process"
 
 const COMMAND = @COMMAND@
 const VARIABLES = @VARIABLES@
-const TIMEOUT_MS = 2000
+const TIMEOUT_MS = 5000
 // Characters of a text in a message, and of the messages in one call: a line of the wire has a bound.
 const LONGEST_TEXT = 8000
 const LONGEST_CALL = 60000

@@ -25,8 +25,9 @@ from .hook_formats import FORMATS
 # The name of our tools in a program: its model sees `mcp__dreamd__recall` or the like.
 SERVER = "dreamd"
 
-# An agent's timeout for a hook; ours ends after .15 s.
-HOOK_TIMEOUT_S = 2
+# An agent's timeout for a hook. Ours ends after .15 s, at a session's start after 1.5 s, both from its own start: on a
+# busy machine a shell and an interpreter take most of a second before and after that.
+HOOK_TIMEOUT_S = 5
 CODEX_END_TIMEOUT_S = 3
 
 
@@ -102,6 +103,15 @@ def hook_entries(agent: str, item: Callable[[str], Any]) -> list[ConfigEntry]:
     return [ConfigEntry(("hooks", event), item(event), is_item=True) for event in FORMATS[agent].moments]
 
 
+# The tools for whose calls a hook is started: an edit, and a command that failed.
+MATCHERS: Mapping[str, str] = {
+    "PreToolUse": "Edit|MultiEdit|Write|NotebookEdit|apply_patch",
+    "PostToolUse": "Bash|shell|exec_command",
+    "PostToolUseFailure": "Bash",
+    "AfterTool": "run_shell_command|read_file|replace|write_file",
+}
+
+
 # -- Claude Code: hooks in `settings.json`, tools in `.claude.json`; or both as a plugin's folder.
 
 PLUGIN_README = """# dreamd
@@ -121,8 +131,10 @@ def hook_entry(command: Command, event: str, agent: str = "claude-code") -> dict
     it. At the end of a turn or a session the hook waits for no answer, so it costs no more than a process.
     """
     # Codex warns of a longer one at this event, at each start.
-    timeout_s = min(HOOK_TIMEOUT_S, CODEX_END_TIMEOUT_S) if (agent, event) == ("codex", "SessionEnd") else HOOK_TIMEOUT_S
-    return {"hooks": [{"type": "command", "command": command.hook(agent, event), "timeout": timeout_s}]}
+    is_last = (agent, event) == ("codex", "SessionEnd")
+    timeout_s = CODEX_END_TIMEOUT_S if is_last else HOOK_TIMEOUT_S
+    called = {"hooks": [{"type": "command", "command": command.hook(agent, event), "timeout": timeout_s}]}
+    return ({"matcher": MATCHERS[event]} if event in MATCHERS else {}) | called
 
 
 def plugin_files(command: Command) -> dict[str, str]:
@@ -191,14 +203,15 @@ _CODEX = Program(
 )
 
 
-# -- Gemini CLI: hooks and tools in one `settings.json`. Its timeouts are milliseconds. Its tools get its environment but
-# for what is named or looks like a secret (`sanitizeEnvironment` in the bundle of 0.61.0), and its hooks all of it.
+# -- Gemini CLI: hooks and tools in one `settings.json`. Its timeouts are milliseconds. Its tools get its environment
+# without what looks like a secret (`sanitizeEnvironment` in the bundle of 0.61.0), and its hooks all of it.
 
 
 def _gemini_files(folder: Path, places: UserEnvironment, command: Command) -> Sequence[ConfigFile]:
     def hook(event: str) -> dict[str, Any]:
         called = {"name": f"dreamd-{event}", "type": "command", "command": command.hook("gemini", event)}
-        return {"hooks": [called | {"timeout": 1000 * HOOK_TIMEOUT_S}]}
+        matched = {"matcher": MATCHERS[event]} if event in MATCHERS else {}
+        return matched | {"hooks": [called | {"timeout": 1000 * HOOK_TIMEOUT_S}]}
 
     server = ConfigEntry(("mcpServers", SERVER), command.server())
     return (JsonFile(folder / "settings.json", [server, *hook_entries("gemini", hook)], is_hook_of("gemini")),)

@@ -23,12 +23,16 @@ from ..ledger.records import Write, clear_flag, forget_answers, lift_tombstone, 
 from ..ledger.work import (
     ANCHORS,
     GOALS,
+    TOLD,
     anchor_of_row,
+    erase_told,
     erase_work,
     forget_handed,
     goal_of_row,
     set_anchor,
     set_goal,
+    set_told,
+    told_of_row,
     work_text,
 )
 from ..model import InvalidInput, Level, NodeId, tombstone_keys
@@ -336,6 +340,7 @@ def row_erasures(ask: Ask, erasure: Erasure) -> Iterator[Write]:
     yield from _questions(ask, erasure)
     yield from _withheld(ask, erasure)
     yield from _work(ask, erasure)
+    yield from _told(ask, erasure)
     if ask("SELECT 1 FROM answered LIMIT 1"):
         yield forget_answers()
     if ask("SELECT 1 FROM handed LIMIT 1"):
@@ -418,10 +423,12 @@ def _work(ask: Ask, erasure: Erasure) -> Iterator[Write]:
         if erasure.removes_work(anchor.session_id, work_text(anchor)):
             yield from erase_work([anchor.session_id], [])
             continue
-        task, plan, next_step, *decisions = map(
-            erasure.cleaned, (anchor.task, anchor.plan, anchor.next_step, *anchor.decisions)
+        task, plan, next_step, asked, failing = map(
+            erasure.cleaned, (anchor.task, anchor.plan, anchor.next_step, anchor.asked, anchor.failing)
         )
-        kept = replace(anchor, task=task, plan=plan, decisions=tuple(decisions), next_step=next_step)
+        decisions, edited = (tuple(map(erasure.cleaned, texts)) for texts in (anchor.decisions, anchor.edited))
+        kept = replace(anchor, task=task, plan=plan, decisions=decisions, next_step=next_step)
+        kept = replace(kept, asked=asked, edited=edited, failing=failing)
         if kept != anchor:
             yield set_anchor(kept)[0]
     for goal in goals:
@@ -429,6 +436,21 @@ def _work(ask: Ask, erasure: Erasure) -> Iterator[Write]:
             yield from erase_work([], [goal.goal_id])
         elif (text := erasure.cleaned(goal.text)) != goal.text:
             yield set_goal(replace(goal, text=text))[0]
+
+
+def _told(ask: Ask, erasure: Erasure) -> Iterator[Write]:
+    """Remove the lines of texts that agents were handed, and the texts of purged sessions."""
+    for told in map(told_of_row, ask(TOLD)):
+        if not erasure.secrets and told.session_id in erasure.work | erasure.sessions:
+            yield erase_told(told.told_id)
+            continue
+        kept = tuple(
+            replace(line, text=erasure.cleaned(line.text))
+            for line in told.lines
+            if not (erasure.ids and line.node_id in erasure.ids)
+        )
+        if kept != told.lines:
+            yield set_told(replace(told, lines=kept))[0] if kept else erase_told(told.told_id)
 
 
 def _withheld(ask: Ask, erasure: Erasure) -> Iterator[Write]:

@@ -58,7 +58,7 @@ class Agent:
             (home / name).write_text(text)
 
     def environ(self, home: Path, url: str, runtime: str) -> dict[str, str]:
-        """Return the environment of a person's login: the socket lies below `$XDG_RUNTIME_DIR`, and nothing names it."""
+        """Return the environment of a person's login: the socket is in `$XDG_RUNTIME_DIR`, and nothing names it."""
         login = {
             "PATH": f"{self.executable.parent}:/usr/local/bin:/usr/bin:/bin",
             "HOME": str(home),

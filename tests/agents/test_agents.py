@@ -175,7 +175,7 @@ def test_what_one_session_says_the_next_one_knows(person: Person) -> None:
     before = person.settings()
     said = person.connect()
     if person.agent.name == "codex":
-        assert "5 of 5 hooks are trusted" in said
+        assert "7 of 7 hooks are trusted" in said
     person.say(FACT)
     person.wait_until_learned("port 6543")
     person.daemon.wait_until_embedded()
@@ -275,7 +275,9 @@ def test_gemini_is_told_again_after_a_compression_alone(person: Person) -> None:
     person.connect()
     person.hold(RULE)
     told = []
-    for number, prompt in enumerate(["A bird? " + "Long-winded words about birds. " * 50, "A river?", "A tree?", "A hill?"]):
+    for number, prompt in enumerate(
+        ["A bird? " + "Long-winded words about birds. " * 50, "A river?", "A tree?", "A hill?"]
+    ):
         person.model.requests.clear()
         person.say(prompt, resume=number > 0)
         told.append([text for text in person.model.texts() if prompt in text][-1].rpartition(prompt)[2].count(RULE))

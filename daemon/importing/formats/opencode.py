@@ -1,9 +1,9 @@
 """opencode's sessions: its database (`opencode.db`), or the JSON files of before (`storage/session/…/ses_*.json`).
 
 A message is a turn once it is finished: an assistant's when it has ended or another follows it. A tool's answer is a
-turn of its own. `opencode run` puts its prompt in quotation marks, which are taken off. Left out: text that plugins and the program added (`synthetic`), thinking, summaries of earlier
-messages, sub-agents' sessions, and answers of our own memory. The database is read beside the program that writes it:
-nothing is written, and no lock is held for long.
+turn of its own. `opencode run` puts its prompt in quotation marks, which are taken off. Left out: text that plugins and
+the program added (`synthetic`), thinking, summaries of earlier messages, sub-agents' sessions, and answers of our own
+memory. The database is read beside the program that writes it: nothing is written, and no lock is held for long.
 """
 
 from __future__ import annotations
