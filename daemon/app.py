@@ -96,12 +96,14 @@ class Daemon:
             own = (settings.data_dir, settings.vault)
             follower = Follower(store, settings.transcripts, own, utc_now, activity.touch, activity.quiet_s)
             lost = Path(path_of_lost(default_socket_path()))
+            hooks = Hooks(store, follower, utc_now, lost, at_acts=settings.hooks.at_acts)
+            store.read_on = hooks.read_on
             methods = methods_of(
                 store,
                 dreamer,
                 schedule,
                 watch,
-                Hooks(store, follower, utc_now, lost, at_acts=settings.hooks.at_acts),
+                hooks,
                 follower,
                 settings,
                 Process(self._started_s, self.stop, socket_problem=lambda: server.socket_problem),

@@ -53,6 +53,8 @@ def reflect(store: MemoryStore, params: ReflectParams, call: Call) -> ReflectAns
     learned = [(Kind(one.kind), one.text) for one in params.learned]
     if params.outcome.strip():
         learned.append((Kind.EPISODE, params.outcome))
+    if params.agent_id:
+        store.catch_up_with(params.agent_id)
     # All lessons go in one call with one key, so that a repeated `reflect` keeps none of them twice.
     lessons = store.reflect(params.session, channel, learned, params.agent_id, params.idempotency_key)
     return ReflectAnswer(

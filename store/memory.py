@@ -93,6 +93,8 @@ class MemoryStore:
         self.told = self.operations.told
         self.vault, self.ledger = self.core.vault, self.core.ledger
         self.index, self.catalog = self.core.index, self.core.catalog
+        self.read_on: Callable[[str], bool] = lambda agent: True
+        """Reads the sessions of a program up to now, before a statement of its agent is judged; False if it cannot."""
 
     @classmethod
     def open(
@@ -176,6 +178,19 @@ class MemoryStore:
         """Keep turns of a session, each once by its external id; the future resolves when they survive a power cut."""
         return self.operations.intake.observe(head, turns, idempotency_key, live=live)
 
+    def hear_prompt(self, session_id: NodeId, agent: str, channel: str, prompt: str) -> None:
+        """Note a person's words to an agent that is at work: a statement in the same words is the person's."""
+        self.operations.foreign_words.prompted(session_id, agent, channel, prompt)
+
+    def hear_read(self, head: SessionHead, turns: Sequence[NewTurn]) -> None:
+        """Note the turns of a session that is at work, as they are read some time after they were said."""
+        self.operations.intake.hear_read(head, turns)
+
+    def catch_up_with(self, agent: str) -> None:
+        """Have the sessions of a program read up to now, so that a statement can be judged by them."""
+        if self.read_on(agent):
+            self.operations.foreign_words.caught_up(agent)
+
     def reflect(
         self,
         session_id: NodeId,
@@ -212,11 +227,9 @@ class MemoryStore:
             session_id, channel, task=task, plan=plan, decisions=decisions, next_step=next_step
         )
 
-    def see_work(
-        self, session_id: NodeId, channel: str, asked: str, edited: Sequence[str] = (), failing: str = ""
-    ) -> None:
-        """Keep what hooks saw of a session's work beside its anchor; nothing where learning is off."""
-        self.operations.anchors.see(session_id, channel, asked, edited, failing)
+    def see_work(self, session_id: NodeId, channel: str, asked: str, folder: str = "") -> None:
+        """Keep what was seen of a session's work beside its anchor; nothing where learning is off."""
+        self.operations.anchors.see(session_id, channel, asked, folder)
 
     def anchor_of_session(self, session_id: NodeId) -> FoundAnchor:
         """Return the anchor of a session, in words for its own agent."""
@@ -388,6 +401,10 @@ class MemoryStore:
     def show(self, node_id: NodeId, *, wanted: bool = True) -> Shown:
         """Return one memory, session or turn. Raises NotFound."""
         return self.operations.recall.show(node_id, wanted=wanted)
+
+    def full_id(self, named: str) -> NodeId:
+        """Return the id that a session's or turn's short one means, if it means one; else the same."""
+        return self.operations.recall.full_id(named)
 
     def ruled_out_by(self, node_id: NodeId, where: Filter) -> dict[str, tuple[str, ...]]:
         """Return the fields by which a filter leaves out a memory, with the memory's values. Raises NotFound."""

@@ -15,6 +15,7 @@ from .changes.session_plans import SessionPlans
 from .core import Core
 from .embedding.vector_cache import QueryVectors
 from .intake import Intake
+from .model import NodeId
 from .purge.erase import SETTLED_WITHIN_S, Purge
 from .recall import Recall
 from .search.search import Judgements, QueryCache, Search
@@ -131,13 +132,17 @@ class Operations:
         # Held while an anchor or a goal is changed, and by a purge of these rows.
         self.work_gate = threading.Lock()
         self.handed = HandedSessions(core.ledger, core.writer, core.now)
-        self.anchors = Anchors(core, self.work_gate, lambda: {*self.working.at_work(), *self.handed.at_work()})
+        self.anchors = Anchors(core, self.work_gate, self._at_work)
         self.goals = Goals(core, self.work_gate, self.working, self.intake.keep_thread, self.corrections.close_thread)
         self.told = ToldTexts(core)
         # Feedback and corrections are built before it.
         self.feedback.on_said, self.feedback.on_verdict = self.told.said, self.told.judged
         self.corrections.on_forgotten = self.told.forgotten
         self.cues = Cues(core, self.told)
+
+    def _at_work(self) -> set[NodeId]:
+        """Return the sessions that gave a sign of life lately."""
+        return {*self.working.at_work(), *(one.session_id for one in self.handed.at_work())}
 
     def _build_upkeep(self, running: ExitStack) -> None:
         """Build pages, status, cleanup and purge."""

@@ -36,6 +36,9 @@ UNASKED_LIMIT = 10
 MEMORIES_READ, CHANNELS_READ, QUESTION_CHARS = 300, 4, 300
 """The newest facts and turns of a channel, and the channels, in which a misspelt word of a question is looked for."""
 
+SHORTEST_ID = 6
+"""Characters of a session's id that are enough to name it."""
+
 MODEL_WAIT_S = 1.5
 """The longest wait of the first questions for the embedding model, before keywords answer alone."""
 
@@ -156,6 +159,15 @@ class Recall:
         ]
         found = packing.envelope(ranking, self._catalog, budget_tokens, self._now(), only_sure=True)
         return outgoing_envelope(found)
+
+    def full_id(self, named: str) -> NodeId:
+        """Return the id that a session's or turn's short one (`1a2b3c4d#3`) means, if it means one; else the same."""
+        head, mark, ordinal = named.partition("#")
+        if len(head) < SHORTEST_ID or self._catalog.node(named) is not None:
+            return named
+        self._core.settle()
+        found = self._catalog.sessions_beginning(head, 2)
+        return f"{found[0]}{mark}{ordinal}" if len(found) == 1 else named
 
     def living(self, node_ids: Collection[NodeId]) -> set[NodeId]:
         """Return those of some nodes that may still be shown."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from .sanitize import first_line, shorten
@@ -76,11 +76,6 @@ _RESULT_CHARS: Mapping[str, tuple[int, int]] = {
     "WebFetch": (500, 0),
     "WebSearch": (500, 0),
 }
-# The notes of a change of a file, of a command, and of its end.
-_NOTED_FILE = re.compile(r"\[(?:Edit|MultiEdit|NotebookEdit|Write):? ([^\]]+)\]")
-_NOTED_COMMAND = re.compile(r"\[Bash: (.+)\]")
-_FAILED, _ENDED = "[Bash failed]", "[Bash result]"
-
 _ERROR_CHARS = (400, 400)
 _CALL_CHARS = 160
 _PLAN_CHARS = (3000, 500)
@@ -181,30 +176,6 @@ def note_of_result(name: str, text: str, *, is_error: bool) -> str:
         return f"[{name or 'tool'} failed]\n{shorten(text, *_ERROR_CHARS)}"
     bounds = _RESULT_CHARS.get(name)
     return f"[{name} result]\n{shorten(text, *bounds)}" if bounds else ""
-
-
-def work_of(texts: Iterable[str]) -> tuple[list[str], str]:
-    """Return the files that the notes in a session's turns say were changed, the latest last, and what failed last.
-
-    A command fails until it is called again and its error does not follow. An error is only taken for that of the call
-    before it where there is one: of several calls at once it is not known whose it is.
-    """
-    edited: dict[str, None] = {}
-    called: list[str] = []
-    failing = ""
-    for line in (line for text in texts for line in text.split("\n") if line.startswith("[")):
-        if found := _NOTED_FILE.fullmatch(line):
-            edited.pop(found[1], None)
-            edited[found[1]] = None
-        elif found := _NOTED_COMMAND.fullmatch(line):
-            called.append(found[1])
-            failing = "" if failing == found[1] else failing
-        elif line == _FAILED:
-            failing = called[0] if len(called) == 1 else failing
-            called = []
-        elif line == _ENDED:
-            called = []
-    return list(edited), failing
 
 
 def words_of_user(name: str, result: str, denial: object, *, is_error: bool) -> str | None:

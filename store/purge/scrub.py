@@ -427,8 +427,8 @@ def _work(ask: Ask, erasure: Erasure) -> Iterator[Write]:
             erasure.cleaned, (anchor.task, anchor.plan, anchor.next_step, anchor.asked, anchor.failing)
         )
         decisions, edited = (tuple(map(erasure.cleaned, texts)) for texts in (anchor.decisions, anchor.edited))
-        own = {"task": task, "plan": plan, "decisions": decisions, "next_step": next_step}
-        kept = replace(anchor, **own, asked=asked, edited=edited, failing=failing)
+        kept = replace(anchor, task=task, plan=plan, decisions=decisions, next_step=next_step)
+        kept = replace(kept, asked=asked, edited=edited, failing=failing)
         if kept != anchor:
             yield set_anchor(kept)[0]
     for goal in goals:

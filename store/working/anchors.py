@@ -5,7 +5,7 @@ An agent writes its own part; what hooks saw of its work stands beside that, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from threading import Lock
@@ -16,15 +16,17 @@ from ..door import outgoing
 from ..ledger.work import own_text, set_anchor
 from ..model import InvalidInput, NodeId
 from ..results import Anchor, FoundAnchor
+from ..text import acts
 from ..text.fence import fenced, unmarked
 
 # The size of an anchor: the characters of its agent's texts, and its decisions; the oldest decisions are dropped.
 MOST_CHARS: Final = 2000
 MOST_DECISIONS: Final = 8
 
-# The size of what hooks saw: the characters of a prompt and a command, and files.
+# The size of what was seen: the characters of a prompt or a command, files, and turns in which they are looked for.
 LONGEST_SEEN: Final = 300
 MOST_EDITED: Final = 8
+LAST_TURNS: Final = 200
 
 # A session with a younger anchor, and without an end, may be going on beside the one that asks.
 STILL_AT_WORK: Final = timedelta(hours=1)
@@ -87,18 +89,23 @@ class Anchors:
             self._writer.write(*set_anchor(anchor)).result()
         return _found(anchor, is_own=True)
 
-    def see(self, session_id: NodeId, channel: str, asked: str, edited: Sequence[str] = (), failing: str = "") -> None:
-        """Keep what hooks saw of a session's work, in place of what they saw before; nothing where learning is off."""
+    def see(self, session_id: NodeId, channel: str, asked: str, folder: str = "") -> None:
+        """Keep what was seen of a session's work, in place of what was seen before; nothing where learning is off.
+
+        That is its last prompt, the files that it changed last, named as from `folder`, and the command that fails.
+        """
         session_id = self._door.checked_session(session_id, channel)
         if self._core.switches.is_off(channel) or not (asked := self._door.line(asked)[:LONGEST_SEEN]):
             return
-        seen = [text[:LONGEST_SEEN] for one in edited[-MOST_EDITED:] if (text := self._door.line(one))]
-        failing = self._door.line(failing)[:LONGEST_SEEN]
+        turns = self._core.catalog.turns(session_id)[-LAST_TURNS:]
+        done = acts.acts_in((turn.ordinal, turn.text) for turn in turns)
+        edited = [self._door.line(path.removeprefix(f"{folder}/"))[:LONGEST_SEEN] for path in _edited(done)]
+        failing = self._door.line(_failing(done))[:LONGEST_SEEN]
         with self._gate:
             known = self._ledger.anchor(session_id) or Anchor(session_id, channel, self._now())
-            about = {"set_at": self._now(), "ended_at": None, "channel": channel}
-            anchor = replace(known, **about, asked=asked, edited=tuple(seen), failing=failing)
-            self._writer.write(*set_anchor(anchor)).result()
+            known = replace(known, set_at=self._now(), ended_at=None, channel=channel)
+            seen = replace(known, asked=asked, edited=tuple(edited[-MOST_EDITED:]), failing=failing)
+            self._writer.write(*set_anchor(seen)).result()
 
     def of_session(self, session_id: NodeId) -> FoundAnchor:
         """Return the anchor of a session, in words for its own agent."""
@@ -138,6 +145,25 @@ class Anchors:
 
     def _clean(self, text: str | None) -> str | None:
         return None if text is None else self._door.line(text)
+
+
+def _edited(done: Iterable[acts.Act]) -> list[str]:
+    """Return the files that were changed, the latest last, each once."""
+    edited: dict[str, None] = {}
+    for act in done:
+        if act.is_edit and act.words:
+            edited.pop(act.words, None)
+            edited[act.words] = None
+    return list(edited)
+
+
+def _failing(done: Iterable[acts.Act]) -> str:
+    """Return the command that failed last, "" if it was called again since and did not."""
+    failing = ""
+    for act in done:
+        if act.tool == acts.SHELL:
+            failing = act.words if act.failed else "" if act.words == failing else failing
+    return failing
 
 
 def _newest(decisions: Sequence[str]) -> tuple[str, ...]:

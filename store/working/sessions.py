@@ -40,7 +40,7 @@ OTHER_TOPIC: Final = 0.3
 class WorkingSession:
     """One session. `given` are the nodes that its agent was handed on the present topic, each with the `asked` of then.
 
-    `asked` counts the turns of its person that were read.
+    `asked` counts the turns of its person that were read. `is_unplaced`: its channel was not named yet.
     """
 
     session_id: NodeId
@@ -53,6 +53,7 @@ class WorkingSession:
     window: deque[Vector] = field(default_factory=lambda: deque(maxlen=WINDOW))
     pending: Envelope | None = None
     topics: int = 1
+    is_unplaced: bool = False
 
     def add(self, turn: BufferedTurn) -> None:
         """Add a turn to the buffer, and drop the oldest beyond its bound."""
@@ -105,7 +106,7 @@ class WorkingSessions:
     ) -> Iterator[WorkingSession | None]:
         """Lock and return a session, a new one if it is not held; None if all was forgotten since `generation`.
 
-        A session held in another channel begins anew; without a channel it stays in its own.
+        A session held in another channel begins anew; without a channel it stays in its own, which may be named later.
         """
         with self._lock:
             self._drop_old()
@@ -113,8 +114,11 @@ class WorkingSessions:
                 yield None
                 return
             held = self._sessions.get(session_id)
+            if held is not None and held.is_unplaced and channel is not None:
+                held.channel, held.is_unplaced = channel, False
             if held is None or channel not in (None, held.channel):
                 held = self._sessions[session_id] = WorkingSession(session_id, channel or GLOBAL_CHANNEL, 0.0)
+                held.is_unplaced = channel is None
             held.touched_s = self._clock()
             self._sessions.move_to_end(session_id)
             while len(self._sessions) > MOST_SESSIONS:
@@ -162,7 +166,9 @@ class HandedSession:
     """One session of an agent. `given` are the lines in its context, `tokens` their number of tokens.
 
     `prompt` is the last one, `is_kept` is True once it is kept as a turn, `named` are the lines of the present moment
-    with the ids of their memories, and `is_owed` is True after a start whose text did not arrive. `session_id` is its
+    with the ids of their memories, and `is_owed` is True after a start whose text did not arrive, or comes with the
+    next prompt; `source` is that start's, and `start_prompt` the number of the prompt that brought one. `summary` is
+    the id of the last summary in its transcript, and the byte up to which that was looked through. `session_id` is its
     name as it is kept, while it is at work. None of these survives a restart.
     """
 
@@ -176,9 +182,13 @@ class HandedSession:
     is_kept: bool = False
     named: list[tuple[str, NodeId]] = field(default_factory=list)
     is_owed: bool = False
+    source: str = ""
+    start_prompt: int = -1
+    summary: tuple[str, int] | None = None
     agent: str = ""
     channel: str = ""
     session_id: NodeId = ""
+    transcript: str = ""
 
     def is_at_work(self, agent: str, channel: str, session_id: NodeId) -> None:
         """Note whose session it is, by its name as it is kept."""
@@ -248,7 +258,7 @@ class HandedSessions:
             row = Handed(session.key, session.seen_at, session.tokens, session.prompts, tuple(session.given))
             self._writer.later(*set_handed(row))
 
-    def at_work(self, agent: str = "", channel: str | None = None) -> list[NodeId]:
+    def at_work(self, agent: str = "") -> list[HandedSession]:
         """Return the sessions that hooks heard of within the last hour, the latest last; those of one program.
 
         `agent` is a name that begins with the program's: its tools add to it, as in `codex-mcp-client`.
@@ -256,9 +266,7 @@ class HandedSessions:
         since = self._now() - timedelta(seconds=SESSION_TTL_S)
         with self._lock:
             heard = [one for one in self._sessions.values() if one.session_id and one.seen_at >= since]
-        if agent:
-            heard = [one for one in heard if agent.startswith(one.agent) and channel in (None, one.channel)]
-        return [one.session_id for one in sorted(heard, key=lambda one: one.seen_at)]
+        return sorted((one for one in heard if not agent or agent.startswith(one.agent)), key=lambda one: one.seen_at)
 
     def forget(self) -> None:
         """Drop all of them, for a purge, which removes the rows itself."""
