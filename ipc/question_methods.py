@@ -126,7 +126,7 @@ def context(store: MemoryStore, params: ContextParams, call: Call) -> ContextAns
 
 @bounded
 def recent(store: MemoryStore, params: RecentParams, call: Call) -> RecentAnswer:
-    """Return what was done last, by session."""
+    """Return the last sessions, with their prompts and changes."""
     channel = channel_of(params.channel, params.cwd, store.channel_names_with)
     asking = store.session_at_work(None, params.agent_id, channel)
     found = store.recent(
@@ -147,7 +147,7 @@ def _note_told(
     session: str | None,
     found: Sequence[tuple[str, str]],
 ) -> None:
-    """Record in short what an agent got for its question: each memory by its first words."""
+    """Record in short the answer to an agent: each memory by its first words."""
     if params.agent_id and session:
         shown = [(first_sentences(text, TOLD_CHARS), node_id) for node_id, text in found[:MOST_TOLD_LINES]]
         text = "\n".join(words for words, _ in shown)

@@ -64,7 +64,7 @@ def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener 
 
 
 def _since_the_last(snapshot: Snapshot) -> SinceTheLast:
-    """Count what happened since the last dream: statements linked to earlier ones, and texts handed to agents."""
+    """Count statements linked to earlier ones, and texts handed to agents, since the last dream."""
     dreams = snapshot.ledger.runs(1, kinds=get_args(RunKind), states=("applied",))
     since = dreams[0].started_at if dreams else datetime.fromtimestamp(0, UTC)
     return SinceTheLast(len(snapshot.ledger.runs_since(since, (LINK,))), told_counts(snapshot.ledger.told(since)))

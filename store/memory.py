@@ -229,7 +229,7 @@ class MemoryStore:
         )
 
     def see_work(self, session_id: NodeId, channel: str, asked: str, folder: str = "") -> None:
-        """Keep what was seen of a session's work beside its anchor; nothing where learning is off."""
+        """Note the work of a session beside its anchor, as hooks saw it; nothing where learning is off."""
         self.operations.anchors.see(session_id, channel, asked, folder)
 
     def anchor_of_session(self, session_id: NodeId) -> FoundAnchor:

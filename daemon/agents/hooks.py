@@ -6,8 +6,10 @@ by session: every line that an agent does not need costs it attention.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +19,10 @@ from ...store import estimate_tokens, fenced, session_id, without_element, witho
 from ...store.model import NewTurn, SessionHead
 from ...store.results import ToldText
 from ...store.roles import Role
+from ..importing.formats.opencode import turns_in
+from ..importing.turns import by_first_words
 from .act_hooks import act_of, text_at_act
-from .hook_formats import ACTS, FORMATS, HookInput, Moment, read_input, render_output
+from .hook_formats import ACTS, FORMATS, AgentFormat, HookInput, Moment, read_input, render_output
 from .lost_moments import take_lost
 from .session_start import STANDING_TOKENS, open_work, standing_lines, standing_text
 
@@ -92,7 +96,13 @@ class Hooks:
         session.named = []
         session.is_at_work(agent, channel, name)
         session.transcript = hook.transcript or session.transcript
+        if moment is Moment.START and form.starts_with_prompt:
+            # It counts as unseen until then: a session that is taken up again is told what others learned since.
+            session.is_owed, session.source = True, hook.source
+            return ""
         if moment is Moment.PROMPT:
+            if form.starts_with_prompt:
+                self._look_for_start(agent, form, hook, session)
             session.note_prompt(own_words(hook.prompt))
             self.store.hear_prompt(name, agent, channel, session.prompt)
         # Cursor takes no text at a prompt: searching for one would cost time, and count as handed over.
@@ -116,7 +126,7 @@ class Hooks:
         return self._follower.read_on(agent, READ_ON_S)
 
     def read_lost(self) -> None:
-        """Record the moments whose hooks got no answer. What they should have got may be handed over again."""
+        """Record the moments whose hooks got no answer. The lines that they missed may be handed over again."""
         for one in take_lost(self._lost) if self._lost else ():
             form = FORMATS.get(one.agent)
             if form is None or (moment := form.moments.get(one.event)) not in form.takes:
@@ -129,7 +139,9 @@ class Hooks:
 
     def _take_back(self, session: HandedSession, moment: Moment, lines: Sequence[str], tokens: int) -> None:
         session.take_back([" ".join(line.split()) for line in lines], tokens)
-        session.is_owed |= moment is Moment.START
+        # The text of a start may have come with a prompt, and was lost with it.
+        brought = moment is Moment.PROMPT and session.start_prompt == session.prompts
+        session.is_owed |= moment is Moment.START or brought
 
     # ---- text for the agent
 
@@ -147,12 +159,29 @@ class Hooks:
         session.hand([], estimate_tokens(work) if work else 0)
         return "\n".join(filter(None, (work, text)))
 
+    def _look_for_start(self, agent: str, form: AgentFormat, hook: HookInput, session: HandedSession) -> None:
+        """Note that a start is owed, where none was seen, or a summary has taken the place of older turns."""
+        session.is_owed |= not session.prompts
+        if form.summaries is None or not hook.transcript:
+            return
+        known, looked_up_to = session.summary or ("", 0)
+        found = ""
+        with contextlib.suppress(OSError):  # not written yet
+            found, looked_up_to = form.summaries(Path(hook.transcript), looked_up_to)
+        if session.summary is not None and found not in ("", known):
+            self._compacting(agent, hook, session)
+            session.is_owed, session.source = True, "compact"
+        session.summary = (found or known, looked_up_to)
+
     def _prompt(self, agent: str, hook: HookInput, session: HandedSession) -> str:
         """Return the memories that surely answer a prompt, behind the text of a start that did not arrive; "" without.
 
         A start's text is rather late than never: it is the one that matters most in a session.
         """
-        owed = self._start(agent, hook, session) if session.is_owed else ""
+        owed = ""
+        if session.is_owed:
+            owed = self._start(agent, replace(hook, source=session.source), session)
+            session.source, session.start_prompt = "", session.prompts
         return "\n".join(filter(None, (owed, self._answers_to(hook, session))))
 
     def _answers_to(self, hook: HookInput, session: HandedSession) -> str:
@@ -186,7 +215,7 @@ class Hooks:
         return text_at_act(self.store, *place, act, session, SESSION_TOKENS - session.tokens)
 
     def _compacting(self, agent: str, hook: HookInput, session: HandedSession) -> str:
-        """Keep what the session works on, and allow every text again: the agent is about to forget both."""
+        """Keep the session's work, and allow every text again: the agent is about to forget both."""
         session.forget_given()
         channel, name = channel_of(None, hook.folder), session_id(hook.session)
         self.store.see_work(name, channel, own_words(session.prompt), hook.folder)
@@ -216,7 +245,7 @@ class Hooks:
         prompt = "" if session.is_kept else session.prompt
         texts = ((Role.USER, prompt or own_words(hook.prompt)), (Role.ASSISTANT, own_words(hook.answer)))
         now = self._now()
-        turns = [
+        turns = turns_in(hook.messages, hook.folder) or [
             NewTurn(role.value, text, now, message_id or f"{exchange} {role.value}")
             for (role, text), message_id in zip(texts, hook.message_ids, strict=True)
             if text
@@ -228,7 +257,7 @@ class Hooks:
             cwd=hook.folder or None,
         )
         if turns:
-            self.store.observe(head, turns).result(KEPT_WITHIN_S)
+            self.store.observe(by_first_words(head, tuple(turns)), turns).result(KEPT_WITHIN_S)
         session.is_kept = True
 
 

@@ -180,7 +180,7 @@ def told_arguments(parser: ArgumentParser) -> None:
 
 
 def told(options: Namespace, terminal: Terminal) -> int:
-    """Print the texts that agents were handed, the newest first, and what became of them."""
+    """Print the texts that agents were handed, the newest first, and their outcomes."""
     params: dict[str, Any] = {name: getattr(options, name) for name in ("session", "channel", "limit")}
     if options.today:
         params["since"] = _midnight(time.time())

@@ -94,12 +94,14 @@ def hook(options: Namespace, terminal: Terminal) -> int:
 def answer_hook(words: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Print the daemon's answer to an event, if there is one, and return 0."""
     event = words[1] if len(words) > 1 else ""
-    deadline = time.monotonic() + max(LEAST_S, (START_DEADLINE_S if event in STARTS else DEADLINE_S) - _age_s())
+    deadline = _deadline(START_DEADLINE_S if event in STARTS else DEADLINE_S)
     if not event or environ.get("DREAMD_NO_HOOKS") == "1":
         return 0
     # No error (no daemon, a full pipe, nonsense on stdin) may reach the agent: it would stop the prompt.
     try:
         given = _read_input(deadline)
+        if event == "BeforeAgent" and _is_first(given):
+            deadline = _deadline(START_DEADLINE_S)
         output = _answer(words[0], event, given, default_socket_path(environ), deadline)
         if output:
             sys.stdout.write(output + "\n")
@@ -144,6 +146,19 @@ def _note_lost(path: str, agent: str, event: str, given: dict[str, Any], began_s
             os.write(descriptor, line.encode())
     finally:
         os.close(descriptor)
+
+
+def _deadline(limit_s: float) -> float:
+    return time.monotonic() + max(LEAST_S, limit_s - _age_s())
+
+
+def _is_first(given: dict[str, Any]) -> bool:
+    """Return True for the first prompt of Gemini CLI's session, which brings the text of its start."""
+    try:
+        with open(given["transcript_path"], "rb") as chat:  # noqa: PTH123  (pathlib is a tenth of a thin command's time)
+            return b'"type":"gemini"' not in chat.read(2**16)
+    except (OSError, KeyError, TypeError, ValueError):
+        return True
 
 
 def _age_s() -> float:

@@ -73,7 +73,7 @@ class LlmAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class StatusAnswer(StoreStatus, HelloAnswer):
-    """The state of the daemon and of its store; `told` counts what agents were handed in the last 24 hours."""
+    """The state of the daemon and of its store; `told` counts texts handed to agents in the last 24 hours."""
 
     uptime_s: float
     vault: Path

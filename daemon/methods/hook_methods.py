@@ -1,4 +1,4 @@
-"""The methods of agents' hooks: the answer to one, and the record of what they handed over."""
+"""The methods of agents' hooks: the answer to one, and the record of the texts handed over."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...store import fenced, unmarked, unmarked_lines
+from ...store.roles import MACHINES, Role
 
 if TYPE_CHECKING:
     from ..protocol import Json, ProtocolError
@@ -43,7 +44,7 @@ def recalled(answer: Json, given: Arguments) -> str:
 
 
 def recent(answer: Json, given: Arguments) -> str:
-    """Render the sessions, the newest first: what was asked last, what was said and which files were changed."""
+    """Render the sessions, the newest first: their last prompts, the agent's last words and the changed files."""
     blocks = [unmarked_lines("\n".join(_of_session(one))) for one in answer["sessions"]]
     text = "\n".join(blocks)[: LONGEST_ANSWER - ROOM_BESIDE]
     return fenced(text) or "Nothing was done here yet, as far as it is remembered."
@@ -196,7 +197,7 @@ def _hit(hit: Json, channel: str) -> str:
     is_turn, speaker = hit["kind"] == "turn", hit["speaker"]
     head = (
         speaker or hit["kind"] if is_turn else hit["kind"],
-        speaker if not is_turn and speaker != "user" else "",
+        speaker if not is_turn and speaker != Role.USER else "",
         _day(hit["created_at"]),
         "" if hit["channel"] == channel else hit["channel"],
         f"sure {hit['confidence']:.2f}",
@@ -205,7 +206,7 @@ def _hit(hit: Json, channel: str) -> str:
         f"likely changed later: {_names(later)}" if later else "",
         f"disputed by {_names(hit['contradicts'])}" if hit["contradicts"] else "",
     )
-    reply = f"\n({_REPLIED[speaker == 'assistant']}: “{hit['reply']}”)" if hit["reply"] else ""
+    reply = f"\n({_REPLIED[speaker in MACHINES]}: “{hit['reply']}”)" if hit["reply"] else ""
     return unmarked_lines(f"[{name}] {', '.join(filter(None, head))}\n{text[:LONGEST_HIT].strip()}{cut}{reply}")
 
 

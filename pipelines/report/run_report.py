@@ -44,8 +44,8 @@ class RunReport:
 
     `model_note` says whether a language model took part, and if not, why; `decisions` are pairs, the older first;
     `waiting` are notes of agents that their person has not accepted; `left_alone` are pages that a person edited;
-    `gaps` are questions without an answer; `runs` are the earlier runs, and `since` counts what happened since the
-    last of them; `used` maps memories to the time of their last recall.
+    `gaps` are questions without an answer; `runs` are the earlier runs, and `since` has the counts since the last of
+    them; `used` maps memories to the time of their last recall.
     """
 
     day: date

@@ -153,7 +153,7 @@ def told_of_row(row: Sequence[Any]) -> ToldText:
 
 
 def set_told(told: ToldText) -> list[Write]:
-    """Write a text that an agent was handed, in place of what was known of it; remove those too old or too many."""
+    """Write a text that an agent was handed, in place of its last record; remove those too old or too many."""
     lines = [(line.text, line.node_id, line.became) for line in told.lines]
     row = (
         *(told.told_id, stored(told.at), told.session_id, told.channel, told.agent, told.moment, told.tokens),

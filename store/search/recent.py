@@ -1,4 +1,4 @@
-"""What was done last in a channel: its sessions, the newest first, by day or by file. Nothing is ranked."""
+"""The last sessions of a channel, the newest first, by day or by file. Nothing is ranked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def recent_sessions(
     file: str = "",
     left_out: NodeId | None = None,
 ) -> list[RecentSession]:
-    """Return the sessions of a channel, or one of them, with what was asked, done and said last; the newest first.
+    """Return the sessions of a channel, or one of them, with their last prompts, changes and words; the newest first.
 
     `day`: those with turns of that day. `file`: those that changed a file of this path, or of its end.
     """

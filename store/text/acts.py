@@ -51,6 +51,16 @@ _FILE = re.compile(
 )
 
 
+# Programs that every machine has: that they work here says nothing about the project.
+_COMMON: Final = frozenset(
+    "awk basename bash cat cd chmod chown cp curl cut date df diff dirname docker du echo env export false "
+    "file find gh git grep head hostname id jq kill less ln ls lsof mkdir mktemp mv node open perl pgrep pip "
+    "pkill printf ps pwd python python3 readlink realpath rg rm rsync sed seq set sh shasum sleep sort source "
+    "ssh stat sudo tail tar tee test time timeout touch tr tree true type uname uniq unzip wc wget which "
+    "whoami xargs yes".split()
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Act:
     """One call of a tool: its words (a command or a path), and its outcome where one is known.
@@ -155,6 +165,7 @@ def command_key(command: str) -> str:
     Of commands in a row the last, without the folder and the variables in front of it.
     """
     last = re.split(r"&&|\|\||;|\n", command.partition(" | ")[0])[-1]
+    last = re.sub(r"\bpython[\d.]* -m ", "", last)
     words: list[str] = []
     for word in last.split():
         if not words and "=" in word:
@@ -189,6 +200,11 @@ def names_of_path(path: str) -> list[str]:
     """Return the names by which a text may name a path: the file's, then those of its folders, the nearest first."""
     *folders, name = re.split(r"[/\\]+", path.strip().lower())
     return [name, *(f"{folder}/" for folder in reversed(folders) if folder.strip("."))][:MOST_NAMED]
+
+
+def is_of_project(command: str) -> bool:
+    """Return True for the key of a command of the project's own: its tests, builds, tasks and programs."""
+    return bool(command) and command.partition(" ")[0] not in _COMMON
 
 
 def later_success(acts: Sequence[Act], failed: Act) -> Act | None:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from ..core import Core
 from ..door import outgoing
 from ..index.projection import Cue, Node, cue_key
+from ..limits import LONGEST_CURATED
 from ..model import GLOBAL_CHANNEL, Kind, NodeId
 from ..roles import Role
 from ..text import acts
@@ -52,10 +53,8 @@ MOST_LINES: Final = 2
 # The moments under which texts at acts are recorded.
 AT_AN_ACT: Final = frozenset({"before", "after"})
 
-# The kinds of memories that guide an act; findings and events tell of one that is over.
-GUIDING: Final = frozenset(
-    {Kind.PREFERENCE, Kind.PROCEDURE, Kind.CORRECTION, Kind.NEGATIVE, Kind.DECISION, Kind.PITFALL, Kind.VALUE}
-)
+# The kinds of memories that guide an act; a finding, a pitfall or an event is of one that is over.
+GUIDING: Final = frozenset({Kind.PREFERENCE, Kind.PROCEDURE, Kind.CORRECTION, Kind.NEGATIVE, Kind.DECISION, Kind.VALUE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +117,7 @@ class Cues:
             for fact in self._catalog.facts_of_exchanges(key, channels, session, MOST_EDITS)
             if len(subject & _stems(fact)) >= SHARED_WORDS
         ]
-        chosen = {fact.node_id: fact for fact in (*named, *drawn) if fact.kind in GUIDING}
+        chosen = {fact.node_id: fact for fact in (*named, *drawn) if _guides(fact)}
         return self._of_use([_line_of(fact) for fact in chosen.values()])[:MOST_LINES]
 
     def _of_use(self, lines: list[CueLine]) -> list[CueLine]:
@@ -189,11 +188,18 @@ def _lines_of_failure(act: acts.Act, found: _Explanation, edited: Sequence[str],
         yield CueLine((found.remedy or found.reply or found.turn).node_id, outgoing("; ".join(parts)))
 
 
+def _guides(fact: Node) -> bool:
+    """Return True for a fact that says how to do something: a person's words, and few of them.
+
+    An assistant's finding about a file is most often of a fault that was mended then; a long text was pasted.
+    """
+    return fact.kind in GUIDING and fact.role not in (Role.ASSISTANT, Role.TOOL) and len(fact.text) <= LONGEST_CURATED
+
+
 def _line_of(fact: Node) -> CueLine:
     words, reply_to = (" ".join(part.split()) for part in read_reply(fact.text))
     question = f"“{unmarked(reply_to)}” – " if reply_to else ""
-    speaker = f", {fact.role}" if fact.role and fact.role != Role.USER else ""
-    return CueLine(fact.node_id, outgoing(f"{_day(fact)}{speaker}: {question}“{unmarked(words)}”"))
+    return CueLine(fact.node_id, outgoing(f"{_day(fact)}: {question}“{unmarked(words)}”"))
 
 
 def _quote(turn: Node, most_chars: int) -> str:

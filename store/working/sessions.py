@@ -166,7 +166,9 @@ class HandedSession:
     """One session of an agent. `given` are the lines in its context, `tokens` their number of tokens.
 
     `prompt` is the last one, `is_kept` is True once it is kept as a turn, `named` are the lines of the present moment
-    with the ids of their memories, and `is_owed` is True after a start whose text did not arrive. `session_id` is its
+    with the ids of their memories, and `is_owed` is True after a start whose text did not arrive, or comes with the
+    next prompt; `source` is that start's, and `start_prompt` the number of the prompt that brought one. `summary` is
+    the id of the last summary in its transcript, and the byte up to which that was looked through. `session_id` is its
     name as it is kept, while it is at work. None of these survives a restart.
     """
 
@@ -180,6 +182,9 @@ class HandedSession:
     is_kept: bool = False
     named: list[tuple[str, NodeId]] = field(default_factory=list)
     is_owed: bool = False
+    source: str = ""
+    start_prompt: int = -1
+    summary: tuple[str, int] | None = None
     agent: str = ""
     channel: str = ""
     session_id: NodeId = ""

@@ -1,7 +1,7 @@
-"""The record of the texts that agents were handed: at which moment, of which memories, and what became of them.
+"""The record of the texts that agents were handed: the moment of each, its memories and its outcome.
 
-It is in the ledger, bounded in time and number; a line of a memory that is gone is not shown. What became of a line is
-known from the agent's next turn, if that has the line's words, and from verdicts on its memory.
+It is in the ledger, bounded in time and number; a line of a memory that is gone is not shown. Its outcome is known
+from the agent's next turn, if that has the line's words, and from verdicts on its memory.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class ToldTexts:
         nodes: Iterable[tuple[str, NodeId]],
         asked: str,
     ) -> None:
-        """Record in short what an agent got now for a question of its own."""
+        """Record in short the answer to a question of an agent's own."""
         self.note(ToldText(self._now(), session_id, channel, agent, moment, tokens), text, nodes=nodes, asked=asked)
 
     def note_lost(self, lost: ToldText) -> ToldText:
@@ -164,13 +164,13 @@ class ToldTexts:
         return {node_id for node_id, times in answered.items() if times >= MOST_IN_VAIN} - used
 
     def forget(self) -> None:
-        """Drop what is awaited, before a purge erases the rows."""
+        """Drop the awaited texts, before a purge erases the rows."""
         with self._lock:
             self._awaited.clear()
             self._fresh.clear()
 
     def _of_request(self, told: ToldText) -> ToldText | None:
-        """Return what is recorded of the same request: of the same session, moment and time."""
+        """Return the record of the same request: of the same session, moment and time."""
         meant = told.session_id, told.moment, told.at
         rows = self._rows(told.at - SAME_CLOCK, told.session_id)
         return next((one for one in rows if (one.session_id, one.moment, one.at) == meant), None)

@@ -95,10 +95,10 @@ class World:
         self.store.settle()
         return [(turn.role, turn.text) for turn in self.store.catalog.turns(session_id(session))]
 
-    def lose(self, event: str, session: str = "one") -> None:
+    def lose(self, event: str, session: str = "one", agent: str = "claude-code") -> None:
         """Note a moment as lost, as the hook's process does."""
         given = {"session_id": session, "cwd": str(self.project)}
-        entry._note_lost(str(self.lost), "claude-code", event, given, self.now.timestamp(), TimeoutError())
+        entry._note_lost(str(self.lost), agent, event, given, self.now.timestamp(), TimeoutError())
 
     def restart(self) -> None:
         self.follower.stop()
@@ -306,6 +306,88 @@ def test_turns_of_opencode_have_the_names_of_its_own_store(world: World) -> None
     head = SessionHead(session_id=session_id("one"), channel=world.channel)
     from_its_store = [NewTurn("user", "Use tabs.", NOW, "msg_1"), NewTurn("assistant", "Done.", NOW, "msg_2")]
     assert world.store.observe(head, from_its_store).result().known == 2
+
+
+def test_what_opencode_did_is_kept_with_what_was_said(world: World) -> None:
+    call = {
+        "type": "tool",
+        "tool": "bash",
+        "id": "prt_1",
+        "state": {"status": "completed", "input": {"command": "make"}},
+    }
+    messages = [
+        {"info": {"id": "msg_1", "role": "user"}, "parts": [{"type": "text", "text": '"Run it, please."'}]},
+        {
+            "info": {"id": "msg_2", "role": "assistant"},
+            "parts": [call | {"state": {**call["state"], "output": "3 ok"}}],
+        },
+        {"info": {"id": "msg_3", "role": "assistant"}, "parts": [{"type": "text", "text": "All pass."}]},
+    ]
+    named = {"session_id": "one", "turn_id": "msg_1", "prompt": '"Run it, please."'}
+    world.answer("prompt", "opencode", **named)
+    for _ in range(2):
+        world.answer("answered", "opencode", **named, messages=json.dumps(messages))
+    assert world.turns() == [
+        ("user", "Run it, please."),
+        ("assistant", "[Bash: make]"),
+        ("tool", "[Bash result]\n3 ok"),
+        ("assistant", "All pass."),
+    ]
+
+
+def test_a_text_for_the_start_of_gemini_comes_with_its_first_prompt(world: World) -> None:
+    world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    world.say(PORT)
+    assert world.answer("SessionStart", "gemini", source="startup") == ""
+    text = world.handed("BeforeAgent", "gemini", prompt=ASKED)
+    assert "Never push on Fridays." in text
+    assert "port 6543" in text
+    assert world.answer("BeforeAgent", "gemini", prompt=ASKED) == ""
+    # A start that was not seen is made up for, a session that is known after a restart has had its own.
+    assert "Never push on Fridays." in world.handed("BeforeAgent", "gemini", session_id="two", prompt="hello")
+    world.store.settle()
+    world.reopen()
+    assert world.answer("BeforeAgent", "gemini", session_id="two", prompt="hello") == ""
+
+
+def test_a_prompt_of_gemini_that_was_lost_takes_the_start_with_it(world: World) -> None:
+    world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    world.answer("SessionStart", "gemini", source="startup")
+    assert "Fridays" in world.handed("BeforeAgent", "gemini", prompt="hello")
+    world.lose("BeforeAgent", agent="gemini")
+    assert "Fridays" in world.handed("BeforeAgent", "gemini", prompt="hello")
+    assert world.answer("BeforeAgent", "gemini", prompt="hello") == ""
+    world.lose("BeforeAgent", agent="gemini")  # which brought nothing
+    assert world.answer("BeforeAgent", "gemini", prompt="hello") == ""
+
+
+def test_gemini_that_is_taken_up_again_is_told_what_others_learned_since(world: World) -> None:
+    world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    assert "Fridays" in world.handed("BeforeAgent", "gemini", prompt="hello")
+    world.now += timedelta(hours=1)
+    world.store.remember("Write the tests first.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    world.now += timedelta(hours=1)
+    assert world.answer("SessionStart", "gemini", source="resume") == ""
+    text = world.handed("BeforeAgent", "gemini", prompt="hello")
+    assert "Write the tests first." in text
+    assert "Fridays" not in text
+
+
+def test_gemini_is_told_again_only_after_its_chat_was_compressed(world: World, tmp_path: Path) -> None:
+    world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    chat = tmp_path / "session-1.jsonl"
+    chat.write_text('{"sessionId": "one", "projectHash": "x"}\n')
+    given = {"agent": "gemini", "transcript_path": str(chat)}
+    assert "Fridays" in world.handed("BeforeAgent", prompt="hello", **given)
+    for _ in range(2):
+        assert world.answer("PreCompress", trigger="auto", **given) == ""
+        assert world.answer("BeforeAgent", prompt="hello", **given) == ""
+    answer = {"id": "9", "type": "gemini", "content": [{"text": "Got it. Thanks for the additional context!"}]}
+    for _ in range(2):  # the program writes the same messages again at other changes
+        with chat.open("a") as file:
+            file.write(json.dumps({"$set": {"messages": [answer]}}) + "\n")
+    assert "Fridays" in world.handed("BeforeAgent", prompt="hello", **given)
+    assert world.answer("BeforeAgent", prompt="hello", **given) == ""
 
 
 def test_a_program_with_hooks_of_its_own_is_answered_in_one_member(world: World) -> None:
@@ -767,7 +849,7 @@ def test_a_failed_command_is_handed_the_cause_of_the_same_error(
     world: World, agent: str, event: str, tool: str, result: dict[str, Any]
 ) -> None:
     failed_before(world)
-    given = {"tool_name": tool, "tool_input": {"command": "cargo run"}, **result}
+    given: dict[str, Any] = {"tool_name": tool, "tool_input": {"command": "cargo run"}, **result}
     text = world.handed(event, agent, **given)
     assert "This error came up in an earlier session:" in text
     assert CAUSE in text
@@ -778,7 +860,7 @@ def test_a_failed_command_is_handed_the_cause_of_the_same_error(
 
 def test_a_command_that_worked_is_handed_nothing(world: World) -> None:
     failed_before(world)
-    given = {"tool_name": "shell", "tool_input": {"command": "cargo run"}}
+    given: dict[str, Any] = {"tool_name": "shell", "tool_input": {"command": "cargo run"}}
     assert world.handed("PostToolUse", "codex", **given, tool_response=f"Exit code: 0\nOutput:\n{ERROR}") == ""
 
 
@@ -799,7 +881,7 @@ def test_an_edit_is_handed_the_rules_of_its_file(world: World, agent: str, event
 
 def test_codex_gets_no_key_that_it_refuses_at_an_act(world: World) -> None:
     ruled(world)
-    given = {"tool_name": "Write", "tool_input": {"file_path": "/x/.sqlx/q.json"}}
+    given: dict[str, Any] = {"tool_name": "Write", "tool_input": {"file_path": "/x/.sqlx/q.json"}}
     assert "suppressOutput" not in json.loads(world.answer("PreToolUse", "codex", **given))
     assert "suppressOutput" in json.loads(world.answer("PreToolUse", "claude-code", **given))
 

@@ -48,7 +48,7 @@ def test_it_prints_what_the_daemon_says(path: Path) -> None:
     assert json.loads(done.stdout) == {"a": "ü"}
     ((method, asked),) = daemon.asked
     assert (method, asked["agent"], asked["event"]) == ("hook", "claude-code", "UserPromptSubmit")
-    assert asked["given"] == PROMPT
+    assert asked["given"] == {**PROMPT, "deep": {"x": 1}}
     assert asked["cwd"] == "/"
 
 
@@ -99,6 +99,18 @@ def test_a_start_is_waited_for_longer() -> None:
     starts = {event for form in FORMATS.values() for event, moment in form.moments.items() if moment is Moment.START}
     assert starts == hook.STARTS
     assert hook.DEADLINE_S < hook.START_DEADLINE_S < HOOK_TIMEOUT_S / 3
+
+
+def test_the_first_prompt_of_a_session_is_known_by_its_chat(tmp_path: Path) -> None:
+    """It brings the text of Gemini CLI's start, and is waited for as a start is."""
+    chat = tmp_path / "chat.jsonl"
+    given = {"transcript_path": str(chat)}
+    assert hook._is_first(given)
+    chat.write_text('{"sessionId":"a","projectHash":"b"}\n{"id":"1","type":"user","content":"hello"}\n')
+    assert hook._is_first(given)
+    with chat.open("a") as file:
+        file.write('{"id":"2","type":"gemini","content":"Hello."}\n')
+    assert not hook._is_first(given)
 
 
 def test_a_start_without_an_answer_is_noted_without_the_words_of_anybody(path: Path) -> None:

@@ -35,6 +35,10 @@ def observe(store: MemoryStore, turns: list[tuple[str, str]], session: str = "fi
     store.settle()
 
 
+def is_answered(store: MemoryStore, session: str) -> bool:
+    return store.told.since(NOW, session)[0].answered
+
+
 def test_a_known_failure_recalls_its_cause_and_what_helped(store: MemoryStore) -> None:
     observe(store, FIXED)
     cause, end = store.after_failure(CHANNEL, "second", "cargo run --release", AGAIN)
@@ -90,9 +94,5 @@ def test_a_line_that_never_helped_loses_its_right_to_appear(store: MemoryStore) 
         named = [(line.text, line.node_id) for line in lines]
         store.told.note(ToldText(NOW, session, CHANNEL, "claude-code", "after", 60), text, nodes=named)
         observe(store, [("assistant", "I look for the logo in the web folder.")], session=session)
-        until(partial(_is_answered, store, session))
+        until(partial(is_answered, store, session))
     assert store.after_failure(CHANNEL, "last", "cargo run", AGAIN) == []
-
-
-def _is_answered(store: MemoryStore, session: str) -> bool:
-    return store.told.since(NOW, session)[0].answered
