@@ -309,13 +309,13 @@ def test_turns_of_opencode_have_the_names_of_its_own_store(world: World) -> None
 
 
 def test_what_opencode_did_is_kept_with_what_was_said(world: World) -> None:
-    call = {
+    call: dict[str, Any] = {
         "type": "tool",
         "tool": "bash",
         "id": "prt_1",
         "state": {"status": "completed", "input": {"command": "make"}},
     }
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"info": {"id": "msg_1", "role": "user"}, "parts": [{"type": "text", "text": '"Run it, please."'}]},
         {
             "info": {"id": "msg_2", "role": "assistant"},
