@@ -282,7 +282,7 @@ def test_gemini_is_told_again_after_a_compression_alone(person: Person) -> None:
         person.say(prompt, resume=number > 0)
         told.append([text for text in person.model.texts() if prompt in text][-1].rpartition(prompt)[2].count(RULE))
     assert any("<state_snapshot>" in text for text in person.model.texts())
-    # It compresses at each prompt but the first. On a busy machine a prompt's hook may give up: the next one has the text.
+    # It compresses at each prompt but the first. On a busy machine a prompt's hook may give up: the next has the text.
     assert told[:2] == [1, 0]
     assert 1 in told[2:]
 
