@@ -113,7 +113,6 @@ class ToldText:
     `answered`: a later turn of the agent was compared with it. `lost` is the reason why it did not arrive, "" for none.
     """
 
-    told_id: int
     at: datetime
     session_id: NodeId
     channel: str
@@ -123,6 +122,7 @@ class ToldText:
     answered: bool = False
     lost: str = ""
     lines: tuple[ToldLine, ...] = ()
+    told_id: int = field(default=0, metadata=UNSENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +138,28 @@ class ToldCounts:
     used: int = 0
     lost_starts: int = 0
     lost_prompts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecentTurn:
+    """A turn by its id, and its first sentences."""
+
+    node_id: NodeId
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecentSession:
+    """A session by its last prompts, the agent's last words and the files that were changed, the latest last."""
+
+    session_id: NodeId
+    channel: str
+    began_at: datetime | None
+    last_at: datetime | None
+    turns: int
+    asked: tuple[RecentTurn, ...] = ()
+    answer: RecentTurn | None = None
+    edited: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

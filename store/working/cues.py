@@ -21,7 +21,7 @@ from ..roles import Role
 from ..text import acts
 from ..text.fence import unmarked
 from ..text.quotes import read_reply
-from ..text.sentences import sentences_of
+from ..text.sentences import first_sentences
 from ..text.words import content_stems
 from .told import ToldTexts
 
@@ -211,14 +211,7 @@ def _line_of(fact: Node) -> CueLine:
 
 
 def _quote(turn: Node, most_chars: int) -> str:
-    """Return the first whole sentences of a turn that fit; the first, cut, where it alone is too long."""
-    chosen = ""
-    for sentence in sentences_of(turn.text):
-        plain = " ".join(sentence.split())
-        if chosen and len(chosen) + len(plain) >= most_chars:
-            break
-        chosen = f"{chosen} {plain}".strip()
-    return unmarked(chosen if len(chosen) <= most_chars else f"{chosen[: most_chars - 1].rstrip()}…")
+    return unmarked(first_sentences(turn.text, most_chars))
 
 
 def _short(command: str) -> str:

@@ -7,6 +7,7 @@ from functools import partial
 
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Kind, NewTurn, SessionHead
+from dreamd.store.results import ToldText
 
 from tests.store.conftest import NOW
 from tests.system.waiting import until
@@ -91,7 +92,7 @@ def test_a_line_that_never_helped_loses_its_right_to_appear(store: MemoryStore) 
         assert lines
         text = "\n".join(line.text for line in lines)
         named = [(line.text, line.node_id) for line in lines]
-        store.told.note(session, CHANNEL, "claude-code", "after", text, 60, nodes=named)
+        store.told.note(ToldText(NOW, session, CHANNEL, "claude-code", "after", 60), text, nodes=named)
         observe(store, [("assistant", "I look for the logo in the web folder.")], session=session)
         until(partial(is_answered, store, session))
     assert store.after_failure(CHANNEL, "last", "cargo run", AGAIN) == []
