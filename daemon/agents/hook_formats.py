@@ -44,8 +44,8 @@ class AgentFormat:
     at a start, but at a prompt, a start's text waits for one. `turn_id` identifies one exchange; `is_nested` is present
     only in a sub-agent's events. `suppresses`: it knows the key that hides a hook's output. `message_ids` are the ids
     of prompt and answer in the program's own store, from which the same turns may be imported, and `messages` all
-    messages of an exchange, as they are there. `plain` takes off what a program puts round a prompt. `summaries` finds
-    the summary that took the place of older turns, where no event says that it did.
+    messages of an exchange, as they are there. `plain` takes off marks that a program puts round a prompt. `summaries`
+    finds the summary that took the place of older turns, where no event says that it did.
     """
 
     moments: Mapping[str, Moment]

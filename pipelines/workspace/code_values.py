@@ -175,6 +175,6 @@ def _by_file_name(kept: Collection[CodePlace]) -> dict[str, list[tuple[str, str]
 
 
 def kept_places(fact: str, lines: CodeLines) -> list[dict[str, Any]]:
-    """Return the places to keep in a new fact's file: of each value the best, MOST_PLACES in all, none with a secret."""
+    """Return the places to keep in a new fact's file: the best of each value, none with a secret."""
     found = [places[0] for value in values_in(fact) if (places := lines.found(fact, value))]
     return [place.as_key() for place in found[:MOST_PLACES] if not places_of_secrets(place.frame.encode())]

@@ -29,11 +29,11 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # A line that states an error in the words of compilers, test runners and shells; most are English wherever they run.
 _STATES_ERROR = re.compile(
     r"\b[A-Za-z_.]*(?:[Ee]rror|[Ee]xception)\b|\b(?:ERROR|ERR_\w+|E[A-Z]{4,})\b"
-    r"|(?i:\b(?:fatal|panic|undefined|cannot|unknown|missing|invalid|denied)\b"
-    r"|\b(?:no such|not (?:found|defined|allowed|permitted|supported|checked))\b|\bdoes not exist\b)"
+    r"|(?i:\b(?:fatal|panic|undefined|cannot|unknown|missing|invalid|denied|refused|failed to|unable to|timed out)\b"
+    r"|\bfailed: |\b(?:no such|not (?:found|defined|allowed|permitted|supported|checked)|does not exist)\b)"
 )
-# The line of a compiler or a linter, with the place that it complains about.
-_DIAGNOSTIC = re.compile(r"\s*[\w./\\~-]{1,200}:\d+(?::\d+)?: ")
+# The line of a compiler or a linter, with the place that it complains about; and the last line of a traceback.
+_DIAGNOSTIC = re.compile(r"\s*[\w./\\~-]{1,200}:\d+(?::\d+)?: |(?:\w{1,60}\.){1,8}[A-Z]\w{1,60}: ")
 # The place of an error in front of its message, `src/a.go:12:3: `, and the task that is named before its output.
 _PLACE = re.compile(r"^(?:\[[\w:./-]{1,40}\] +|[\w./\\~-]{1,200}:\d+(?::\d+)?:? +)+")
 _PATH = re.compile(r"(?<![\w.])(?:\.{0,2}|~|[A-Za-z]:)(?:[/\\][^\s/\\:'\"`,;()]+){2,}")
@@ -144,13 +144,13 @@ def error_keys(output: str) -> list[str]:
 def error_key(line: str) -> str:
     """Return a line of an error without all that differs from one time to the next; "" where it says too little.
 
-    Four words are enough, or two with a name or code among them: "error task failed" ends a hundred unlike runs.
+    Four words are enough, of which a name or a code counts for two: "error task failed" ends a hundred unlike runs.
     """
     plain = _PLACE.sub("", _ANSI.sub("", line).strip())
     plain = _PATH.sub(lambda path: re.split(r"[/\\]", path[0])[-1], _HASH.sub("#", plain))
     plain = " ".join(_NUMBER.sub("#", plain).split())[:KEY_CHARS]
     words = [word for word in plain.split() if _WORD.fullmatch(word.strip(".,:;!?()[]"))]
-    return plain if len(words) >= (2 if _NAME.search(plain) else 4) else ""
+    return plain if len(words) + 2 * len(_NAME.findall(plain)) >= 4 else ""
 
 
 def file_key(path: str) -> str:

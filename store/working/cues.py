@@ -6,6 +6,7 @@ Nothing is embedded and nothing is ranked, so that an answer takes a millisecond
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -49,6 +50,9 @@ QUOTE_CHARS, REPLY_CHARS = 280, 140
 SHARED_WORDS: Final = 2
 
 MOST_LINES: Final = 2
+
+# Between the parts of an identifier: `QUOTA_BYTES`, `quotaBytes`.
+_PARTS = re.compile(r"_+|(?<=[a-z])(?=[A-Z])")
 
 # The moments under which texts at acts are recorded.
 AT_AN_ACT: Final = frozenset({"before", "after"})
@@ -111,7 +115,7 @@ class Cues:
         ]
         channels = {channel, GLOBAL_CHANNEL}
         key = cue_key(Cue.EDIT, acts.file_key(path))
-        subject = frozenset(content_stems(f"{text} {path}"))
+        subject = _stems_of(f"{text} {path}")
         drawn = [
             fact
             for fact in self._catalog.facts_of_exchanges(key, channels, session, MOST_EDITS)
@@ -142,7 +146,7 @@ class Cues:
         until = worked.at if worked is not None else failure.ordinal + TURNS_BEFORE
         edited = [acts.file_key(one.words) for one in acts.edits_between(done, failure.ordinal, until)]
         after = [turn for turn in around if failure.ordinal < turn.ordinal < until]
-        subject = frozenset(content_stems(" ".join((act.words, *acts.error_keys(act.output), *edited))))
+        subject = _stems_of(" ".join((act.words, *acts.error_keys(act.output), *edited)))
         explanation = _explanation(after, subject)
         if explanation is None:
             return []
@@ -150,27 +154,31 @@ class Cues:
 
 
 def _explanation(after: Sequence[Node], subject: AbstractSet[str]) -> _Explanation | None:
-    """Return the agent's turn that explains a failure, its person's reply, and the agent's next turn; None without one.
+    """Return the agent's turn that explains a failure, with its person's reply and the agent's answer to that.
 
-    It shares words with the error, with its command or with the files that were edited then, and most often an edit
-    follows it. An announcement ("Let me look at the test:") is one short sentence, and explains nothing.
+    It shares words with the error, its command or the files that were edited then. It counts too that it stands right
+    behind the failure, that an edit follows it, or that the agent stopped there to tell its person: an announcement
+    ("Let me look at the test:") is one short sentence in front of another call.
     """
     best: tuple[int, int] | None = None
     for place, turn in enumerate(after):
-        stems = content_stems(turn.text)
-        if turn.role == Role.ASSISTANT and _is_prose(turn) and len(stems) >= FEWEST_STEMS:
-            called = acts.call_of(after[place + 1].text) if place + 1 < len(after) else None
-            is_acted_on = called is not None and called[0] in acts.EDITS
-            score = len(subject & frozenset(stems)) + SHARED_WORDS * is_acted_on
-            if score >= SHARED_WORDS and (best is None or score > best[0]):
-                best = score, place
+        stems = _stems(turn)
+        shared = len(subject & stems)
+        if turn.role != Role.ASSISTANT or not _is_prose(turn) or len(stems) < FEWEST_STEMS:
+            continue
+        following = after[place + 1] if place + 1 < len(after) else None
+        called = acts.call_of(following.text) if following is not None else None
+        is_acted_on = called is not None and called[0] in acts.EDITS
+        is_report = place == 0 and following is not None and following.role == Role.USER
+        score = shared + (place == 0) + is_report + SHARED_WORDS * is_acted_on
+        if score >= SHARED_WORDS and score > (best[0] if best else 0):
+            best = score, place
     if best is None:
         return None
-    turn = after[best[1]]
-    behind = [one for one in after[best[1] + 1 :] if _is_prose(one)]
-    if not behind or behind[0].role != Role.USER:
-        return _Explanation(turn, None, None)
-    return _Explanation(turn, behind[0], next((one for one in behind if one.role == Role.ASSISTANT), None))
+    turn, behind = after[best[1]], after[best[1] + 1 :]
+    reply = behind[0] if behind and behind[0].role == Role.USER else None
+    remedy = behind[1] if reply is not None and len(behind) > 1 and behind[1].role == Role.ASSISTANT else None
+    return _Explanation(turn, reply, remedy if remedy is not None and _is_prose(remedy) else None)
 
 
 def _lines_of_failure(act: acts.Act, found: _Explanation, edited: Sequence[str], worked: bool) -> Iterator[CueLine]:
@@ -216,7 +224,12 @@ def _day(node: Node) -> str:
 
 
 def _stems(node: Node) -> frozenset[str]:
-    return frozenset(content_stems(node.text))
+    return _stems_of(node.text)
+
+
+def _stems_of(text: str) -> frozenset[str]:
+    """Return the stems of a text; of an identifier those of its parts."""
+    return frozenset(content_stems(_PARTS.sub(" ", text)))
 
 
 def _session_of(node: Node) -> str:

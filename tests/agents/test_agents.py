@@ -107,8 +107,14 @@ class OpencodeServer:
         agent, person = self._person.agent, self._person
         environ = agent.environ(person.home, person.model.url, person.daemon.environ["XDG_RUNTIME_DIR"])
         command = [str(agent.executable), "serve", "--port", str(self._port)]
-        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        self._process = subprocess.Popen(command, env=environ, cwd=person.project, **pipes)
+        self._process = subprocess.Popen(
+            command,
+            env=environ,
+            cwd=person.project,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
         try:
             assert self._process.stdout is not None
             # An earlier request, also one that is refused, is never answered.
@@ -282,7 +288,7 @@ def test_gemini_is_told_again_after_a_compression_alone(person: Person) -> None:
         person.say(prompt, resume=number > 0)
         told.append([text for text in person.model.texts() if prompt in text][-1].rpartition(prompt)[2].count(RULE))
     assert any("<state_snapshot>" in text for text in person.model.texts())
-    # It compresses at each prompt but the first. On a busy machine a prompt's hook may give up: the next one has the text.
+    # It compresses at each prompt but the first. On a busy machine a hook may give up: the next prompt has the text.
     assert told[:2] == [1, 0]
     assert 1 in told[2:]
 

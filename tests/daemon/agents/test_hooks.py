@@ -309,18 +309,11 @@ def test_turns_of_opencode_have_the_names_of_its_own_store(world: World) -> None
 
 
 def test_what_opencode_did_is_kept_with_what_was_said(world: World) -> None:
-    call: dict[str, Any] = {
-        "type": "tool",
-        "tool": "bash",
-        "id": "prt_1",
-        "state": {"status": "completed", "input": {"command": "make"}},
-    }
+    state = {"status": "completed", "input": {"command": "make"}, "output": "3 ok"}
+    call = {"type": "tool", "tool": "bash", "id": "prt_1", "state": state}
     messages: list[dict[str, Any]] = [
         {"info": {"id": "msg_1", "role": "user"}, "parts": [{"type": "text", "text": '"Run it, please."'}]},
-        {
-            "info": {"id": "msg_2", "role": "assistant"},
-            "parts": [call | {"state": {**call["state"], "output": "3 ok"}}],
-        },
+        {"info": {"id": "msg_2", "role": "assistant"}, "parts": [call]},
         {"info": {"id": "msg_3", "role": "assistant"}, "parts": [{"type": "text", "text": "All pass."}]},
     ]
     named = {"session_id": "one", "turn_id": "msg_1", "prompt": '"Run it, please."'}
@@ -377,7 +370,7 @@ def test_gemini_is_told_again_only_after_its_chat_was_compressed(world: World, t
     world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
     chat = tmp_path / "session-1.jsonl"
     chat.write_text('{"sessionId": "one", "projectHash": "x"}\n')
-    given = {"agent": "gemini", "transcript_path": str(chat)}
+    given: dict[str, Any] = {"agent": "gemini", "transcript_path": str(chat)}
     assert "Fridays" in world.handed("BeforeAgent", prompt="hello", **given)
     for _ in range(2):
         assert world.answer("PreCompress", trigger="auto", **given) == ""
