@@ -200,10 +200,7 @@ class Follower:
         self.waiting.add_live(self._named.due(time.monotonic()))
         if self.faults.due(time.monotonic()):
             self._must_scan.set()
-        if (path := self.waiting.take_live()) is not None:
-            # Behind the other live files, so that one that grows fast does not hold up the rest.
-            if self._step(path, live=True):
-                self.waiting.add_live([path])
+        if self.step_live():
             return
         # Live files are read on while learning is paused: the store drops their turns, and the position moves.
         path = None if self._store.paused else self.waiting.newest_of_backlog()
@@ -257,6 +254,15 @@ class Follower:
         return is_database or was_changed(read, found.size_bytes, found.changed_ns)
 
     # ---- one step
+
+    def step_live(self) -> bool:
+        """Read on in one of the files that are written now; return False if none waits. Called by one thread."""
+        if (path := self.waiting.take_live()) is None:
+            return False
+        # Behind the other live files, so that one that grows fast does not hold up the rest.
+        if self._step(path, live=True):
+            self.waiting.add_live([path])
+        return True
 
     def _step(self, path: Path, *, live: bool) -> bool:
         """Import about a megabyte of a file; return True if more follows.
