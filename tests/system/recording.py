@@ -153,10 +153,13 @@ class Recording:
         self.ask("recall", "an explained recall", **asked, **here)
         self.ask("recall", "nothing anywhere", query="zxqv", levels=["L3"], **here)
         self.ask("recall", "elsewhere", query="red bicycle", levels=["L0"], cwd=str(self.empty))
-        self.ask("context", "a context", query="which disk are the backups on?", **here)
+        asking = {"session": "asking", "agent_id": "claude-code"}
+        self.ask("context", "a context", query="which disk are the backups on?", **asking, **here)
         self.ask("context", "no context here", query="red bicycle", cwd=str(self.empty))
         given = {"session_id": "asking", "prompt": "which disk are the backups on?"}
         self.ask("hook", agent="claude-code", event="UserPromptSubmit", given=given, **here)
+        self.ask("told", "what was told")
+        self.ask("recent", **here)
         self.ask("list", "a page", limit=1)
         self.ask("list", "a list", limit=1000)
         self.ask("show", "a memory", node_id=self.bread)

@@ -362,6 +362,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "feedback": (["feedback", "x", "not-useful"], "Noted: x was not useful."),
     "link": (["link", "x", "y"], "HasTag weekly."),
     "tag": (["tag", "x", "baking"], "#baking"),
+    "told": (["told"], "claude-code context"),
     "anchor_get": (["anchor"], "docs/backups.md"),
     "goals": (["goals"], "the backups are moved"),
     "goal_set": (["goals", "--complete", "x"], "Completed: the disk is mounted"),
@@ -422,6 +423,6 @@ def test_every_command_reads_the_daemon_s_own_answer(
 def test_every_method_has_a_command_under_test(recorded: Recording) -> None:
     of_programs = {"anchor_set", "anchor_recover", "reflect", "thought", "working_get", "pending", "session_end"}
     of_programs |= {f"document_{verb}" for verb in ("put", "get", "list", "search", "rename", "delete")}
-    without_words = {"ping", "observe", "cancel", "stop", "hook"} | of_programs
+    without_words = {"ping", "observe", "cancel", "stop", "hook", "recent"} | of_programs
     assert set(COMMANDS) == set(recorded.answers) - without_words
     assert any(SAID[1] in hit["text"] for hit in recorded.named["a recall"]["hits"])
