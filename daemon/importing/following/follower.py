@@ -81,6 +81,7 @@ class Follower:
         self._sources: OrderedDict[Path, Tail | Database] = OrderedDict()
         self._compared: set[Path] = set()
         self._must_scan = threading.Event()
+        self._knows_named = threading.Event()
         self._awaiting = threading.Lock()
         self._awaited: dict[Path, list[threading.Event]] = {}
         self._stop = threading.Event()
@@ -131,13 +132,15 @@ class Follower:
 
     def read_on(self, agent: str, timeout_s: float) -> bool:
         """Read the transcripts that a program's hooks named lately up to now; False if that was not done in time."""
+        ends_s = time.monotonic() + timeout_s
+        if not self._knows_named.wait(timeout_s):
+            return False
         paths = self._named.of_program(agent, time.monotonic())
         read = [threading.Event() for _ in paths]
         with self._awaiting:
             for path, event in zip(paths, read, strict=True):
                 self._awaited.setdefault(path, []).append(event)
         self.waiting.add_live(paths)
-        ends_s = time.monotonic() + timeout_s
         in_time = all(event.wait(max(0.0, ends_s - time.monotonic())) for event in read)
         return in_time and not any(self.faults.is_aside(path, time.monotonic()) or not path.is_file() for path in paths)
 
@@ -195,6 +198,7 @@ class Follower:
     def _run(self) -> None:
         self._listed = self.places.all()
         self._named.restore(self._now(), time.monotonic())
+        self._knows_named.set()
         self.scan()
         self._watch.restart()
         while not self._stop.is_set():
