@@ -94,12 +94,13 @@ class Daemon:
             watch = VaultWatch(settings.vault, settings.watch, store.file_changed, store.reconcile)
             own = (settings.data_dir, settings.vault)
             follower = Follower(store, settings.transcripts, own, utc_now, activity.touch, activity.quiet_s)
+            hooks = Hooks(store, follower, utc_now)
             methods = methods_of(
                 store,
                 dreamer,
                 schedule,
                 watch,
-                Hooks(store, follower, utc_now),
+                hooks,
                 follower,
                 settings,
                 Process(self._started_s, self.stop, socket_problem=lambda: server.socket_problem),
@@ -115,6 +116,7 @@ class Daemon:
             stack.push_async_callback(dreamer.stop)
             stack.push_async_callback(asyncio.to_thread, watch.stop)
             stack.push_async_callback(asyncio.to_thread, follower.stop)
+            stack.push_async_callback(asyncio.to_thread, hooks.undreamt.stop)
             # Otherwise watch and follower wait until everything is indexed.
             stack.callback(store.begin_to_stop)
         self._notifier.ready()
@@ -123,6 +125,7 @@ class Daemon:
             await stack.enter_async_context(in_background(self._feed_watchdog(self._notifier.watchdog_every_s)))
         watch.start()
         follower.start()
+        hooks.undreamt.start()
         if settings.pipelines.schedule.enabled:
             await stack.enter_async_context(in_background(_run_scheduler(schedule)))
 

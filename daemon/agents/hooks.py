@@ -16,8 +16,10 @@ from ...ipc.channels import channel_of
 from ...store import estimate_tokens, fenced, session_id, without_element, without_recalled
 from ...store.model import NewTurn, SessionHead
 from ...store.roles import Role
+from .briefs import BRIEF_TOKENS, Briefs, Start
 from .hook_formats import FORMATS, HookInput, Moment, read_input, render_output
-from .session_start import STANDING_TOKENS, keep_task, open_work, standing_lines, standing_text
+from .session_start import keep_task, open_work
+from .undreamt_sessions import UndreamtSessions
 
 if TYPE_CHECKING:
     from ...store import HandedSession, MemoryStore
@@ -48,6 +50,8 @@ class Hooks:
         self._store = store
         self._follower = follower
         self._now = now
+        self.undreamt = UndreamtSessions(store, now)
+        self.briefs = Briefs(store, self.undreamt, now)
         self._acts: Mapping[Moment, Callable[[str, HookInput, HandedSession], str]] = {
             Moment.START: self._start,
             Moment.PROMPT: self._prompt,
@@ -81,12 +85,12 @@ class Hooks:
         if since is None:
             session.forget_given()
         channel, name = channel_of(None, hook.folder), session_id(hook.session)
-        lines = standing_lines(self._store, channel, name, since)
-        text, given = standing_text(lines, session.given, min(STANDING_TOKENS, SESSION_TOKENS - session.tokens))
-        session.hand(given, estimate_tokens(text) if text else 0)
+        start = Start(channel, name, agent, hook.folder, since, session.given)
+        brief = self.briefs.brief(start, min(BRIEF_TOKENS, SESSION_TOKENS - session.tokens))
+        session.hand(brief.lines, estimate_tokens(brief.text) if brief.text else 0)
         work = open_work(self._store, channel, name, hook.source, self._now())
         session.hand([], estimate_tokens(work) if work else 0)
-        return "\n".join(filter(None, (work, text)))
+        return "\n".join(filter(None, (work, brief.text)))
 
     def _prompt(self, agent: str, hook: HookInput, session: HandedSession) -> str:
         """Return the memories that surely answer a prompt, "" without any."""
@@ -122,12 +126,14 @@ class Hooks:
         """Keep the turns of one exchange, unless they are read from the agent's transcript."""
         if not self._is_in_transcript(agent, hook):
             self._observe(agent, hook, session)
+        self.undreamt.judge_later(session_id(hook.session), ended=False)
         return ""
 
     def _end(self, agent: str, hook: HookInput, session: HandedSession) -> str:
         """Read the rest of the transcript; open goals stay as threads."""
         self._is_in_transcript(agent, hook)
         self._follower.end(session_id(hook.session))
+        self.undreamt.judge_later(session_id(hook.session), ended=True)
         return ""
 
     def _is_in_transcript(self, agent: str, hook: HookInput) -> bool:

@@ -21,6 +21,7 @@ from ...ipc.protocol import Refused
 from ...store.model import GLOBAL_CHANNEL, NotFound
 from ...store.names import Channel
 from ...store.results import Problem, Rebuilt, StoreStatus
+from ..agents.briefs import BriefSection
 from ..agents.hooks import Hooks
 from ..dreaming.bounds import DREAMS
 from ..host import settings_check
@@ -44,6 +45,13 @@ class HookParams(Params):
     agent: Word
     event: Word
     given: Annotated[Mapping[str, Any], Field(max_length=256)]
+    cwd: Folder | None = None
+
+
+class BriefParams(Params):
+    """The channel whose briefing is wanted, else that of the working directory."""
+
+    channel: Channel | None = None
     cwd: Folder | None = None
 
 
@@ -80,6 +88,15 @@ class HookAnswer:
     """The text that an agent is to print, or "" for nothing."""
 
     output: str
+
+
+@dataclass(frozen=True, slots=True)
+class BriefAnswer:
+    """The briefing of a channel: its text as an agent gets it at a session's start, and the same by its sections."""
+
+    channel: str
+    text: str
+    sections: tuple[BriefSection, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +307,12 @@ def hook(hooks: Hooks, params: HookParams, call: Call) -> HookAnswer:
     return HookAnswer(hooks.answer(params.agent, params.event, params.given, params.cwd))
 
 
+def brief(hooks: Hooks, params: BriefParams, call: Call) -> BriefAnswer:
+    """Return what a session of a channel starts with."""
+    channel, found = hooks.briefs.of_channel(params.channel, params.cwd)
+    return BriefAnswer(channel, found.text, found.sections)
+
+
 CONTROL_METHODS: tuple[Method[Any, Any], ...] = (
     Method("status", NoParams, StatusAnswer, ControlMethods.status, blocking=True),
     Method("import", ImportParams, ImportAnswer, ControlMethods.import_, long=True, activity=True),
@@ -302,4 +325,5 @@ CONTROL_METHODS: tuple[Method[Any, Any], ...] = (
 )
 HOOK_METHODS: tuple[Method[Any, Any], ...] = (
     Method("hook", HookParams, HookAnswer, hook, blocking=True, activity=True, first=True),
+    Method("brief", BriefParams, BriefAnswer, brief, blocking=True, activity=True),
 )

@@ -20,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from dreamd.store import session_id
 from loguru import logger
 
 from .in_process import DaemonInProcess
@@ -105,6 +106,7 @@ class Replay:
         self._stop(answer or "")
         self._ask("SessionEnd", reason="prompt_input_exit")
         self._read_on()
+        self._daemon.hooks.undreamt.judge(session_id(session.session_id))
 
     def _line(self, line: Mapping[str, Any], file: Path) -> None:
         """Write one line of a transcript, between the hooks of the tools that it calls or gives the results of."""

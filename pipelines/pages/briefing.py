@@ -1,0 +1,163 @@
+"""The briefing for the start of a session: what holds in a channel, a line a thing, under the headings of a hand-over.
+
+Only what a person said, and what still holds: nothing asked, replaced or over. A line is whole sentences of one quote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from ...store.model import Kind, Memory, NodeId
+from ...store.roles import MACHINES
+from ...store.text.chunking import estimate_tokens
+from ...store.text.languages import phrases
+from ...store.text.quotes import read_reply
+from ...store.text.statements import read
+from ...store.text.words import words_of_turn
+from ..extract.attributes import REPLY, UNKNOWN_WORTH, WORTH, read_memory
+from ..extract.replies import FEW_WORDS
+from ..extract.worth import FEW_CONTENT, is_question, opens
+from .current_facts import LONGEST_NOTE, SURE_WORTH, current, newest_first, with_plain_successors
+from .fact_lines import place_of
+
+RULES, AHEAD, LAST = "Rules", "Dates ahead", "Last session"
+PEOPLE, CHANGED, STEPS, DECIDED = "People", "Changed lately", "Procedures", "Decided before"
+HEADINGS = (RULES, AHEAD, LAST, PEOPLE, CHANGED, STEPS, DECIDED)
+
+MOST_OF = {RULES: 24, AHEAD: 5, LAST: 6, PEOPLE: 5, CHANGED: 5, STEPS: 4, DECIDED: 24}
+
+# A question or talk in passing ("popup takes 2s", "gn") is seldom what holds: of 900 turns so labelled readers kept one
+# in six, and of orders ("run the tests please") as few; so these need to be surer than an answer or a statement.
+PASSING = {"question": 1.0, "chat": 0.85, "report": 0.85, "command": 0.85}
+KNOWN_REPLY = 0.5
+
+# The rules' share where there is more to say. They come first: an agent breaks a rule that it does not know.
+RULES_TOKENS = 280
+# A longer procedure is named by the words before its steps, for the agent to look up when it comes to that.
+LONGEST_STEPS_TOKENS = 45
+_FIRST_STEP = re.compile(r"[\s:]*\b1[.)]\s")
+
+DAYS_AHEAD = timedelta(days=60)
+CHANGED_WITHIN = timedelta(days=45)
+LONGEST_RULE_WORDS = 45
+
+_RULES = frozenset({Kind.PREFERENCE, Kind.NEGATIVE})
+_DECIDED = frozenset({Kind.DECISION, Kind.VALUE, Kind.CORRECTION, Kind.PITFALL})
+
+
+@dataclass(frozen=True, slots=True)
+class BriefLine:
+    """A line: a fact, the words of it that are quoted, those that they answer ("" for none), and a day ahead in it."""
+
+    fact: Memory
+    words: str
+    reply_to: str = ""
+    day: date | None = None
+    steps_left_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BriefPart:
+    """The lines under one heading, the most useful first, and the most tokens that they may take.
+
+    `session` is that of the heading, if it is one session's.
+    """
+
+    heading: str
+    lines: Sequence[BriefLine]
+    most_tokens: int | None = None
+    session: NodeId | None = None
+
+
+def parts_of(facts: Iterable[Memory], today: date, last_session: NodeId | None) -> list[BriefPart]:
+    """Return the briefing of a channel's facts; `last_session` is the one that ended before this start."""
+    every = with_plain_successors(facts)
+    newer = {node_id for fact in every for node_id in (fact.superseded_by, *fact.later)}
+    by_heading: dict[str, list[BriefLine]] = defaultdict(list)
+    for fact in newest_first([fact for fact in current(every) if lasts(fact)]):
+        heading = _heading(fact, today, fact.node_id in newer or bool(fact.supersedes), last_session)
+        if heading and (line := _line(fact, today)):
+            by_heading[heading].append(line)
+    by_heading[AHEAD].sort(key=lambda line: line.day or date.max)
+    return [BriefPart(heading, by_heading[heading][: MOST_OF[heading]]) for heading in HEADINGS if by_heading[heading]]
+
+
+def lasts(fact: Memory) -> bool:
+    """Check that a fact was stated to last: no question, wish or order for once, and worth enough for how it came."""
+    words, reply_to = read_reply(fact.text)
+    if fact.said_by in MACHINES or fact.is_waiting or is_question(words) or _is_once(words, reply_to):
+        return False
+    if not fact.sources:
+        return len(fact.text) <= LONGEST_NOTE
+    said = read(words)
+    if said.is_open or said.is_brief:
+        return False
+    worth = fact.extra.get(WORTH, UNKNOWN_WORTH)
+    reply = fact.extra.get(REPLY)
+    return float(worth) >= (PASSING.get(reply, KNOWN_REPLY) if isinstance(reply, str) else SURE_WORTH)
+
+
+def _is_once(words: str, reply_to: str) -> bool:
+    """Check for a bare yes to an offered act ("Shall I add it?"), which was done then."""
+    return len(words_of_turn(words)) < FEW_CONTENT and (not reply_to or reply_to.endswith("?"))
+
+
+def _heading(fact: Memory, today: date, is_newer: bool, last_session: NodeId | None) -> str:
+    """Return the heading of a lasting fact, "" for none."""
+    kind = fact.kind if fact.sources else _kind_of_note(fact)
+    if _day_ahead(fact, today) is not None:
+        return AHEAD
+    if _is_over(fact, today):
+        return ""
+    if kind in _RULES or (kind in _DECIDED and _is_rule(fact)):
+        return RULES
+    if kind is Kind.PERSON:
+        return PEOPLE
+    if kind is Kind.PROCEDURE:
+        return STEPS
+    if kind not in _DECIDED and not (kind is Kind.FACT and fact.slot is not None) and kind is not Kind.NOTE:
+        return ""
+    if last_session is not None and place_of(fact)[0] == last_session:
+        return LAST
+    is_late = fact.created_at is not None and today - fact.created_at.date() <= CHANGED_WITHIN
+    return CHANGED if is_newer and is_late else DECIDED
+
+
+def _kind_of_note(fact: Memory) -> Kind:
+    reading = read_memory(fact)
+    return reading.kind if reading else Kind.EVENT
+
+
+def _is_rule(fact: Memory) -> bool:
+    words, _ = read_reply(fact.text)
+    return len(words.split()) <= LONGEST_RULE_WORDS and bool(phrases("kind.rule").search(words))
+
+
+def _day_ahead(fact: Memory, today: date) -> date | None:
+    return min((day for day in fact.days if today <= day <= today + DAYS_AHEAD), default=None)
+
+
+def _is_over(fact: Memory, today: date) -> bool:
+    """Check for an event, or for an announcement whose day is past, unless it tells from when something holds."""
+    if not fact.days or max(fact.days) >= today:
+        return False
+    said_on = fact.created_at.date() if fact.created_at else None
+    if fact.kind is Kind.EVENT or said_on is None:
+        return True
+    return max(fact.days) > said_on and not read(read_reply(fact.text)[0]).is_now
+
+
+def _line(fact: Memory, today: date) -> BriefLine | None:
+    words, reply_to = (" ".join(part.split()) for part in read_reply(fact.text))
+    if len(words.split()) > FEW_WORDS:
+        reply_to = ""  # it can be understood alone
+    elif not reply_to and opens("speech.accept", words):
+        return None  # and this only with what it accepts, which is not known
+    if fact.kind is Kind.PROCEDURE and estimate_tokens(words) > LONGEST_STEPS_TOKENS:
+        lead, *steps = _FIRST_STEP.split(words, maxsplit=1)
+        return BriefLine(fact, lead, steps_left_out=True) if lead and steps else None
+    return BriefLine(fact, words, reply_to, _day_ahead(fact, today))
