@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 BRIEF_TOKENS = 500
 LONGEST_LINE_TOKENS = 70
+# Tokens in an estimate that a text has once, however many lines it is made of.
+WHOLE_TEXT_TOKENS = 2
 FACTS_READ = 400
 SESSIONS_READ = 4
 _CUT = re.compile(r"(?:(?<=[.!?])\s)?[^.!?]*…\Z")
@@ -89,8 +91,8 @@ class Briefs:
             heading = _heading(part, last, today)
             room = min(left, part.most_tokens or left) - estimate_tokens(heading)
             for line in part.lines:
-                text = rendered(line, today)
-                cost = estimate_tokens(text)
+                text = rendered(line, today, is_dated=part.session is None)
+                cost = estimate_tokens(text) - WHOLE_TEXT_TOKENS
                 is_known = any(text in before for before in start.given) or (known and known.say(line.words))
                 if cost > min(room, LONGEST_LINE_TOKENS) or is_known or not _is_wanted(line, start):
                     continue
@@ -140,7 +142,7 @@ def _heading(part: BriefPart, last: ListedNode | None, today: date) -> str:
     return f"{part.heading}, {_day(last.created_at.date(), today)}{f', “{title}”' if title else ''}"
 
 
-def rendered(line: BriefLine, today: date) -> str:
+def rendered(line: BriefLine, today: date, *, is_dated: bool) -> str:
     """Return a line as it is handed over: its day, whose words they are where not the person's own, and the quote."""
     fact = line.fact
     said_on = _day(fact.created_at.date(), today) if fact.created_at else ""
@@ -152,7 +154,8 @@ def rendered(line: BriefLine, today: date) -> str:
     named = f", {_shown(fact.said_by)}" if fact.said_by not in (None, Role.USER) else ""
     if line.day is not None:
         return f"- {_day(line.day, today)}, {_days_left(line.day, today)}: {quote} (said {said_on}{named})"
-    return f"- {said_on}{named}: {quote}" if said_on else f"- {quote}"
+    head = f"{said_on if is_dated else ''}{named}".removeprefix(", ")
+    return f"- {head}: {quote}" if head else f"- {quote}"
 
 
 def _shown(text: str | None) -> str:

@@ -16,11 +16,12 @@ from ...store.roles import MACHINES
 from ...store.text.chunking import estimate_tokens
 from ...store.text.languages import phrases
 from ...store.text.quotes import read_reply
+from ...store.text.sentences import sentences_of
 from ...store.text.statements import read
 from ...store.text.words import words_of_turn
 from ..extract.attributes import REPLY, UNKNOWN_WORTH, WORTH, read_memory
 from ..extract.replies import FEW_WORDS
-from ..extract.worth import FEW_CONTENT, is_question, opens
+from ..extract.worth import FEW_CONTENT, opens
 from .current_facts import LONGEST_NOTE, SURE_WORTH, current, newest_first, with_plain_successors
 from .fact_lines import place_of
 
@@ -35,8 +36,8 @@ MOST_OF = {RULES: 24, AHEAD: 5, LAST: 6, PEOPLE: 5, CHANGED: 5, STEPS: 4, DECIDE
 PASSING = {"question": 1.0, "chat": 0.85, "report": 0.85, "command": 0.85}
 KNOWN_REPLY = 0.5
 
-# The rules' share where there is more to say. They come first: an agent breaks a rule that it does not know.
-RULES_TOKENS = 280
+# What the first headings may take where there is more to say. Rules come first: an agent breaks one that it lacks.
+MOST_TOKENS = {RULES: 230, LAST: 150}
 # A longer procedure is named by the words before its steps, for the agent to look up when it comes to that.
 LONGEST_STEPS_TOKENS = 45
 _FIRST_STEP = re.compile(r"[\s:]*\b1[.)]\s")
@@ -83,21 +84,29 @@ def parts_of(facts: Iterable[Memory], today: date, last_session: NodeId | None) 
         if heading and (line := _line(fact, today)):
             by_heading[heading].append(line)
     by_heading[AHEAD].sort(key=lambda line: line.day or date.max)
-    return [BriefPart(heading, by_heading[heading][: MOST_OF[heading]]) for heading in HEADINGS if by_heading[heading]]
+    return [
+        BriefPart(
+            heading,
+            by_heading[heading][: MOST_OF[heading]],
+            MOST_TOKENS.get(heading),
+            last_session if heading == LAST else None,
+        )
+        for heading in HEADINGS
+        if by_heading[heading]
+    ]
 
 
 def lasts(fact: Memory) -> bool:
     """Check that a fact was stated to last: no question, wish or order for once, and worth enough for how it came."""
     words, reply_to = read_reply(fact.text)
-    if fact.said_by in MACHINES or fact.is_waiting or is_question(words) or _is_once(words, reply_to):
+    if fact.said_by in MACHINES or fact.is_waiting or words.rstrip("”\"' ").endswith("?") or _is_once(words, reply_to):
         return False
     if not fact.sources:
         return len(fact.text) <= LONGEST_NOTE
-    said = read(words)
-    if said.is_open or said.is_brief:
+    # A refusal tells what would be ("nobody will be able to explain that"), and is no wish.
+    if all((said.is_open and not said.is_negated) or said.is_brief for said in map(read, sentences_of(words))):
         return False
-    worth = fact.extra.get(WORTH, UNKNOWN_WORTH)
-    reply = fact.extra.get(REPLY)
+    worth, reply = fact.extra.get(WORTH, UNKNOWN_WORTH), fact.extra.get(REPLY)
     return float(worth) >= (PASSING.get(reply, KNOWN_REPLY) if isinstance(reply, str) else SURE_WORTH)
 
 
@@ -117,7 +126,8 @@ def _heading(fact: Memory, today: date, is_newer: bool, last_session: NodeId | N
         return RULES
     if kind is Kind.PERSON:
         return PEOPLE
-    if kind is Kind.PROCEDURE:
+    # Steps with commands in them may be pasted, and are no procedure then; their first words are quoted all the same.
+    if kind is Kind.PROCEDURE or (kind is Kind.FACT and _FIRST_STEP.search(fact.text)):
         return STEPS
     if kind not in _DECIDED and not (kind is Kind.FACT and fact.slot is not None) and kind is not Kind.NOTE:
         return ""
@@ -134,7 +144,9 @@ def _kind_of_note(fact: Memory) -> Kind:
 
 def _is_rule(fact: Memory) -> bool:
     words, _ = read_reply(fact.text)
-    return len(words.split()) <= LONGEST_RULE_WORDS and bool(phrases("kind.rule").search(words))
+    return (
+        fact.tense != "past" and len(words.split()) <= LONGEST_RULE_WORDS and bool(phrases("kind.rule").search(words))
+    )
 
 
 def _day_ahead(fact: Memory, today: date) -> date | None:
@@ -152,12 +164,15 @@ def _is_over(fact: Memory, today: date) -> bool:
 
 
 def _line(fact: Memory, today: date) -> BriefLine | None:
-    words, reply_to = (" ".join(part.split()) for part in read_reply(fact.text))
+    """Return the line of a fact, None for one that cannot be understood without what stood before it."""
+    text, reply_to = read_reply(fact.text)
+    words = " ".join(text.split())
     if len(words.split()) > FEW_WORDS:
         reply_to = ""  # it can be understood alone
     elif not reply_to and opens("speech.accept", words):
-        return None  # and this only with what it accepts, which is not known
-    if fact.kind is Kind.PROCEDURE and estimate_tokens(words) > LONGEST_STEPS_TOKENS:
+        return None
+    if fact.kind in {Kind.PROCEDURE, Kind.FACT, Kind.DECISION} and estimate_tokens(words) > LONGEST_STEPS_TOKENS:
         lead, *steps = _FIRST_STEP.split(words, maxsplit=1)
-        return BriefLine(fact, lead, steps_left_out=True) if lead and steps else None
-    return BriefLine(fact, words, reply_to, _day_ahead(fact, today))
+        if steps or fact.kind is Kind.FACT:
+            return BriefLine(fact, lead, steps_left_out=True) if lead and steps else None
+    return BriefLine(fact, words, " ".join(reply_to.split()), _day_ahead(fact, today))
