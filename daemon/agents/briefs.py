@@ -151,6 +151,8 @@ def rendered(line: BriefLine, today: date, *, is_dated: bool) -> str:
         quote += ", in steps: `recall` has them"
     if line.reply_to:
         quote = f"“{_shown(line.reply_to)}” – {quote}"
+    if line.is_open and line.day is None:
+        quote = f"left open: {quote}"
     named = f", {_shown(fact.said_by)}" if fact.said_by not in (None, Role.USER) else ""
     if line.day is not None:
         return f"- {_day(line.day, today)}, {_days_left(line.day, today)}: {quote} (said {said_on}{named})"

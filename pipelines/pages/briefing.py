@@ -52,13 +52,17 @@ _DECIDED = frozenset({Kind.DECISION, Kind.VALUE, Kind.CORRECTION, Kind.PITFALL})
 
 @dataclass(frozen=True, slots=True)
 class BriefLine:
-    """A line: a fact, the words of it that are quoted, those that they answer ("" for none), and a day ahead in it."""
+    """A line: a fact, the words of it that are quoted, those that they answer ("" for none), and a day ahead in it.
+
+    `is_open`: it only tells what its speaker would like or means to do.
+    """
 
     fact: Memory
     words: str
     reply_to: str = ""
     day: date | None = None
     steps_left_out: bool = False
+    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +83,13 @@ def parts_of(facts: Iterable[Memory], today: date, last_session: NodeId | None) 
     every = with_plain_successors(facts)
     newer = {node_id for fact in every for node_id in (fact.superseded_by, *fact.later)}
     by_heading: dict[str, list[BriefLine]] = defaultdict(list)
-    for fact in newest_first([fact for fact in current(every) if lasts(fact)]):
+    for fact in newest_first([fact for fact in current(every) if is_worth_a_line(fact)]):
         heading = _heading(fact, today, fact.node_id in newer or bool(fact.supersedes), last_session)
-        if heading and (line := _line(fact, today)):
+        line = _line(fact, today) if heading else None
+        if line is not None and (heading in {AHEAD, LAST} or not line.is_open):
             by_heading[heading].append(line)
     by_heading[AHEAD].sort(key=lambda line: line.day or date.max)
+    by_heading[LAST].sort(key=lambda line: line.is_open)
     return [
         BriefPart(
             heading,
@@ -96,16 +102,13 @@ def parts_of(facts: Iterable[Memory], today: date, last_session: NodeId | None) 
     ]
 
 
-def lasts(fact: Memory) -> bool:
-    """Check that a fact was stated to last: no question, wish or order for once, and worth enough for how it came."""
+def is_worth_a_line(fact: Memory) -> bool:
+    """Check for a person's statement, no question and no order for once, that is worth enough for how it came."""
     words, reply_to = read_reply(fact.text)
     if fact.said_by in MACHINES or fact.is_waiting or words.rstrip("”\"' ").endswith("?") or _is_once(words, reply_to):
         return False
     if not fact.sources:
         return len(fact.text) <= LONGEST_NOTE
-    # A refusal tells what would be ("nobody will be able to explain that"), and is no wish.
-    if all((said.is_open and not said.is_negated) or said.is_brief for said in map(read, sentences_of(words))):
-        return False
     worth, reply = fact.extra.get(WORTH, UNKNOWN_WORTH), fact.extra.get(REPLY)
     return float(worth) >= (PASSING.get(reply, KNOWN_REPLY) if isinstance(reply, str) else SURE_WORTH)
 
@@ -167,12 +170,19 @@ def _line(fact: Memory, today: date) -> BriefLine | None:
     """Return the line of a fact, None for one that cannot be understood without what stood before it."""
     text, reply_to = read_reply(fact.text)
     words = " ".join(text.split())
-    if len(words.split()) > FEW_WORDS:
-        reply_to = ""  # it can be understood alone
-    elif not reply_to and opens("speech.accept", words):
-        return None
+    if len(words.split()) <= FEW_WORDS and not reply_to and opens("speech.accept", words):
+        return None  # it accepts what is not known
     if fact.kind in {Kind.PROCEDURE, Kind.FACT, Kind.DECISION} and estimate_tokens(words) > LONGEST_STEPS_TOKENS:
         lead, *steps = _FIRST_STEP.split(words, maxsplit=1)
         if steps or fact.kind is Kind.FACT:
             return BriefLine(fact, lead, steps_left_out=True) if lead and steps else None
-    return BriefLine(fact, words, " ".join(reply_to.split()), _day_ahead(fact, today))
+    is_open = _is_open(text, reply_to)
+    if len(words.split()) > FEW_WORDS:
+        reply_to = ""  # it can be understood alone
+    return BriefLine(fact, words, " ".join(reply_to.split()), _day_ahead(fact, today), is_open=is_open)
+
+
+def _is_open(words: str, reply_to: str) -> bool:
+    # A refusal of what was proposed tells what would be ("nobody will be able to explain that"), and is no wish.
+    is_refusal = bool(reply_to) and read(words).is_negated
+    return not is_refusal and all(said.is_open or said.is_brief for said in map(read, sentences_of(words)))

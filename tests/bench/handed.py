@@ -15,6 +15,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -179,7 +180,7 @@ def prompt_of(line: Mapping[str, Any]) -> str:
 
 def read_session(file: Path) -> Recorded | None:
     """Read a session file of Claude Code; None where no person says anything in it."""
-    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    lines = list(_objects(file.read_text(encoding="utf-8").split("\n")))
     named = {key: line[key] for line in lines for key in ("sessionId", "cwd") if isinstance(line.get(key), str)}
     times = [datetime.fromisoformat(line["timestamp"]) if "timestamp" in line else None for line in lines]
     first = next(filter(None, times), None)
@@ -188,6 +189,13 @@ def read_session(file: Path) -> Recorded | None:
     dated = itertools.accumulate(times, lambda before, at: at or before, initial=first)
     next(dated)
     return Recorded(file.stem, named["sessionId"], named["cwd"], list(zip(dated, lines, strict=True)))
+
+
+def _objects(lines: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """Yield the lines that are whole: real files hold some that two processes wrote into one."""
+    for line in lines:
+        with suppress(ValueError):
+            yield json.loads(line)
 
 
 def sessions_of(name: str, scratch: Path) -> list[Recorded]:

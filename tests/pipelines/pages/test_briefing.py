@@ -66,6 +66,13 @@ def test_what_does_not_last_is_left_out(text: str, more: dict[str, Any]) -> None
     assert under(judged(text, **more)) == {}
 
 
+def test_what_was_left_open_is_told_of_the_last_session_alone() -> None:
+    wish, decision = judged("I will write the postmortem tomorrow.", "s3#2"), judged("We take Postgres.", "s3#1")
+    assert under(wish, decision, last="s2") == {briefing.DECIDED: [decision.text]}
+    (part,) = parts_of([wish, decision], TODAY, "s3")
+    assert [(line.words, line.is_open) for line in part.lines] == [(decision.text, False), (wish.text, True)]
+
+
 def test_an_order_that_is_surely_a_rule_is_one() -> None:
     rule = judged(
         "commit messages in Spanish, and no mocks in tests", kind=Kind.PREFERENCE, reply="command", worth=0.99
