@@ -1,7 +1,7 @@
-"""The briefing that a session starts with: as many lines of what holds in a channel as its budget takes.
+"""The briefing that a session starts with: as many lines on the state of a channel as its budget takes.
 
 It is read from the facts of dreams and from those that the judges see in the sessions since, so that the second session
-of a first day has one too. What the program's own files of instructions say is left out.
+of a first day has one too. Statements in the program's own files of instructions are left out.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OPENING = "Remembered of this project, quoted:"
 class Start:
     """A session's start: its channel and its own id ("" for none), its program, and its folder.
 
-    With `since` only what other sessions said later is wanted. `given` are lines that the session has already.
+    With `since` only later statements of other sessions are wanted. `given` are lines that the session has already.
     """
 
     channel: str

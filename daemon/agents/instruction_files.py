@@ -1,4 +1,4 @@
-"""The files of standing instructions that an agent program reads by itself: what they say is not said again."""
+"""The files of standing instructions that an agent program reads by itself, so that their statements are not repeated."""
 
 from __future__ import annotations
 

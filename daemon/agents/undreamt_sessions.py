@@ -1,6 +1,6 @@
-"""What the sessions since the last dream will make of facts: judged in the background, for the next session's start.
+"""The facts to be of sessions since the last dream: judged in the background, for the next session's start.
 
-Nothing is written: a dream judges the same turns again, and what it makes of them takes the place of these.
+Nothing is written: a dream judges the same turns again, and its own facts take the place of these.
 """
 
 from __future__ import annotations

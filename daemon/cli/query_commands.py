@@ -123,12 +123,11 @@ def brief(options: Namespace, terminal: Terminal) -> int:
     """Print the briefing of a channel by its sections."""
     answer = ask(terminal, "brief", {"channel": options.channel})
     found = [section for section in answer["sections"] if section["lines"]]
-    lines = [
-        line
-        for section in found
-        for line in (terminal.look.paint(clean(section["heading"]), BOLD), *map(clean, section["lines"]), "")
-    ]
-    terminal.report(answer, lines[:-1] or ["A session starts with nothing here yet."])
+    lines: list[str] = []
+    for section in found:
+        lines += ["", terminal.look.paint(clean(section["heading"]), BOLD)]
+        lines += [one for line in section["lines"] for one in terminal.look.wrap(clean(line))]
+    terminal.report(answer, lines[1:] or ["A session starts with nothing here yet."])
     return 0 if found else 4
 
 

@@ -308,7 +308,7 @@ def hook(hooks: Hooks, params: HookParams, call: Call) -> HookAnswer:
 
 
 def brief(hooks: Hooks, params: BriefParams, call: Call) -> BriefAnswer:
-    """Return what a session of a channel starts with."""
+    """Return the briefing that a session of a channel starts with."""
     channel, found = hooks.briefs.of_channel(params.channel, params.cwd)
     return BriefAnswer(channel, found.text, found.sections)
 

@@ -1,6 +1,6 @@
-"""The briefing for the start of a session: what holds in a channel, a line a thing, under the headings of a hand-over.
+"""The briefing for the start of a session: the state of a channel, a line a thing, under the headings of a hand-over.
 
-Only what a person said, and what still holds: nothing asked, replaced or over. A line is whole sentences of one quote.
+Only a person's statements that still hold: nothing asked, replaced or over. A line is whole sentences of one quote.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _DECIDED = frozenset({Kind.DECISION, Kind.VALUE, Kind.CORRECTION, Kind.PITFALL})
 class BriefLine:
     """A line: a fact, the words of it that are quoted, those that they answer ("" for none), and a day ahead in it.
 
-    `is_open`: it only tells what its speaker would like or means to do.
+    `is_open`: it is only a wish or an intention.
     """
 
     fact: Memory
@@ -167,7 +167,7 @@ def _is_over(fact: Memory, today: date) -> bool:
 
 
 def _line(fact: Memory, today: date) -> BriefLine | None:
-    """Return the line of a fact, None for one that cannot be understood without what stood before it."""
+    """Return the line of a fact, None for one that depends on words that are not known."""
     text, reply_to = read_reply(fact.text)
     words = " ".join(text.split())
     if len(words.split()) <= FEW_WORDS and not reply_to and opens("speech.accept", words):

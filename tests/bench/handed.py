@@ -171,7 +171,7 @@ def blocks_of(line: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]
 
 
 def prompt_of(line: Mapping[str, Any]) -> str:
-    """Return what a person typed in a line, "" for every other line."""
+    """Return the words that a person typed in a line, "" for every other line."""
     if line.get("type") != "user" or line.get("isMeta") or line.get("isSidechain"):
         return ""
     text = "\n".join(block["text"] for block in blocks_of(line, "text"))
