@@ -125,7 +125,7 @@ class Daemon:
             await stack.enter_async_context(in_background(self._feed_watchdog(self._notifier.watchdog_every_s)))
         watch.start()
         follower.start()
-        hooks.undreamt.start()
+        hooks.undreamt.start(hooks.briefs.prepare)
         if settings.pipelines.schedule.enabled:
             await stack.enter_async_context(in_background(_run_scheduler(schedule)))
 

@@ -31,7 +31,7 @@ LONGEST_LINE_TOKENS = 70
 # Tokens in an estimate that a text has once, however many lines it is made of.
 WHOLE_TEXT_TOKENS = 2
 FACTS_READ = 400
-SESSIONS_READ = 4
+SESSIONS_READ, SESSIONS_PREPARED = 4, 24
 _CUT = re.compile(r"(?:(?<=[.!?])\s)?[^.!?]*…\Z")
 
 OPENING = "Remembered of this project, quoted:"
@@ -102,6 +102,12 @@ class Briefs:
         laid_out = chain.from_iterable((f"{heading}:", *lines) for heading, lines in chosen.items())
         sections = tuple(BriefSection(heading, tuple(lines)) for heading, lines in chosen.items())
         return Brief(fenced("\n".join((OPENING, *laid_out))) if sections else "", sections)
+
+    def prepare(self) -> None:
+        """Build the briefings of the newest channels once, so that the first start waits for no loading."""
+        newest = self._store.list(level=Level.SESSION, limit=SESSIONS_PREPARED)
+        for channel in dict.fromkeys(one.channel for one in newest):
+            self.brief(Start(channel))
 
     def of_channel(self, channel: str | None, cwd: str | None) -> tuple[str, Brief]:
         """Return a channel, by its name or else by a working directory, and the briefing of its sessions."""

@@ -1,4 +1,4 @@
-"""The files of standing instructions that an agent program reads by itself, so that their statements are not repeated."""
+"""The files of instructions that an agent program reads by itself: a briefing does not repeat their statements."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from loguru import logger
@@ -37,10 +38,12 @@ class UndreamtSessions:
         self._due_s: dict[NodeId, float] = {}
         self._facts: OrderedDict[NodeId, Sequence[Memory]] = OrderedDict()
         self._is_stopped = False
+        self._prepare: Callable[[], object] = lambda: None
         self._thread = threading.Thread(target=self._run, name="undreamt-sessions", daemon=True)
 
-    def start(self) -> None:
-        """Judge the newest sessions in the background, and from now on those that are named."""
+    def start(self, prepare: Callable[[], object] = lambda: None) -> None:
+        """Judge the newest sessions in the background, and from now on those that are named; first call `prepare`."""
+        self._prepare = prepare
         self._thread.start()
 
     def stop(self) -> None:
@@ -83,10 +86,11 @@ class UndreamtSessions:
                 self._facts.popitem(last=False)
 
     def _run(self) -> None:
+        self._try(self._prepare)
         for listed in reversed(self._store.list(level=Level.SESSION, limit=MOST_SESSIONS)):
-            self._try(listed.node_id)
+            self._try(partial(self.judge, listed.node_id))
         while (session_id := self._next()) is not None:
-            self._try(session_id)
+            self._try(partial(self.judge, session_id))
 
     def _next(self) -> NodeId | None:
         """Wait for a session that is due; None when stopped."""
@@ -100,10 +104,10 @@ class UndreamtSessions:
                 self._changed.wait(wait_s)
         return None
 
-    def _try(self, session_id: NodeId) -> None:
+    def _try(self, job: Callable[[], object]) -> None:
         if self._is_stopped:
             return
         try:
-            self.judge(session_id)
-        except Exception as error:  # a job's boundary: the dream reads the session all the same
+            job()
+        except Exception as error:  # a job's boundary: the dream reads every session all the same
             logger.warning("a session could not be judged before its dream ({})", type(error).__name__)

@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import partial
 
 from ...store import okf
+from ...store.judges.judge import unload
 from ...store.model import Level, Memory, NodeId, Turn
 from ...store.text.quotes import title_of_fact
 from ...store.text.statements import slot_of
@@ -73,9 +74,15 @@ def plan(view: View, now: datetime) -> Proposals:
 
 
 def facts_of(session_id: NodeId, channel: str, turns: Sequence[Turn], new_from: int, now: datetime) -> list[Memory]:
-    """Return the facts that a dream without a language model would draw from a session's turns; nothing is written."""
+    """Return the facts that a dream without a language model would draw from a session's turns; nothing is written.
+
+    The judge is unloaded afterwards: the caller, unlike a dream's process, lives on.
+    """
     session = SessionState(session_id, channel, "", turns[-1].ordinal)
-    drafts = drafts_of(turns, new_from)
+    try:
+        drafts = drafts_of(turns, new_from)
+    finally:
+        unload()
     return [fact(session, draft, okf.fact_id(channel, draft.text), "", now) for draft in drafts]
 
 

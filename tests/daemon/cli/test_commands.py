@@ -215,9 +215,9 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 EVERY_COMMAND = [
-    ("status",), ("recall", "office"), ("context", "office"), ("brief",), ("show", "k2m4"), ("list",), ("remember", "a"),
-    ("forget", "k2m4"), ("import", "/x"), ("dream",), ("dream", "weekly", "--dry-run"), ("runs",), ("undo", "r1"),
-    ("digest",), ("review",), ("decay", "--preview"), ("restore", "k2m4"),
+    ("status",), ("recall", "office"), ("context", "office"), ("brief",), ("show", "k2m4"), ("list",),
+    ("remember", "a"), ("forget", "k2m4"), ("import", "/x"), ("dream",), ("dream", "weekly", "--dry-run"),
+    ("runs",), ("undo", "r1"), ("digest",), ("review",), ("decay", "--preview"), ("restore", "k2m4"),
     ("rebuild",), ("check",), ("pause",), ("resume",), ("channel", "work", "off"), ("version",),
     ("feedback", "k2m4", "useful"), ("purge", "--probes"), ("purge", "k2m4", "--yes"),
     ("purge", "--matching", "a word", "--dry-run"),
