@@ -110,6 +110,9 @@ def is_worth_a_line(fact: Memory) -> bool:
     if not fact.sources:
         return len(fact.text) <= LONGEST_NOTE
     worth, reply = fact.extra.get(WORTH, UNKNOWN_WORTH), fact.extra.get(REPLY)
+    # A trap is told when it is past, in a report or against a claim: what opens a talk is a problem, and solved then.
+    if fact.kind is Kind.PITFALL and reply == "new":
+        return False
     return float(worth) >= (PASSING.get(reply, KNOWN_REPLY) if isinstance(reply, str) else SURE_WORTH)
 
 
@@ -146,10 +149,10 @@ def _kind_of_note(fact: Memory) -> Kind:
 
 
 def _is_rule(fact: Memory) -> bool:
-    words, _ = read_reply(fact.text)
-    return (
-        fact.tense != "past" and len(words.split()) <= LONGEST_RULE_WORDS and bool(phrases("kind.rule").search(words))
-    )
+    words, reply_to = read_reply(fact.text)
+    number = len(words.split())
+    is_whole = not reply_to or number > FEW_WORDS
+    return is_whole and number <= LONGEST_RULE_WORDS and bool(phrases("kind.rule").search(words))
 
 
 def _day_ahead(fact: Memory, today: date) -> date | None:

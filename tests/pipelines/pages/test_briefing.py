@@ -31,7 +31,7 @@ def under(*facts: Memory, today: date = TODAY, last: str | None = None) -> dict[
 def test_each_kind_has_its_heading_and_rules_come_first() -> None:
     found = under(
         judged("Answers are short.", "s1#2", Kind.PREFERENCE),
-        judged("At night we never run migrations.", "s1#3", Kind.PITFALL),
+        judged("At night we never run migrations.", "s1#3", Kind.PITFALL, reply="correct"),
         judged("The audit is on 9 May.", "s1#4", Kind.VALUE, days=(date(2026, 5, 9),)),
         judged("We take Postgres.", "s9#1"),
         judged("Graça owns the shop.", "s1#5", Kind.PERSON),
@@ -59,6 +59,7 @@ def test_each_kind_has_its_heading_and_rules_come_first() -> None:
         ("ok going for a run", {"reply": "chat", "worth": 0.6}),
         ("I might rewrite the label module in winter.", {}),
         ("The popup keeps the database open.", {"kind": Kind.FINDING, "by": "assistant"}),
+        ("The upload always breaks off at 1 GB.", {"kind": Kind.PITFALL, "reply": "new"}),
         ("We take Kafka.", {"worth": 0.4}),
     ],
 )
