@@ -118,7 +118,8 @@ def is_worth_a_line(fact: Memory) -> bool:
 
 def _is_once(words: str, reply_to: str) -> bool:
     """Check for a bare yes to an offered act ("Shall I add it?"), which was done then."""
-    return len(words_of_turn(words)) < FEW_CONTENT and (not reply_to or reply_to.endswith("?"))
+    is_short = len(words.split()) <= FEW_WORDS and len(words_of_turn(words)) < FEW_CONTENT
+    return is_short and (not reply_to or reply_to.endswith("?"))
 
 
 def _heading(fact: Memory, today: date, is_newer: bool, last_session: NodeId | None) -> str:
