@@ -83,9 +83,10 @@ def test_an_order_that_is_surely_a_rule_is_one() -> None:
 
 def test_a_fact_from_before_replies_were_kept_has_to_be_surer() -> None:
     sure, doubted = (
-        replace(judged(f"We take queue {worth}.", worth=worth), extra={WORTH: worth}) for worth in (0.8, 0.7)
+        replace(judged(f"Answers have {worth} pages.", kind=Kind.PREFERENCE), extra={WORTH: worth})
+        for worth in (0.8, 0.7)
     )
-    assert under(sure, doubted) == {briefing.DECIDED: ["We take queue 0.8."]}
+    assert under(sure, doubted) == {briefing.RULES: [sure.text]}
 
 
 def test_what_was_replaced_is_left_out_and_what_replaced_it_is_a_change() -> None:
@@ -115,6 +116,20 @@ def test_a_short_reply_comes_with_what_it_answers_and_a_bare_yes_to_an_offer_not
         ("", "no ga. nobody will be able to explain to a driver why"),
     }
     assert under(judged("ja, mach 04:30 draus", reply="refine")) == {}
+
+
+def test_a_choice_is_told_only_with_its_option() -> None:
+    known = judged("> How many workers? 1. Half of the cores: the rest is for the API.\n\n1", reply="accept")
+    unknown = judged("> Or should we keep it simple with option 1?\n\noption 3", reply="answer")
+    (part,) = parts_of([known, unknown, judged("2", reply="answer")], TODAY, None)
+    assert [line.fact for line in part.lines] == [known]
+
+
+def test_a_correction_is_told_of_the_last_session_and_where_it_changed_something() -> None:
+    fixed = judged("no, the logs folder is not in the ignore file", "s1#1", Kind.CORRECTION, reply="correct")
+    assert under(fixed) == {}
+    assert list(under(fixed, last="s1")) == [briefing.LAST]
+    assert list(under(replace(fixed, supersedes=("f0",)))) == [briefing.CHANGED]
 
 
 def test_a_long_procedure_is_named_by_what_stands_before_its_steps() -> None:
