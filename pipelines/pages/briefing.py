@@ -39,7 +39,7 @@ LEAST_WORTH = {RULES: 0.5, DECIDED: 0.9}
 PASSING = {"question": 1.0, "chat": 0.85, "report": 0.85, "command": 0.85}
 
 # What the first headings may take where there is more to say. Rules come first: an agent breaks one that it lacks.
-MOST_TOKENS = {RULES: 230, LAST: 150}
+MOST_TOKENS = {RULES: 280, LAST: 150}
 # A longer procedure is named by the words before its steps, for the agent to look up when it comes to that.
 LONGEST_STEPS_TOKENS = 45
 # "option 3", "2": they say something only beside the option.
