@@ -129,7 +129,8 @@ class Hooks:
         """Record the moments whose hooks got no answer. The lines that they missed may be handed over again."""
         for one in take_lost(self._lost) if self._lost else ():
             form = FORMATS.get(one.agent)
-            if form is None or (moment := form.moments.get(one.event)) not in form.takes:
+            moment = form.moments.get(one.event) if form is not None else None
+            if form is None or moment is None or moment not in form.takes:
                 continue
             channel = channel_of(None, one.folder)
             lost = ToldText(one.at, session_id(one.session), channel, one.agent, moment.value, lost=one.why)
