@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .model import UNSENT, Evidence, Hit, Kind, Level, NodeId
+
+_QUOTED = re.compile(r"“([^”]*)”")
 
 Severity = Literal["error", "warning", "note"]
 
@@ -104,6 +107,11 @@ class ToldLine:
     text: str
     node_id: NodeId | None = None
     became: str = ""
+
+    @property
+    def statement(self) -> str:
+        """The words of its memory, without the day and the speaker in front of them."""
+        return " ".join(_QUOTED.findall(self.text)) or self.text.partition(": ")[2] or self.text
 
 
 @dataclass(frozen=True, slots=True)

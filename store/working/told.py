@@ -39,7 +39,6 @@ USED: Final = "used"
 HELPED: Final = frozenset({USED, "useful"})
 GONE: Final = "[no longer remembered]"
 
-_QUOTED: Final = re.compile(r"“([^”]*)”")
 _FENCE: Final = re.compile(rf"</?{TAG}[^>]*>")
 
 
@@ -117,7 +116,7 @@ class ToldTexts:
             words = frozenset[str]().union(*(term_stems(turn.text) for turn in turns)) if in_time else frozenset()
             for one in in_time:
                 self._awaited.remove(one)
-                used = [_uses(words, term_stems(_statement(line.text)) - one.asked) for line in one.told.lines]
+                used = [_uses(words, term_stems(line.statement) - one.asked) for line in one.told.lines]
                 self._change(replace(one.told, answered=True), used, USED)
 
     def judged(self, node_id: NodeId, verdict: str) -> None:
@@ -205,12 +204,6 @@ def _lines(text: str, nodes: Sequence[tuple[str, NodeId]]) -> tuple[ToldLine, ..
         ToldLine(line[:LONGEST_LINE], next((node_id for words, node_id in nodes if words and words in line), None))
         for line in lines[:MOST_LINES]
     )
-
-
-def _statement(line: str) -> str:
-    """Return the words of a line's memory, without the day and the speaker in front of them."""
-    quoted = _QUOTED.findall(line)
-    return " ".join(quoted) if quoted else line.partition(": ")[2] or line
 
 
 def _uses(said: frozenset[str], words: frozenset[str]) -> bool:
