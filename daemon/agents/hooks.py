@@ -126,7 +126,8 @@ class Hooks:
         """Record the moments whose hooks got no answer. What they should have got may be handed over again."""
         for one in take_lost(self._lost) if self._lost else ():
             form = FORMATS.get(one.agent)
-            if form is None or (moment := form.moments.get(one.event)) not in form.takes:
+            moment = form.moments.get(one.event) if form else None
+            if form is None or moment is None or moment not in form.takes:
                 continue
             channel = channel_of(None, one.folder)
             told = self._store.told.note_lost(
