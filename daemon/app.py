@@ -106,7 +106,7 @@ class Daemon:
                 hooks,
                 follower,
                 settings,
-                Process(self._started_s, self.stop, socket_problem=lambda: server.socket_problem),
+                Process(self._started_s, self.stop, lambda: server.socket_problem, hooks.read_lost),
             )
             server = Server(
                 methods,

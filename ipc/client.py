@@ -38,7 +38,7 @@ RETRY_S = 0.02
 
 # Both tables are of methods in `daemon/methods/table.py`, which would cost this client pydantic; a test compares them.
 _OF_A_CHANNEL = (
-    *("recall", "context", "remember", "reflect"),
+    *("recall", "context", "recent", "remember", "reflect"),
     *("anchor_set", "anchor_get", "anchor_recover", "goal_set", "goals", "thought"),
     "document_put",
 )
@@ -46,7 +46,20 @@ _OF_A_CHANNEL = (
 
 _READING = frozenset(
     (
-        *("ping", "status", "recall", "show", "list", "runs", "pending", "digest", "review_list", "decay_preview"),
+        *(
+            "ping",
+            "status",
+            "told",
+            "recall",
+            "recent",
+            "show",
+            "list",
+            "runs",
+            "pending",
+            "digest",
+            "review_list",
+            "decay_preview",
+        ),
         *("anchor_get", "goals", "working_get", "document_get", "document_list", "document_search"),
     )
 )

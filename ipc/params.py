@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -61,7 +61,7 @@ OTHER_NAMES: Mapping[str, KeptKind] = {"rule": "preference"}
 """Kinds by the words that our own instructions use for them."""
 
 
-def _kind(given: Any) -> Any:
+def kind_of(given: Any) -> Any:
     """Return a kind of memory as it is named, in any case and by its other name; anything else as it is."""
     word = given.strip().casefold() if isinstance(given, str) else given
     return OTHER_NAMES.get(word, word) if isinstance(word, str) else word
@@ -87,7 +87,8 @@ class HelloParams(Params):
 class RecallParams(Params):
     """The question. No channel: that of the caller's working directory, `cwd`; `*`: all of them.
 
-    Turns of the asking `session` are left out.
+    Turns of the asking `session` are left out; of an agent (`agent_id`) that does not know it, those of the session
+    that its hooks heard last.
     """
 
     query: Query
@@ -95,6 +96,7 @@ class RecallParams(Params):
     channel: Name | None = None
     cwd: Folder | None = None
     session: Name | None = None
+    agent_id: Name | None = None
     levels: Annotated[tuple[Level, ...], Field(max_length=4)] = ()
     include_archived: bool = False
     as_of: Instant | None = None
@@ -111,8 +113,24 @@ class ContextParams(Params):
     channel: Name | None = None
     cwd: Folder | None = None
     session: Name | None = None
+    agent_id: Name | None = None
     as_of: Instant | None = None
     filter: BoundedFilter | None = None
+
+
+class RecentParams(Params):
+    """The sessions that are wanted: of a channel, of a day, with a change of a `file`, or one `session`.
+
+    `agent_id`: the session that its hooks heard last is left out.
+    """
+
+    channel: Name | None = None
+    cwd: Folder | None = None
+    session: NodeRef | None = None
+    day: date | None = None
+    file: Annotated[str, Field(max_length=4096)] = ""
+    limit: Annotated[int, NUMBER, Field(strict=True, ge=1, le=30)] = 5
+    agent_id: Name | None = None
 
 
 class RememberParams(Params):
@@ -123,7 +141,7 @@ class RememberParams(Params):
     """
 
     text: Words
-    kind: Annotated[KeptKind, BeforeValidator(_kind)] = "note"
+    kind: Annotated[KeptKind, BeforeValidator(kind_of)] = "note"
     channel: Channel | None = None
     cwd: Folder | None = None
     tags: Annotated[tuple[Label, ...], Field(max_length=64)] = ()
@@ -232,6 +250,7 @@ class AnchorSetParams(Params):
     session: Name
     channel: Channel | None = None
     cwd: Folder | None = None
+    agent_id: Name | None = None
     task: Line | None = None
     plan: Line | None = None
     decisions: Annotated[tuple[Line, ...], LISTED, Field(max_length=32)] = ()
@@ -244,6 +263,12 @@ class WorkParams(Params):
     session: Name | None = None
     channel: Channel | None = None
     cwd: Folder | None = None
+
+
+class AnchorRecoverParams(WorkParams):
+    """The session that goes on; of an agent (`agent_id`) that does not know it, the one that its hooks heard last."""
+
+    agent_id: Name | None = None
 
 
 class AnchorGetParams(WorkParams):
@@ -264,7 +289,7 @@ class LearnedParams(Params):
 
     text: Annotated[str, Field(min_length=1, max_length=4000)]
     kind: Annotated[
-        Literal["procedure", "negative", "pitfall", "decision", "fact", "preference"], BeforeValidator(_kind)
+        Literal["procedure", "negative", "pitfall", "decision", "fact", "preference"], BeforeValidator(kind_of)
     ] = "procedure"
 
     @model_validator(mode="before")

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .text.dates import MONTH_NUMBERS, find_asked
     from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
     from .text.quotes import read_reply
+    from .text.sentences import first_sentences
     from .upkeep.decay_inputs import DecayInputs
     from .upkeep.health import check_closed
     from .vault.disk import replace_file
@@ -67,6 +68,7 @@ __all__ = [
     "estimate_tokens",
     "fenced",
     "find_asked",
+    "first_sentences",
     "has_unreadable_date",
     "in_calendar",
     "is_digest",
@@ -116,6 +118,7 @@ _HOMES = {
     "SHELL": "text.acts",
     "fenced": "text.fence",
     "find_asked": "text.dates",
+    "first_sentences": "text.sentences",
     "in_calendar": "okf.notes",
     "has_unreadable_date": "okf.notes",
     "is_digest": "vault.vault",

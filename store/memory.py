@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from .changes.agent_statements import Waiting
@@ -43,6 +43,7 @@ from .results import (
     Purged,
     Ranked,
     Rebuilt,
+    RecentSession,
     Restored,
     Shown,
     Stored,
@@ -228,7 +229,7 @@ class MemoryStore:
         )
 
     def see_work(self, session_id: NodeId, channel: str, asked: str, folder: str = "") -> None:
-        """Keep what was seen of a session's work beside its anchor; nothing where learning is off."""
+        """Note the work of a session beside its anchor, as hooks saw it; nothing where learning is off."""
         self.operations.anchors.see(session_id, channel, asked, folder)
 
     def anchor_of_session(self, session_id: NodeId) -> FoundAnchor:
@@ -401,6 +402,31 @@ class MemoryStore:
     def show(self, node_id: NodeId, *, wanted: bool = True) -> Shown:
         """Return one memory, session or turn. Raises NotFound."""
         return self.operations.recall.show(node_id, wanted=wanted)
+
+    def recent(
+        self,
+        channel: str,
+        limit: int,
+        *,
+        session: NodeId | None = None,
+        day: date | None = None,
+        file: str = "",
+        left_out: NodeId | None = None,
+    ) -> list[RecentSession]:
+        """Return the sessions of a channel, or one of them, the newest first; by their day, or a file they changed."""
+        return self.operations.recall.recent(channel, limit, session=session, day=day, file=file, left_out=left_out)
+
+    def session_at_work(self, named: str | None, agent: str | None, channel: str | None) -> NodeId | None:
+        """Return the session that an agent's tools are called in: the named one, or that which its hooks heard last.
+
+        A program does not tell its tools which session calls them; its hooks know.
+        """
+        name = named and self.session_name(named)
+        heard = self.handed.at_work(agent) if agent else []
+        if any(one.session_id == name for one in heard):
+            return name
+        here = [one.session_id for one in heard if channel in (None, one.channel)]
+        return here[-1] if here else name
 
     def full_id(self, named: str) -> NodeId:
         """Return the id that a session's or turn's short one means, if it means one; else the same."""

@@ -15,7 +15,6 @@ from .changes.session_plans import SessionPlans
 from .core import Core
 from .embedding.vector_cache import QueryVectors
 from .intake import Intake
-from .model import NodeId
 from .purge.erase import SETTLED_WITHIN_S, Purge
 from .recall import Recall
 from .search.search import Judgements, QueryCache, Search
@@ -140,7 +139,7 @@ class Operations:
         self.corrections.on_forgotten = self.told.forgotten
         self.cues = Cues(core, self.told)
 
-    def _at_work(self) -> set[NodeId]:
+    def _at_work(self) -> set[str]:
         """Return the sessions that gave a sign of life lately."""
         return {*self.working.at_work(), *(one.session_id for one in self.handed.at_work())}
 

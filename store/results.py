@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .model import UNSENT, Evidence, Hit, Kind, Level, NodeId
+
+_QUOTED = re.compile(r"“([^”]*)”")
 
 Severity = Literal["error", "warning", "note"]
 
@@ -105,6 +108,11 @@ class ToldLine:
     node_id: NodeId | None = None
     became: str = ""
 
+    @property
+    def statement(self) -> str:
+        """The words of its memory, without the day and the speaker in front of them."""
+        return " ".join(_QUOTED.findall(self.text)) or self.text.partition(": ")[2] or self.text
+
 
 @dataclass(frozen=True, slots=True)
 class ToldText:
@@ -113,7 +121,6 @@ class ToldText:
     `answered`: a later turn of the agent was compared with it. `lost` is the reason why it did not arrive, "" for none.
     """
 
-    told_id: int
     at: datetime
     session_id: NodeId
     channel: str
@@ -123,6 +130,7 @@ class ToldText:
     answered: bool = False
     lost: str = ""
     lines: tuple[ToldLine, ...] = ()
+    told_id: int = field(default=0, metadata=UNSENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +146,28 @@ class ToldCounts:
     used: int = 0
     lost_starts: int = 0
     lost_prompts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecentTurn:
+    """A turn by its id, and its first sentences."""
+
+    node_id: NodeId
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecentSession:
+    """A session by its last prompts, the agent's last words and the files that were changed, the latest last."""
+
+    session_id: NodeId
+    channel: str
+    began_at: datetime | None
+    last_at: datetime | None
+    turns: int
+    asked: tuple[RecentTurn, ...] = ()
+    answer: RecentTurn | None = None
+    edited: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ...ipc.channels import channel_of
 from ...store import estimate_tokens, fenced, session_id, without_element, without_recalled
 from ...store.model import NewTurn, SessionHead
+from ...store.results import ToldText
 from ...store.roles import Role
 from ..importing.formats.opencode import turns_in
 from ..importing.turns import by_first_words
@@ -63,7 +64,7 @@ class Hooks:
         at_acts: bool = True,
     ) -> None:
         """`lost` is the file in which hooks note that they got no answer. Without `at_acts` acts get no text."""
-        self._store = store
+        self.store = store
         self._follower = follower
         self._now = now
         self._lost = lost
@@ -78,8 +79,10 @@ class Hooks:
             Moment.END: self._end,
         }
 
-    def answer(self, agent: str, event: str, given: Mapping[str, Any], cwd: str | None) -> str:
-        """Return the JSON to answer an agent with; "" for an event without an answer."""
+    def answer(
+        self, agent: str, event: str, given: Mapping[str, Any], cwd: str | None, at: datetime | None = None
+    ) -> str:
+        """Return the JSON to answer an agent with; "" for an event without an answer. `at`: the time of the request."""
         form = FORMATS.get(agent)
         if form is None or (moment := form.moments.get(event)) is None:
             return ""
@@ -88,7 +91,7 @@ class Hooks:
             return ""
         self.read_lost()
         # A sub-agent has a context of its own, which holds none of what its session was given.
-        session = self._store.handed.get(agent, "/".join(filter(None, (hook.session, hook.agent_id))))
+        session = self.store.handed.get(agent, "/".join(filter(None, (hook.session, hook.agent_id))))
         channel, name = channel_of(None, hook.folder), session_id(hook.session)
         session.named = []
         session.is_at_work(agent, channel, name)
@@ -101,43 +104,45 @@ class Hooks:
             if form.starts_with_prompt:
                 self._look_for_start(agent, form, hook, session)
             session.note_prompt(own_words(hook.prompt))
-            self._store.hear_prompt(name, agent, channel, session.prompt)
+            self.store.hear_prompt(name, agent, channel, session.prompt)
         # Cursor takes no text at a prompt: searching for one would cost time, and count as handed over.
         is_in_vain = moment in HANDED and moment not in form.takes
         text = "" if is_in_vain else self._acts[moment](agent, hook, session)
-        self._store.handed.keep(session)
-        if not text or len(text) > MOST_CHARACTERS:
-            return ""
-        about = (moment.value, text, estimate_tokens(text))
-        self._store.told.note(name, channel, agent, *about, nodes=session.named, asked=session.prompt)
-        return render_output(form, event, text)
+        if text := text if len(text) <= MOST_CHARACTERS else "":
+            told = ToldText(at or self._now(), name, channel, agent, moment.value, estimate_tokens(text))
+            if self.store.told.note(told, text, nodes=session.named, asked=session.prompt).lost:
+                self._take_back(session, moment, text.splitlines(), told.tokens)
+        self.store.handed.keep(session)
+        return render_output(form, event, text) if text else ""
 
     def read_on(self, agent: str) -> bool:
         """Have the sessions of a program read up to now; False if that was not done in time.
 
         A program may name a transcript before it writes the first line, so it is looked for once more here.
         """
-        for session in self._store.handed.at_work(agent):
+        for session in self.store.handed.at_work(agent):
             if session.transcript:
                 self._follower.take(Path(session.transcript), session.agent)
         return self._follower.read_on(agent, READ_ON_S)
 
     def read_lost(self) -> None:
-        """Record the moments whose hooks got no answer. What they should have got may be handed over again."""
+        """Record the moments whose hooks got no answer. The lines that they missed may be handed over again."""
         for one in take_lost(self._lost) if self._lost else ():
             form = FORMATS.get(one.agent)
             moment = form.moments.get(one.event) if form else None
             if form is None or moment is None or moment not in form.takes:
                 continue
             channel = channel_of(None, one.folder)
-            told = self._store.told.note_lost(
-                one.at, session_id(one.session), channel, one.agent, moment.value, one.why
-            )
-            session = self._store.handed.get(one.agent, one.session)
-            session.take_back([line.text for line in told.lines], told.tokens)
-            # A prompt that brought the text of a start took that with it.
-            brought = moment is Moment.PROMPT and session.start_prompt == session.prompts
-            session.is_owed |= moment is Moment.START or brought
+            lost = ToldText(one.at, session_id(one.session), channel, one.agent, moment.value, lost=one.why)
+            told = self.store.told.note_lost(lost)
+            session = self.store.handed.get(one.agent, one.session)
+            self._take_back(session, moment, [line.text for line in told.lines], told.tokens)
+
+    def _take_back(self, session: HandedSession, moment: Moment, lines: Sequence[str], tokens: int) -> None:
+        session.take_back([" ".join(line.split()) for line in lines], tokens)
+        # The text of a start may have come with a prompt, and was lost with it.
+        brought = moment is Moment.PROMPT and session.start_prompt == session.prompts
+        session.is_owed |= moment is Moment.START or brought
 
     # ---- text for the agent
 
@@ -148,10 +153,10 @@ class Hooks:
             session.forget_given()
         session.is_owed = False
         channel, name = channel_of(None, hook.folder), session_id(hook.session)
-        lines = standing_lines(self._store, channel, name, since)
+        lines = standing_lines(self.store, channel, name, since)
         text, given = standing_text(lines, session.given, min(STANDING_TOKENS, SESSION_TOKENS - session.tokens))
         session.hand(given, estimate_tokens(text) if text else 0)
-        work = open_work(self._store, channel, name, hook.source, self._now())
+        work = open_work(self.store, channel, name, hook.source, self._now())
         session.hand([], estimate_tokens(work) if work else 0)
         return "\n".join(filter(None, (work, text)))
 
@@ -185,7 +190,7 @@ class Hooks:
         budget = min(PROMPT_TOKENS, SESSION_TOKENS - session.tokens)
         if not prompt or _COMMAND.match(prompt) or budget <= 0:
             return ""
-        envelope = self._store.context(
+        envelope = self.store.context(
             prompt[:LONGEST_QUESTION],
             budget_tokens=budget,
             channel=channel_of(None, hook.folder),
@@ -208,13 +213,13 @@ class Hooks:
         if act is None:
             return ""
         place = channel_of(None, hook.folder), session_id(hook.session)
-        return text_at_act(self._store, *place, act, session, SESSION_TOKENS - session.tokens)
+        return text_at_act(self.store, *place, act, session, SESSION_TOKENS - session.tokens)
 
     def _compacting(self, agent: str, hook: HookInput, session: HandedSession) -> str:
-        """Keep what the session works on, and allow every text again: the agent is about to forget both."""
+        """Keep the session's work, and allow every text again: the agent is about to forget both."""
         session.forget_given()
         channel, name = channel_of(None, hook.folder), session_id(hook.session)
-        self._store.see_work(name, channel, own_words(session.prompt), hook.folder)
+        self.store.see_work(name, channel, own_words(session.prompt), hook.folder)
         return ""
 
     # ---- learning
@@ -253,7 +258,7 @@ class Hooks:
             cwd=hook.folder or None,
         )
         if turns:
-            self._store.observe(by_first_words(head, tuple(turns)), turns).result(KEPT_WITHIN_S)
+            self.store.observe(by_first_words(head, tuple(turns)), turns).result(KEPT_WITHIN_S)
         session.is_kept = True
 
 

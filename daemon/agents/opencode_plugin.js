@@ -12,6 +12,9 @@ const TIMEOUT_MS = 5000
 // character takes six bytes there at most.
 const LONGEST_TEXT = 100000
 const LONGEST_CALL = 150000
+const LONGEST_OUTPUT = 20000
+// The tools whose calls recall something: a read before an edit, and a command that failed.
+const TOOLS = new Set(["bash", "read", "edit", "write"])
 
 function ask(moment, given) {
   return new Promise((resolve) => {
@@ -114,6 +117,22 @@ export const Dreamd = async ({ client, directory }) => {
       texts.push(await ask("prompt", { ...given, turn_id: known.turn, prompt: known.prompt }))
       const text = texts.filter(Boolean).join("\n")
       if (text && known.turn) known.texts.set(known.turn, text)
+    },
+    "tool.execute.after": async (input, output) => {
+      if (!TOOLS.has(input.tool) || typeof output.output !== "string") return
+      const exit = output.metadata?.exit
+      const given = {
+        session_id: input.sessionID,
+        cwd: directory,
+        agent_id: nested.has(input.sessionID) ? input.sessionID : "",
+        tool_name: input.tool,
+        tool_input: input.args || {},
+        tool_response: `${exit ? `Exit code: ${exit}\n` : ""}${output.output.slice(0, LONGEST_OUTPUT)}`,
+      }
+      // A successful command recalls nothing: no process is started for it.
+      if (input.tool === "bash" && !exit) return
+      const text = await ask("after", given)
+      if (text) output.output += `\n\n${text}`
     },
     "experimental.chat.messages.transform": async (input, output) => {
       const { messages } = output

@@ -114,23 +114,27 @@ def answer_hook(words: Sequence[str], environ: Mapping[str, str] = os.environ) -
 
 def _answer(agent: str, event: str, given: dict[str, Any], path: str, deadline: float) -> str:
     """Return the daemon's output. A failure is noted for the daemon, which cannot know of it, and raised."""
-    request = _request(agent, event, given)
+    began_s = time.time()
+    request = _request(agent, event, given, began_s)
     if event not in AWAITED:
         return _send(request, path, deadline, wait=False)
     try:
         return _send(request, path, deadline, wait=True)
     except Exception as error:
-        _note_lost(path_of_lost(path), agent, event, given, error)
+        _note_lost(path_of_lost(path), agent, event, given, began_s, error)
         raise
 
 
-def _note_lost(path: str, agent: str, event: str, given: dict[str, Any], error: Exception) -> None:
-    """Append a line about a moment without an answer: when, whose, and why; nothing of the input's texts."""
+def _note_lost(path: str, agent: str, event: str, given: dict[str, Any], began_s: float, error: Exception) -> None:
+    """Append a line about a moment without an answer: when, whose, and why; nothing of the input's texts.
+
+    Its time is that of the request, which the daemon may answer late.
+    """
     session = given.get("conversation_id") or given.get("session_id")
     if not isinstance(session, str) or given.get("agent_id"):  # the daemon answers no sub-agent
         return
     texts = agent[:64], event[:64], session[:256], _folder(given), type(error).__name__
-    line = json.dumps([time.time(), *texts]) + "\n"
+    line = json.dumps([began_s, *texts]) + "\n"
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
     try:
         descriptor = os.open(path, flags, 0o600)
@@ -186,10 +190,10 @@ def _read_input(deadline: float) -> dict[str, Any]:
     return given
 
 
-def _request(agent: str, event: str, given: dict[str, Any]) -> bytes:
+def _request(agent: str, event: str, given: dict[str, Any], at_s: float) -> bytes:
     """Return the request's line, or the notification's; long texts are cut where it would exceed the wire's bound."""
     for longest in (LONGEST, SHORTENED):
-        params = {"agent": agent, "event": event, "given": _plain(given, longest), "cwd": _folder(given)}
+        params = {"agent": agent, "event": event, "given": _plain(given, longest), "cwd": _folder(given), "at": at_s}
         request = {"jsonrpc": "2.0", "method": "hook", "params": params} | ({"id": 1} if event in AWAITED else {})
         line = json.dumps(request).encode() + b"\n"
         if len(line) <= MOST_LINE_BYTES:

@@ -125,7 +125,7 @@ class ForeignWords:
             self._keep(session_id, heard)
 
     def prompted(self, session_id: NodeId, agent: str, channel: str, prompt: str) -> None:
-        """Note what a person said to a session of which nothing else may be heard: it is known by these words alone."""
+        """Note a person's words to a session of which nothing else may be heard: it is known by these alone."""
         sentences = dict.fromkeys(_sentences(own_words(prompt)))
         with self._lock:
             heard = self._sessions.pop(session_id, None) or _LiveSession(agent, channel, self._now())

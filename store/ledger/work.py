@@ -37,8 +37,8 @@ TOLD_DAYS: Final = 30
 MOST_TOLD: Final = 2000
 """The bounds of the texts that agents were handed, in days and in number."""
 
-START: Final = "start"
-"""The moment of a session's first text."""
+START, PROMPT = "start", "prompt"
+"""The moments of a session's first text, and of those that answer its prompts."""
 
 
 class Handed(NamedTuple):
@@ -148,12 +148,12 @@ def told_of_row(row: Sequence[Any]) -> ToldText:
     """Return the text of a row of TOLD."""
     told_id, at, session_id, channel, agent, moment, tokens, answered, lost, lines = row
     read = tuple(ToldLine(text, node_id, became) for text, node_id, became in json.loads(lines))
-    at = datetime.fromisoformat(at)
-    return ToldText(told_id, at, session_id, channel, agent, moment, tokens, bool(answered), lost, read)
+    about = datetime.fromisoformat(at), session_id, channel, agent, moment
+    return ToldText(*about, tokens, bool(answered), lost, read, told_id)
 
 
 def set_told(told: ToldText) -> list[Write]:
-    """Write a text that an agent was handed, in place of what was known of it; remove those too old or too many."""
+    """Write a text that an agent was handed, in place of its last record; remove those too old or too many."""
     lines = [(line.text, line.node_id, line.became) for line in told.lines]
     row = (
         *(told.told_id, stored(told.at), told.session_id, told.channel, told.agent, told.moment, told.tokens),
@@ -188,7 +188,7 @@ def told_counts(texts: Iterable[ToldText]) -> ToldCounts:
         sum(one.tokens for one in told),
         sum(any(line.became in ("used", "useful") for line in one.lines) for one in told),
         lost.count(START),
-        len(lost) - lost.count(START),
+        lost.count(PROMPT),
     )
 
 

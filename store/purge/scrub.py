@@ -51,7 +51,7 @@ FEWEST_CHARS: Final = 6
 """A shorter secret of one part of a file is no word to be taken from the others."""
 
 _LINKS: Final = (*sorted(LISTS), SAME_AS, "sources", "relates")
-_IDS: Final = ("turns", "gone", "sessions", "work", "doubled")
+_IDS: Final = ("turns", "gone", "sessions", "work", "doubled", "told")
 _SAID: Final = ("title", "description", "tags", "about", "slot")
 """The keys of the frontmatter that hold a person's words."""
 
@@ -70,9 +70,10 @@ class Erasure:
     """The nodes that a purge removes, and the words by which their content is recognised elsewhere.
 
     `turns` lose their text, `gone` are memories whose files go, of `sessions` also title and folder. Of the sessions
-    in `work` the anchor and the goals go. Of an id in `doubled`, which several files have, only the files with purged
-    content go: another file of this id may say something else. `ids` are the nodes that no other may link to any more.
-    With `secrets` none of these is removed; the secrets are, in any file or row.
+    in `work` the anchor and the goals go, and the texts in `told`, which agents were handed. Of an id in `doubled`,
+    which several files have, only the files with purged content go: another file of this id may say something else.
+    `ids` are the nodes that no other may link to any more. With `secrets` none of these is removed; the secrets are, in
+    any file or row.
     """
 
     words: ErasedWords
@@ -81,6 +82,7 @@ class Erasure:
     sessions: frozenset[NodeId] = frozenset()
     work: frozenset[NodeId] = frozenset()
     doubled: frozenset[NodeId] = frozenset()
+    told: frozenset[str] = frozenset()
     secrets: bool = False
     ids: frozenset[NodeId] = field(init=False)
 
@@ -441,13 +443,13 @@ def _work(ask: Ask, erasure: Erasure) -> Iterator[Write]:
 def _told(ask: Ask, erasure: Erasure) -> Iterator[Write]:
     """Remove the lines of texts that agents were handed, and the texts of purged sessions."""
     for told in map(told_of_row, ask(TOLD)):
-        if not erasure.secrets and told.session_id in erasure.work | erasure.sessions:
+        if str(told.told_id) in erasure.told:
             yield erase_told(told.told_id)
             continue
         kept = tuple(
             replace(line, text=erasure.cleaned(line.text))
             for line in told.lines
-            if not (erasure.ids and line.node_id in erasure.ids)
+            if not (line.node_id in erasure.ids or erasure.removes_work("", line.statement))
         )
         if kept != told.lines:
             yield set_told(replace(told, lines=kept))[0] if kept else erase_told(told.told_id)

@@ -29,11 +29,11 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # A line that states an error in the words of compilers, test runners and shells; most are English wherever they run.
 _STATES_ERROR = re.compile(
     r"\b[A-Za-z_.]*(?:[Ee]rror|[Ee]xception)\b|\b(?:ERROR|ERR_\w+|E[A-Z]{4,})\b"
-    r"|(?i:\b(?:fatal|panic|undefined|cannot|unknown|missing|invalid|denied)\b"
-    r"|\b(?:no such|not (?:found|defined|allowed|permitted|supported|checked))\b|\bdoes not exist\b)"
+    r"|(?i:\b(?:fatal|panic|undefined|cannot|unknown|missing|invalid|denied|refused|failed to|unable to|timed out)\b"
+    r"|\bfailed: |\b(?:no such|not (?:found|defined|allowed|permitted|supported|checked)|does not exist)\b)"
 )
-# The line of a compiler or a linter, with the place that it complains about.
-_DIAGNOSTIC = re.compile(r"\s*[\w./\\~-]{1,200}:\d+(?::\d+)?: ")
+# The line of a compiler or a linter, with the place that it complains about; and the last line of a traceback.
+_DIAGNOSTIC = re.compile(r"\s*[\w./\\~-]{1,200}:\d+(?::\d+)?: |(?:\w{1,60}\.){1,8}[A-Z]\w{1,60}: ")
 # The place of an error in front of its message, `src/a.go:12:3: `, and the task that is named before its output.
 _PLACE = re.compile(r"^(?:\[[\w:./-]{1,40}\] +|[\w./\\~-]{1,200}:\d+(?::\d+)?:? +)+")
 _PATH = re.compile(r"(?<![\w.])(?:\.{0,2}|~|[A-Za-z]:)(?:[/\\][^\s/\\:'\"`,;()]+){2,}")
@@ -48,6 +48,16 @@ _NAME = re.compile(r"['\"`]\w[^'\"`]*['\"`]|\b(?=\w*\d)(?=\w*[A-Za-z])\w{3,}\b|\
 # A file or folder as people write it: with a slash in it, a dot in front, or an ending of letters.
 _FILE = re.compile(
     r"(?<![\w@:/.])(?:(?:~|\.{1,2})?/?(?:[\w.-]+/)+[\w.-]*|[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,5}\b(?!\()|\.[a-z][\w-]{2,}\b)"
+)
+
+
+# Programs that every machine has: that they work here says nothing about the project.
+_COMMON: Final = frozenset(
+    "awk basename bash cat cd chmod chown cp curl cut date df diff dirname docker du echo env export false "
+    "file find gh git grep head hostname id jq kill less ln ls lsof mkdir mktemp mv node open perl pgrep pip "
+    "pkill printf ps pwd python python3 readlink realpath rg rm rsync sed seq set sh shasum sleep sort source "
+    "ssh stat sudo tail tar tee test time timeout touch tr tree true type uname uniq unzip wc wget which "
+    "whoami xargs yes".split()
 )
 
 
@@ -134,13 +144,13 @@ def error_keys(output: str) -> list[str]:
 def error_key(line: str) -> str:
     """Return a line of an error without all that differs from one time to the next; "" where it says too little.
 
-    Four words are enough, or two with a name or code among them: "error task failed" ends a hundred unlike runs.
+    Four words are enough, of which a name or a code counts for two: "error task failed" ends a hundred unlike runs.
     """
     plain = _PLACE.sub("", _ANSI.sub("", line).strip())
     plain = _PATH.sub(lambda path: re.split(r"[/\\]", path[0])[-1], _HASH.sub("#", plain))
     plain = " ".join(_NUMBER.sub("#", plain).split())[:KEY_CHARS]
     words = [word for word in plain.split() if _WORD.fullmatch(word.strip(".,:;!?()[]"))]
-    return plain if len(words) >= (2 if _NAME.search(plain) else 4) else ""
+    return plain if len(words) + 2 * len(_NAME.findall(plain)) >= 4 else ""
 
 
 def file_key(path: str) -> str:
@@ -155,6 +165,7 @@ def command_key(command: str) -> str:
     Of commands in a row the last, without the folder and the variables in front of it.
     """
     last = re.split(r"&&|\|\||;|\n", command.partition(" | ")[0])[-1]
+    last = re.sub(r"\bpython[\d.]* -m ", "", last)
     words: list[str] = []
     for word in last.split():
         if not words and "=" in word:
@@ -189,6 +200,11 @@ def names_of_path(path: str) -> list[str]:
     """Return the names by which a text may name a path: the file's, then those of its folders, the nearest first."""
     *folders, name = re.split(r"[/\\]+", path.strip().lower())
     return [name, *(f"{folder}/" for folder in reversed(folders) if folder.strip("."))][:MOST_NAMED]
+
+
+def is_of_project(command: str) -> bool:
+    """Return True for the key of a command of the project's own: its tests, builds, tasks and programs."""
+    return bool(command) and command.partition(" ")[0] not in _COMMON
 
 
 def later_success(acts: Sequence[Act], failed: Act) -> Act | None:

@@ -1,6 +1,6 @@
 """Anchors: a short record of the work of a session's agent, which survives its context and the daemon.
 
-An agent writes its own part; what hooks saw of its work stands beside that, and changes nothing of it.
+An agent writes its own part; the work that hooks saw stands beside that, and changes nothing of it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..text.fence import fenced, unmarked
 MOST_CHARS: Final = 2000
 MOST_DECISIONS: Final = 8
 
-# The size of what was seen: the characters of a prompt or a command, files, and turns in which they are looked for.
+# The size of the work seen: the characters of a prompt or a command, files, and turns in which they are looked for.
 LONGEST_SEEN: Final = 300
 MOST_EDITED: Final = 8
 LAST_TURNS: Final = 200
@@ -90,7 +90,7 @@ class Anchors:
         return _found(anchor, is_own=True)
 
     def see(self, session_id: NodeId, channel: str, asked: str, folder: str = "") -> None:
-        """Keep what was seen of a session's work, in place of what was seen before; nothing where learning is off.
+        """Note the work of a session, in place of its last note; nothing where learning is off.
 
         That is its last prompt, the files that it changed last, named as from `folder`, and the command that fails.
         """

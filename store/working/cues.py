@@ -6,6 +6,7 @@ Nothing is embedded and nothing is ranked, so that an answer takes a millisecond
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -14,12 +15,13 @@ from typing import Final, NamedTuple
 from ..core import Core
 from ..door import outgoing
 from ..index.projection import Cue, Node, cue_key
+from ..limits import LONGEST_CURATED
 from ..model import GLOBAL_CHANNEL, Kind, NodeId
 from ..roles import Role
 from ..text import acts
 from ..text.fence import unmarked
 from ..text.quotes import read_reply
-from ..text.sentences import sentences_of
+from ..text.sentences import first_sentences
 from ..text.words import content_stems
 from .told import ToldTexts
 
@@ -49,13 +51,14 @@ SHARED_WORDS: Final = 2
 
 MOST_LINES: Final = 2
 
+# Between the parts of an identifier: `QUOTA_BYTES`, `quotaBytes`.
+_PARTS = re.compile(r"_+|(?<=[a-z])(?=[A-Z])")
+
 # The moments under which texts at acts are recorded.
 AT_AN_ACT: Final = frozenset({"before", "after"})
 
-# The kinds of memories that guide an act; findings and events tell of one that is over.
-GUIDING: Final = frozenset(
-    {Kind.PREFERENCE, Kind.PROCEDURE, Kind.CORRECTION, Kind.NEGATIVE, Kind.DECISION, Kind.PITFALL, Kind.VALUE}
-)
+# The kinds of memories that guide an act; a finding, a pitfall or an event is of one that is over.
+GUIDING: Final = frozenset({Kind.PREFERENCE, Kind.PROCEDURE, Kind.CORRECTION, Kind.NEGATIVE, Kind.DECISION, Kind.VALUE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +115,13 @@ class Cues:
         ]
         channels = {channel, GLOBAL_CHANNEL}
         key = cue_key(Cue.EDIT, acts.file_key(path))
-        subject = frozenset(content_stems(f"{text} {path}"))
+        subject = _stems_of(f"{text} {path}")
         drawn = [
             fact
             for fact in self._catalog.facts_of_exchanges(key, channels, session, MOST_EDITS)
             if len(subject & _stems(fact)) >= SHARED_WORDS
         ]
-        chosen = {fact.node_id: fact for fact in (*named, *drawn) if fact.kind in GUIDING}
+        chosen = {fact.node_id: fact for fact in (*named, *drawn) if _guides(fact)}
         return self._of_use([_line_of(fact) for fact in chosen.values()])[:MOST_LINES]
 
     def _of_use(self, lines: list[CueLine]) -> list[CueLine]:
@@ -143,7 +146,7 @@ class Cues:
         until = worked.at if worked is not None else failure.ordinal + TURNS_BEFORE
         edited = [acts.file_key(one.words) for one in acts.edits_between(done, failure.ordinal, until)]
         after = [turn for turn in around if failure.ordinal < turn.ordinal < until]
-        subject = frozenset(content_stems(" ".join((act.words, *acts.error_keys(act.output), *edited))))
+        subject = _stems_of(" ".join((act.words, *acts.error_keys(act.output), *edited)))
         explanation = _explanation(after, subject)
         if explanation is None:
             return []
@@ -151,27 +154,31 @@ class Cues:
 
 
 def _explanation(after: Sequence[Node], subject: AbstractSet[str]) -> _Explanation | None:
-    """Return the agent's turn that explains a failure, its person's reply, and the agent's next turn; None without one.
+    """Return the agent's turn that explains a failure, with its person's reply and the agent's answer to that.
 
-    It shares words with the error, with its command or with the files that were edited then, and most often an edit
-    follows it. An announcement ("Let me look at the test:") is one short sentence, and explains nothing.
+    It shares words with the error, its command or the files that were edited then. It counts too that it stands right
+    behind the failure, that an edit follows it, or that the agent stopped there to tell its person: an announcement
+    ("Let me look at the test:") is one short sentence in front of another call.
     """
     best: tuple[int, int] | None = None
     for place, turn in enumerate(after):
-        stems = content_stems(turn.text)
-        if turn.role == Role.ASSISTANT and _is_prose(turn) and len(stems) >= FEWEST_STEMS:
-            called = acts.call_of(after[place + 1].text) if place + 1 < len(after) else None
-            is_acted_on = called is not None and called[0] in acts.EDITS
-            score = len(subject & frozenset(stems)) + SHARED_WORDS * is_acted_on
-            if score >= SHARED_WORDS and (best is None or score > best[0]):
-                best = score, place
+        stems = _stems(turn)
+        shared = len(subject & stems)
+        if turn.role != Role.ASSISTANT or not _is_prose(turn) or len(stems) < FEWEST_STEMS:
+            continue
+        following = after[place + 1] if place + 1 < len(after) else None
+        called = acts.call_of(following.text) if following is not None else None
+        is_acted_on = called is not None and called[0] in acts.EDITS
+        is_report = place == 0 and following is not None and following.role == Role.USER
+        score = shared + (place == 0) + is_report + SHARED_WORDS * is_acted_on
+        if score >= SHARED_WORDS and score > (best[0] if best else 0):
+            best = score, place
     if best is None:
         return None
-    turn = after[best[1]]
-    behind = [one for one in after[best[1] + 1 :] if _is_prose(one)]
-    if not behind or behind[0].role != Role.USER:
-        return _Explanation(turn, None, None)
-    return _Explanation(turn, behind[0], next((one for one in behind if one.role == Role.ASSISTANT), None))
+    turn, behind = after[best[1]], after[best[1] + 1 :]
+    reply = behind[0] if behind and behind[0].role == Role.USER else None
+    remedy = behind[1] if reply is not None and len(behind) > 1 and behind[1].role == Role.ASSISTANT else None
+    return _Explanation(turn, reply, remedy if remedy is not None and _is_prose(remedy) else None)
 
 
 def _lines_of_failure(act: acts.Act, found: _Explanation, edited: Sequence[str], worked: bool) -> Iterator[CueLine]:
@@ -189,22 +196,22 @@ def _lines_of_failure(act: acts.Act, found: _Explanation, edited: Sequence[str],
         yield CueLine((found.remedy or found.reply or found.turn).node_id, outgoing("; ".join(parts)))
 
 
+def _guides(fact: Node) -> bool:
+    """Return True for a fact that says how to do something: a person's words, and few of them.
+
+    An assistant's finding about a file is most often of a fault that was mended then; a long text was pasted.
+    """
+    return fact.kind in GUIDING and fact.role not in (Role.ASSISTANT, Role.TOOL) and len(fact.text) <= LONGEST_CURATED
+
+
 def _line_of(fact: Node) -> CueLine:
     words, reply_to = (" ".join(part.split()) for part in read_reply(fact.text))
     question = f"“{unmarked(reply_to)}” – " if reply_to else ""
-    speaker = f", {fact.role}" if fact.role and fact.role != Role.USER else ""
-    return CueLine(fact.node_id, outgoing(f"{_day(fact)}{speaker}: {question}“{unmarked(words)}”"))
+    return CueLine(fact.node_id, outgoing(f"{_day(fact)}: {question}“{unmarked(words)}”"))
 
 
 def _quote(turn: Node, most_chars: int) -> str:
-    """Return the first whole sentences of a turn that fit; the first, cut, where it alone is too long."""
-    chosen = ""
-    for sentence in sentences_of(turn.text):
-        plain = " ".join(sentence.split())
-        if chosen and len(chosen) + len(plain) >= most_chars:
-            break
-        chosen = f"{chosen} {plain}".strip()
-    return unmarked(chosen if len(chosen) <= most_chars else f"{chosen[: most_chars - 1].rstrip()}…")
+    return unmarked(first_sentences(turn.text, most_chars))
 
 
 def _short(command: str) -> str:
@@ -217,7 +224,12 @@ def _day(node: Node) -> str:
 
 
 def _stems(node: Node) -> frozenset[str]:
-    return frozenset(content_stems(node.text))
+    return _stems_of(node.text)
+
+
+def _stems_of(text: str) -> frozenset[str]:
+    """Return the stems of a text; of an identifier those of its parts."""
+    return frozenset(content_stems(_PARTS.sub(" ", text)))
 
 
 def _session_of(node: Node) -> str:

@@ -1,7 +1,7 @@
-"""The record of the texts that agents were handed: at which moment, of which memories, and what became of them.
+"""The record of the texts that agents were handed: the moment of each, its memories and its outcome.
 
-It is in the ledger, bounded in time and number; a line of a memory that is gone is not shown. What became of a line is
-known from the agent's next turn, if that has the line's words, and from verdicts on its memory.
+It is in the ledger, bounded in time and number; a line of a memory that is gone is not shown. Its outcome is known
+from the agent's next turn, if that has the line's words, and from verdicts on its memory.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Final
 
 from ..core import Core
 from ..index.projection import Node
-from ..ledger.work import MOST_TOLD, TOLD_DAYS, set_told, told_id_of
+from ..ledger.work import MOST_TOLD, TOLD_DAYS, set_told, told_counts, told_id_of
 from ..model import NewTurn, NodeId
-from ..results import ToldLine, ToldText
+from ..results import ToldCounts, ToldLine, ToldText
 from ..text.fence import TAG
 from ..text.words import term_stems
 from ..upkeep.feedback import SAID_WITHIN, holds
@@ -31,15 +31,14 @@ MOST_IN_VAIN: Final = 3
 MOST_LINES: Final = 64
 LONGEST_LINE: Final = 400
 
-# The most time between a text and the note that it was lost: a hook gives up within two seconds.
-SAME_MOMENT: Final = timedelta(seconds=10)
+# A record is made after the time of its request, but for what the clock was set back meanwhile.
+SAME_CLOCK: Final = timedelta(minutes=1)
 
 # What became of a line whose words are in the agent's next turn.
 USED: Final = "used"
 HELPED: Final = frozenset({USED, "useful"})
 GONE: Final = "[no longer remembered]"
 
-_QUOTED: Final = re.compile(r"“([^”]*)”")
 _FENCE: Final = re.compile(rf"</?{TAG}[^>]*>")
 
 
@@ -67,7 +66,25 @@ class ToldTexts:
         self._fresh: dict[int, ToldText] = {}  # as they were written last, since a row is written later
         self._last_id = 0
 
-    def note(
+    def note(self, told: ToldText, text: str, *, nodes: Iterable[tuple[str, NodeId]] = (), asked: str = "") -> ToldText:
+        """Record a text that is about to be handed over, and return its record: one that comes too late is lost.
+
+        `nodes` are the words and ids of its memories, `asked` is the prompt that it answers.
+        """
+        lines = _lines(text, [(_spaced(words), node_id) for words, node_id in nodes])
+        told = replace(told, lines=lines)
+        if not lines or self._core.switches.is_off(told.channel):
+            return told
+        with self._lock:
+            if (lost := self._of_request(told)) is not None:
+                told = replace(lost, lines=lines, tokens=told.tokens)
+            else:
+                told = replace(told, told_id=self._next_id())
+                self._awaited.append(_Awaited(told, term_stems(asked)))
+            self._write(told)
+            return told
+
+    def note_answer(
         self,
         session_id: NodeId,
         channel: str,
@@ -76,31 +93,20 @@ class ToldTexts:
         text: str,
         tokens: int,
         *,
-        nodes: Iterable[tuple[str, NodeId]] = (),
-        asked: str = "",
+        nodes: Iterable[tuple[str, NodeId]],
+        asked: str,
     ) -> None:
-        """Record a text. `nodes` are the words and ids of its memories, `asked` is the prompt that it answers."""
-        lines = _lines(text, [(_spaced(words), node_id) for words, node_id in nodes])
-        if not lines or self._core.switches.is_off(channel):
-            return
-        with self._lock:
-            told = ToldText(self._next_id(), self._now(), session_id, channel, agent, moment, tokens, lines=lines)
-            self._awaited.append(_Awaited(told, term_stems(asked)))
-            self._write(told)
+        """Record in short the answer to a question of an agent's own."""
+        self.note(ToldText(self._now(), session_id, channel, agent, moment, tokens), text, nodes=nodes, asked=asked)
 
-    def note_lost(self, at: datetime, session_id: NodeId, channel: str, agent: str, moment: str, why: str) -> ToldText:
-        """Record that a session got no text at a moment; return the text that it should have got, as far as known."""
+    def note_lost(self, lost: ToldText) -> ToldText:
+        """Record that a request for a text got none in time; return it with the text that is known to be lost."""
         with self._lock:
-            late = next((one for one in self._awaited if _is_of(one.told, session_id, moment, at)), None)
-            rows = [late.told] if late else self._rows(at - SAME_MOMENT, session_id)
-            known = next((one for one in rows if _is_of(one, session_id, moment, at)), None)
-            if known is None:
-                known = ToldText(self._next_id(), at, session_id, channel, agent, moment)
-            lost = replace(known, lost=why)
-            if late is not None:
-                self._awaited.remove(late)
-            self._write(lost)
-            return lost
+            known = self._of_request(lost)
+            told = replace(known or replace(lost, told_id=self._next_id()), lost=lost.lost)
+            self._awaited = deque((one for one in self._awaited if one.told.told_id != told.told_id), MOST_AWAITED)
+            self._write(told)
+            return told
 
     def said(self, session_id: NodeId, turns: Sequence[NewTurn], at: datetime) -> None:
         """Compare the agent's next turn with the texts that its session was handed."""
@@ -110,7 +116,7 @@ class ToldTexts:
             words = frozenset[str]().union(*(term_stems(turn.text) for turn in turns)) if in_time else frozenset()
             for one in in_time:
                 self._awaited.remove(one)
-                used = [_uses(words, term_stems(_statement(line.text)) - one.asked) for line in one.told.lines]
+                used = [_uses(words, term_stems(line.statement) - one.asked) for line in one.told.lines]
                 self._change(replace(one.told, answered=True), used, USED)
 
     def judged(self, node_id: NodeId, verdict: str) -> None:
@@ -132,8 +138,16 @@ class ToldTexts:
                 if lines != one.lines:
                     self._write(replace(one, lines=lines))
 
-    def since(self, moment: datetime, session_id: NodeId | None = None) -> list[ToldText]:
+    def counts(self, texts: Iterable[ToldText] | None = None) -> ToldCounts:
+        """Count texts; without any those of the last 24 hours."""
+        if texts is None:
+            with self._lock:
+                texts = self._rows(self._now() - timedelta(days=1))
+        return told_counts(texts)
+
+    def since(self, moment: datetime | None = None, session_id: NodeId | None = None) -> list[ToldText]:
         """Return the texts since a moment, the newest first; of memories that are gone, GONE."""
+        moment = moment or self._now() - timedelta(days=TOLD_DAYS)
         with self._lock:
             texts = self._rows(moment, session_id)[:MOST_TOLD]
         named = {line.node_id for one in texts for line in one.lines if line.node_id}
@@ -149,10 +163,16 @@ class ToldTexts:
         return {node_id for node_id, times in answered.items() if times >= MOST_IN_VAIN} - used
 
     def forget(self) -> None:
-        """Drop what is awaited, before a purge erases the rows."""
+        """Drop the awaited texts, before a purge erases the rows."""
         with self._lock:
             self._awaited.clear()
             self._fresh.clear()
+
+    def _of_request(self, told: ToldText) -> ToldText | None:
+        """Return the record of the same request: of the same session, moment and time."""
+        meant = told.session_id, told.moment, told.at
+        rows = self._rows(told.at - SAME_CLOCK, told.session_id)
+        return next((one for one in rows if (one.session_id, one.moment, one.at) == meant), None)
 
     def _rows(self, moment: datetime, session_id: NodeId | None = None) -> list[ToldText]:
         rows = {one.told_id: one for one in self._ledger.told(moment, session_id)}
@@ -177,10 +197,6 @@ class ToldTexts:
         return self._last_id
 
 
-def _is_of(told: ToldText, session_id: NodeId, moment: str, at: datetime) -> bool:
-    return (told.session_id, told.moment, told.lost) == (session_id, moment, "") and abs(told.at - at) <= SAME_MOMENT
-
-
 def _lines(text: str, nodes: Sequence[tuple[str, NodeId]]) -> tuple[ToldLine, ...]:
     """Return the lines of a text without its fences, each with the node whose words it has."""
     lines = [line for line in map(_spaced, _FENCE.sub("\n", text).split("\n")) if line]
@@ -188,12 +204,6 @@ def _lines(text: str, nodes: Sequence[tuple[str, NodeId]]) -> tuple[ToldLine, ..
         ToldLine(line[:LONGEST_LINE], next((node_id for words, node_id in nodes if words and words in line), None))
         for line in lines[:MOST_LINES]
     )
-
-
-def _statement(line: str) -> str:
-    """Return the words of a line's memory, without the day and the speaker in front of them."""
-    quoted = _QUOTED.findall(line)
-    return " ".join(quoted) if quoted else line.partition(": ")[2] or line
 
 
 def _uses(said: frozenset[str], words: frozenset[str]) -> bool:

@@ -55,6 +55,18 @@ def asked_in(
             yield "failure", f"{act.words}\n{act.output[:700]}", lines, time.perf_counter() - began
 
 
+def asked_again(
+    daemon: DaemonInProcess, sessions: Sequence[tuple[SessionHead, Path, list[NewTurn]]]
+) -> Iterator[tuple[str, str, list[CueLine], float]]:
+    """Ask for every failed command of all sessions once more, from a session that is none of them."""
+    for _, _, turns in sessions:
+        for act in acts.acts_in(enumerate(turn.text for turn in turns)):
+            if act.failed and act.tool == acts.SHELL:
+                began = time.perf_counter()
+                lines = daemon.store.after_failure(CHANNEL, "again", act.words, act.output)
+                yield "again", f"{act.words}\n{act.output[:700]}", lines, time.perf_counter() - began
+
+
 def main() -> int:
     """Replay a folder of sessions."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.acts", description=__doc__)
@@ -66,23 +78,31 @@ def main() -> int:
     given: Counter[str] = Counter()
     took: list[float] = []
     options.out.parent.mkdir(parents=True, exist_ok=True)
+    sessions = sessions_of(options.folder)
+
+    def note(found: tuple[str, str, list[CueLine], float], where: str) -> None:
+        occasion, act, lines, seconds = found
+        asked[occasion] += 1
+        given[occasion] += bool(lines)
+        took.append(seconds)
+        text = "\n".join(f"> {line.text}" for line in lines) or "(nothing)"
+        if lines or occasion == "again":
+            report.write(f"\n## {occasion}, {where}\n\n    {act}\n\n{text}\n")
+
     with (
         options.out.open("w", encoding="utf-8") as report,
         own_folder("acts") as scratch,
         DaemonInProcess(scratch) as daemon,
     ):
-        for number, (head, file, turns) in enumerate(sessions_of(options.folder), start=1):
-            for occasion, act, lines, seconds in asked_in(daemon, head, turns):
-                asked[occasion] += 1
-                given[occasion] += bool(lines)
-                took.append(seconds)
-                if lines:
-                    text = "\n".join(f"> {line.text}" for line in lines)
-                    report.write(f"\n## {occasion}, {turns[0].at}, {head.session_id}\n\n    {act}\n\n{text}\n")
+        for number, (head, file, turns) in enumerate(sessions, start=1):
+            for found in asked_in(daemon, head, turns):
+                note(found, f"{turns[0].at}, {head.session_id}")
             daemon.call("import", paths=[str(file)], channel=CHANNEL)
             if options.dreams and number % options.dreams == 0:
                 daemon.wait_until_embedded()
                 daemon.call("dream", kind="daily", wait=True)
+        for found in asked_again(daemon, sessions):
+            note(found, "after all")
     for occasion, times in asked.items():
         say(f"{occasion:8} asked {times:5}  given {given[occasion]:4}")
     say(f"an answer took {quantiles(took, n=20)[-1] * 1e3:.2f} ms (p95), {max(took) * 1e3:.1f} ms at most")

@@ -7,13 +7,15 @@ import inspect
 import json
 import sqlite3
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
 from dreamd.daemon.agents.hooks import Hooks
-from dreamd.daemon.clock import local_now, utc_now
+from dreamd.daemon.clock import local_zone, utc_now
 from dreamd.daemon.dreaming.dreamer import Dreamer
 from dreamd.daemon.dreaming.idle import LastActivity
 from dreamd.daemon.dreaming.schedule import Schedule
@@ -39,12 +41,13 @@ class DaemonInProcess:
     """Answers `call` as a daemon's socket would, from a store in `folder`; vectors are kept for the next run.
 
     `DREAMD_…` of the environment is followed, and nothing of the person's own settings file is read. A dream is planned
-    in the child process that a daemon would start, and applied here.
+    in the child process that a daemon would start, and applied here. Its clock is `now`.
     """
 
-    def __init__(self, folder: Path, kept: Path = KEPT_VECTORS) -> None:
+    def __init__(self, folder: Path, kept: Path = KEPT_VECTORS, now: Callable[[], datetime] = utc_now) -> None:
         self.folder = folder
         self._kept = kept
+        self._now = now
         unscheduled = PipelineSettings(schedule=ScheduleSettings(enabled=False))
         self._settings = Settings(data_dir=folder / "data", pipelines=unscheduled)
 
@@ -56,21 +59,25 @@ class DaemonInProcess:
         embedder = embedder_for(settings.store.embedding, settings.data_dir / "models")
         embedder.start()
         self._loop = asyncio.Runner()
-        self.store = MemoryStore.open(paths, settings.store, embedder, utc_now)
-        follower = Follower(self.store, settings.transcripts, (), utc_now, activity.touch, activity.quiet_s)
-        dreamer = Dreamer(self.store, paths, settings, local_now, activity)
+        self.store = MemoryStore.open(paths, settings.store, embedder, self._now)
+        follower = Follower(self.store, settings.transcripts, (), self._now, activity.touch, activity.quiet_s)
+        self.follower = follower
+        dreamer = Dreamer(self.store, paths, settings, self._local_now, activity)
         methods = methods_of(
             self.store,
             dreamer,
-            Schedule(self.store, dreamer, activity, settings.pipelines, local_now),
+            Schedule(self.store, dreamer, activity, settings.pipelines, self._local_now),
             VaultWatch(settings.vault, settings.watch, self.store.file_changed, self.store.reconcile),
-            Hooks(self.store, follower, utc_now),
+            Hooks(self.store, follower, self._now),
             follower,
             settings,
-            Process(time.monotonic(), stop=lambda: None, socket_problem=str),
+            Process(time.monotonic(), stop=lambda: None, socket_problem=str, read_lost=lambda: None),
         )
         self._methods = {method.name: method for method in methods}
         return self
+
+    def _local_now(self) -> datetime:
+        return self._now().astimezone(local_zone())
 
     def __exit__(self, *_: object) -> None:
         self._loop.close()

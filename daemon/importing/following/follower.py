@@ -214,18 +214,7 @@ class Follower:
         self.waiting.add_live(self._named.due(time.monotonic()))
         if self.faults.due(time.monotonic()):
             self._must_scan.set()
-        if (path := self.waiting.take_live()) is not None:
-            # Only a step that begins after it was asked for reads all that was there then.
-            with self._awaiting:
-                awaited = self._awaited.pop(path, [])
-            # Behind the other live files, so that one that grows fast does not hold up the rest.
-            if self._step(path, live=True):
-                self.waiting.add_live([path])
-                with self._awaiting:
-                    self._awaited.setdefault(path, []).extend(awaited)
-                return
-            for event in awaited:
-                event.set()
+        if self.step_live():
             return
         # Live files are read on while learning is paused: the store drops their turns, and the position moves.
         path = None if self._store.paused else self.waiting.newest_of_backlog()
@@ -279,6 +268,23 @@ class Follower:
         return is_database or was_changed(read, found.size_bytes, found.changed_ns)
 
     # ---- one step
+
+    def step_live(self) -> bool:
+        """Read on in one of the files that are written now; return False if none waits. Called by one thread."""
+        if (path := self.waiting.take_live()) is None:
+            return False
+        # Only a step that begins after it was asked for reads all that was there then.
+        with self._awaiting:
+            awaited = self._awaited.pop(path, [])
+        # Behind the other live files, so that one that grows fast does not hold up the rest.
+        if self._step(path, live=True):
+            self.waiting.add_live([path])
+            with self._awaiting:
+                self._awaited.setdefault(path, []).extend(awaited)
+            return True
+        for event in awaited:
+            event.set()
+        return True
 
     def _step(self, path: Path, *, live: bool) -> bool:
         """Import about a megabyte of a file; return True if more follows.

@@ -28,8 +28,8 @@ from dreamd.store.ledger.work import told_counts
 from dreamd.store.model import Kind, NewTurn, SessionHead
 from dreamd.store.results import Kept
 from dreamd.store.settings import StoreSettings
-from freezegun import freeze_time
 
+from tests.ipc.methods import store_methods
 from tests.system.waiting import until
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -98,8 +98,7 @@ class World:
     def lose(self, event: str, session: str = "one", agent: str = "claude-code") -> None:
         """Note a moment as lost, as the hook's process does."""
         given = {"session_id": session, "cwd": str(self.project)}
-        with freeze_time(self.now):
-            entry._note_lost(str(self.lost), agent, event, given, TimeoutError())
+        entry._note_lost(str(self.lost), agent, event, given, self.now.timestamp(), TimeoutError())
 
     def restart(self) -> None:
         self.follower.stop()
@@ -632,6 +631,7 @@ def test_a_start_that_did_not_arrive_is_counted_and_comes_with_the_next_prompt(w
     world.store.settle()
     assert "Fridays" in world.handed("SessionStart", source="startup")  # the agent had left when it was answered
     world.lose("SessionStart")
+    world.now += timedelta(seconds=9)
     assert "Fridays" in world.handed("UserPromptSubmit", prompt="Add a page.")
     assert world.answer("UserPromptSubmit", prompt="And another.") == ""
     assert not world.lost.exists()
@@ -642,11 +642,24 @@ def test_a_start_that_did_not_arrive_is_counted_and_comes_with_the_next_prompt(w
     assert (counts.texts, counts.sessions, counts.lost_starts, counts.lost_prompts) == (1, 1, 1, 0)
 
 
+def test_a_text_that_comes_after_its_hook_gave_up_is_lost_too(world: World) -> None:
+    world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    world.store.settle()
+    world.lose("SessionStart")
+    world.hooks.read_lost()
+    assert "Fridays" in world.handed("SessionStart", source="startup")  # of the same moment: nobody reads it
+    (told,) = world.store.told.since(NOW)
+    assert (told.lost, len(told.lines) > 0) == ("late", True)
+    world.now += timedelta(seconds=9)
+    assert "Fridays" in world.handed("UserPromptSubmit", prompt="Add a page.")
+
+
 def test_a_prompt_that_was_not_answered_in_time_may_have_its_lines_later(world: World) -> None:
     world.say(PORT)
     assert "port 6543" in world.handed("UserPromptSubmit", prompt=ASKED)
     world.lose("UserPromptSubmit")
     world.lose("UserPromptSubmit", session="another")
+    world.now += timedelta(seconds=9)
     assert "port 6543" in world.handed("UserPromptSubmit", prompt=ASKED)
     counts = told_counts(world.store.told.since(NOW))
     assert (counts.texts, counts.lost_starts, counts.lost_prompts) == (1, 0, 2)
@@ -760,6 +773,38 @@ def test_a_statement_is_judged_by_the_transcript_after_a_restart_too(world: Worl
     assert world.remember("Always deploy by hand.").waits
 
 
+# ---- tools of a session that its program does not name
+
+
+def test_the_tools_of_an_agent_belong_to_the_session_that_its_hooks_heard_last(world: World) -> None:
+    world.say(PORT)
+    world.say(f"{PORT} I said so.", session="one")
+    assert world.store.session_at_work("of-the-relay", "claude-code", world.channel) == "of-the-relay"
+    world.answer("UserPromptSubmit", prompt=ASKED, session_id="beside")
+    world.now += timedelta(minutes=5)
+    world.answer("UserPromptSubmit", prompt=ASKED)
+    asked = {"query": ASKED, "cwd": str(world.project), "session": "of-the-relay", "agent_id": "claude-code"}
+    methods = store_methods(world.store)
+
+    def call(name: str, **given: Any) -> Any:
+        return methods[name].answer(methods[name].params.model_validate(given), Call(None, name))
+
+    assert {hit.node_id for hit in call("recall", **asked).hits} == {"earlier#1"}
+    assert {slot.node_id for slot in call("context", **asked).slots} == {"earlier#1"}
+    asking = {name: value for name, value in asked.items() if name != "query"}
+    call("anchor_set", **asking, task="move the orders")
+    text = call("anchor_recover", **asking).text
+    assert "what you were doing" in text
+    assert "move the orders" in world.handed("SessionStart", source="compact")
+    told = world.store.told.since(NOW, "one")
+    assert [one.moment for one in told if one.moment in ("recall", "context")] == ["context", "recall"]
+    assert "port 6543" in told[-1].lines[0].text
+    world.answer("SessionEnd")
+    assert world.store.session_at_work("of-the-relay", "claude-code", world.channel) == "beside"
+    world.now += timedelta(hours=2)
+    assert world.store.session_at_work("of-the-relay", "claude-code", world.channel) == "of-the-relay"
+
+
 # ---- at an act
 
 ERROR = 'Exit code 1\nerror: prepared statement "sqlx_s_4" already exists'
@@ -797,7 +842,7 @@ def test_a_failed_command_is_handed_the_cause_of_the_same_error(
     world: World, agent: str, event: str, tool: str, result: dict[str, Any]
 ) -> None:
     failed_before(world)
-    given = {"tool_name": tool, "tool_input": {"command": "cargo run"}, **result}
+    given: dict[str, Any] = {"tool_name": tool, "tool_input": {"command": "cargo run"}, **result}
     text = world.handed(event, agent, **given)
     assert "This error came up in an earlier session:" in text
     assert CAUSE in text
@@ -808,7 +853,7 @@ def test_a_failed_command_is_handed_the_cause_of_the_same_error(
 
 def test_a_command_that_worked_is_handed_nothing(world: World) -> None:
     failed_before(world)
-    given = {"tool_name": "shell", "tool_input": {"command": "cargo run"}}
+    given: dict[str, Any] = {"tool_name": "shell", "tool_input": {"command": "cargo run"}}
     assert world.handed("PostToolUse", "codex", **given, tool_response=f"Exit code: 0\nOutput:\n{ERROR}") == ""
 
 
@@ -829,14 +874,14 @@ def test_an_edit_is_handed_the_rules_of_its_file(world: World, agent: str, event
 
 def test_codex_gets_no_key_that_it_refuses_at_an_act(world: World) -> None:
     ruled(world)
-    given = {"tool_name": "Write", "tool_input": {"file_path": "/x/.sqlx/q.json"}}
+    given: dict[str, Any] = {"tool_name": "Write", "tool_input": {"file_path": "/x/.sqlx/q.json"}}
     assert "suppressOutput" not in json.loads(world.answer("PreToolUse", "codex", **given))
     assert "suppressOutput" in json.loads(world.answer("PreToolUse", "claude-code", **given))
 
 
 def test_a_sub_agent_is_handed_the_rules_of_a_file_for_itself(world: World) -> None:
     ruled(world)
-    given = {"tool_name": "Write", "tool_input": {"file_path": "/x/.sqlx/q.json"}}
+    given: dict[str, Any] = {"tool_name": "Write", "tool_input": {"file_path": "/x/.sqlx/q.json"}}
     assert RULE in world.handed("PreToolUse", **given)
     assert RULE in world.handed("PreToolUse", agent_id="sub", **given)
     assert world.handed("PreToolUse", agent_id="sub", **given) == ""

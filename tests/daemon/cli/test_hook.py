@@ -132,7 +132,7 @@ def test_a_start_without_an_answer_is_noted_without_the_words_of_anybody(path: P
 def test_the_notes_of_lost_moments_are_bounded(path: Path) -> None:
     lost = Path(path_of_lost(str(path)))
     for _ in range(2 * hook.MOST_LOST_BYTES // 64):
-        hook._note_lost(str(lost), "codex", "SessionStart", {"session_id": "s" * 256}, OSError())
+        hook._note_lost(str(lost), "codex", "SessionStart", {"session_id": "s" * 256}, 1.5, OSError())
     assert lost.stat().st_size < hook.MOST_LOST_BYTES + 1024
 
 
@@ -172,7 +172,7 @@ def test_a_stdin_that_stays_open_is_not_waited_for(path: Path) -> None:
 def test_a_long_text_is_cut_to_a_line_of_the_wire() -> None:
     for size in (100, 3_000_000):
         given = {**PROMPT, "prompt": "ü" * size, "last_assistant_message": "\x00" * size}
-        line = hook._request("codex", "Stop", given)
+        line = hook._request("codex", "Stop", given, 1.5)
         assert len(line) <= 2**20
         assert json.loads(line)["params"]["given"]["prompt"].strip("ü") == ""
         assert (len(json.loads(line)["params"]["given"]["prompt"]) == size) == (size == 100)

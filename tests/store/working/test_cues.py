@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Kind, NewTurn, SessionHead
+from dreamd.store.results import ToldText
 
 from tests.store.conftest import NOW
 from tests.system.waiting import until
@@ -31,6 +33,10 @@ def observe(store: MemoryStore, turns: list[tuple[str, str]], session: str = "fi
     said = [NewTurn(role, text, NOW + timedelta(seconds=n), f"{n}") for n, (role, text) in enumerate(turns)]
     store.observe(head, said).result()
     store.settle()
+
+
+def is_answered(store: MemoryStore, session: str) -> bool:
+    return store.told.since(NOW, session)[0].answered
 
 
 def test_a_known_failure_recalls_its_cause_and_what_helped(store: MemoryStore) -> None:
@@ -86,7 +92,7 @@ def test_a_line_that_never_helped_loses_its_right_to_appear(store: MemoryStore) 
         assert lines
         text = "\n".join(line.text for line in lines)
         named = [(line.text, line.node_id) for line in lines]
-        store.told.note(session, CHANNEL, "claude-code", "after", text, 60, nodes=named)
+        store.told.note(ToldText(NOW, session, CHANNEL, "claude-code", "after", 60), text, nodes=named)
         observe(store, [("assistant", "I look for the logo in the web folder.")], session=session)
-        until(lambda session=session: store.told.since(NOW, session)[0].answered)
+        until(partial(is_answered, store, session))
     assert store.after_failure(CHANNEL, "last", "cargo run", AGAIN) == []
