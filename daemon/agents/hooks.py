@@ -129,7 +129,7 @@ class Hooks:
         """Record the moments whose hooks got no answer. The lines that they missed may be handed over again."""
         for one in take_lost(self._lost) if self._lost else ():
             form = FORMATS.get(one.agent)
-            moment = form.moments.get(one.event) if form is not None else None
+            moment = form.moments.get(one.event) if form else None
             if form is None or moment is None or moment not in form.takes:
                 continue
             channel = channel_of(None, one.folder)

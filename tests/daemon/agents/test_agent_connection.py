@@ -146,7 +146,7 @@ def test_claude_code_is_given_the_hooks_that_it_knows(connect: Connect, tmp_path
                 {
                     "type": "command",
                     "command": "/opt/dreamd/bin/dreamctl hook claude-code UserPromptSubmit",
-                    "timeout": 2,
+                    "timeout": 5,
                 }
             ]
         }

@@ -348,9 +348,12 @@ def test_a_prompt_of_gemini_that_was_lost_takes_the_start_with_it(world: World) 
     world.answer("SessionStart", "gemini", source="startup")
     assert "Fridays" in world.handed("BeforeAgent", "gemini", prompt="hello")
     world.lose("BeforeAgent", agent="gemini")
+    world.now += timedelta(minutes=1)
     assert "Fridays" in world.handed("BeforeAgent", "gemini", prompt="hello")
+    world.now += timedelta(minutes=1)
     assert world.answer("BeforeAgent", "gemini", prompt="hello") == ""
     world.lose("BeforeAgent", agent="gemini")  # which brought nothing
+    world.now += timedelta(minutes=1)
     assert world.answer("BeforeAgent", "gemini", prompt="hello") == ""
 
 
