@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from loguru import logger
@@ -18,7 +19,7 @@ from .. import __version__
 from ..ipc.mcp import mcp_session
 from ..ipc.server.listener import adopt_listener, open_listener
 from ..ipc.server.server import Server
-from ..ipc.socket_path import default_socket_path
+from ..ipc.socket_path import default_socket_path, path_of_lost
 from ..store import MemoryStore, embedder_for
 from .agents.hooks import Hooks
 from .clock import local_now, utc_now
@@ -94,7 +95,9 @@ class Daemon:
             watch = VaultWatch(settings.vault, settings.watch, store.file_changed, store.reconcile)
             own = (settings.data_dir, settings.vault)
             follower = Follower(store, settings.transcripts, own, utc_now, activity.touch, activity.quiet_s)
-            hooks = Hooks(store, follower, utc_now)
+            lost = Path(path_of_lost(default_socket_path()))
+            hooks = Hooks(store, follower, utc_now, lost, at_acts=settings.hooks.at_acts)
+            store.read_on = hooks.read_on
             methods = methods_of(
                 store,
                 dreamer,
@@ -103,7 +106,7 @@ class Daemon:
                 hooks,
                 follower,
                 settings,
-                Process(self._started_s, self.stop, socket_problem=lambda: server.socket_problem),
+                Process(self._started_s, self.stop, lambda: server.socket_problem, hooks.read_lost),
             )
             server = Server(
                 methods,

@@ -57,6 +57,12 @@ class TranscriptSettings(BaseModel, extra="forbid", frozen=True):
     quiet_minutes: float = Field(10, ge=0.1, le=1440)
 
 
+class HookSettings(BaseModel, extra="forbid", frozen=True):
+    """The hooks of agents: with `at_acts`, an edit and a failed command recall what is known of them."""
+
+    at_acts: bool = True
+
+
 class Settings(BaseSettings):
     """All settings. Use `load`, which turns pydantic's errors into sentences."""
 
@@ -67,6 +73,7 @@ class Settings(BaseSettings):
     log: LogSettings = LogSettings()
     watch: WatchSettings = WatchSettings()
     transcripts: TranscriptSettings = TranscriptSettings()
+    hooks: HookSettings = HookSettings()
     store: StoreSettings = StoreSettings()
     ipc: IpcSettings = IpcSettings()
     pipelines: PipelineSettings = PipelineSettings()

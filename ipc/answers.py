@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from .. import __version__
 from ..store.model import Envelope, Hit, NodeId, Verdict
-from ..store.results import Document, Elsewhere, Goal, Lesson, ListedNode, Shown, Working
+from ..store.results import Document, Elsewhere, Goal, Lesson, ListedNode, RecentSession, Shown, Working
 from .protocol import PROTOCOL_VERSION
 
 IF_ANY: Final = {"sent": "unless None"}
@@ -100,6 +100,14 @@ class ContextAnswer(Envelope):
     """One text for a model, from `channel` and the global one."""
 
     channel: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecentAnswer:
+    """The sessions of a channel, the newest first."""
+
+    channel: str
+    sessions: Sequence[RecentSession]
 
 
 # ---- memories

@@ -42,6 +42,20 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
 )
 
 
+# Complaints that would speak in Python's words of what a client knows as JSON.
+_IN_JSON = {
+    **dict.fromkeys(("tuple_type", "list_type", "set_type", "frozen_set_type"), "should be an array"),
+    **dict.fromkeys(
+        ("dict_type", "mapping_type", "model_type", "model_attributes_type", "dataclass_type"), "should be an object"
+    ),
+    "string_type": "should be a string",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "should be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "should be a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "should be true or false"),
+    "none_required": "should be null",
+}
+
+
 def wire_error(error: BaseException, method: str) -> ProtocolError:
     """Return the error to answer with. An unforeseen one is logged by place and type: its message may hold a text."""
     if isinstance(error, ProtocolError):
@@ -83,7 +97,8 @@ def invalid_params(error: ValidationError, params: type[BaseModel]) -> ProtocolE
         elif detail["type"] == "missing":
             complaints.append(f"{name!r} is missing")
         else:
-            complaints.append(f"{name!r}: {detail['msg'][:1].lower()}{detail['msg'][1:]}")
+            said = _IN_JSON.get(detail["type"]) or detail["msg"].removeprefix("Value error, ")
+            complaints.append((f"{name!r}: " if name else "") + said[:1].lower() + said[1:])
     if len(complaints) > 1 and not hints:
         hints[_known_at(params, ())] = None
     return ProtocolError("; ".join(complaints), "; ".join(hints), INVALID_PARAMS)

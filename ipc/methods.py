@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..store import Observed
 from ..store.filters import Condition, Filter
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Kind, NewTurn, SessionHead
+from ..store.names import as_reference
 from ..store.results import Forgotten, Kept, Linked, Tagged
 from .answers import EmptyAnswer, FeedbackAnswer, HelloAnswer, ListAnswer, ShowAnswer, hello_answer, widened
 from .call import Call, Method
@@ -52,7 +53,17 @@ def ping(store: Any, params: NoParams, call: Call) -> EmptyAnswer:
 
 
 def remember(store: MemoryStore, params: RememberParams, call: Call) -> Future[Kept] | Coroutine[Any, Any, Kept]:
-    """Keep one statement."""
+    """Keep one statement; an agent's after its session is read up to now, by which it is trusted."""
+    return _in_its_session(store, params, params.agent_id) if params.agent_id else _keep(store, params)
+
+
+async def _in_its_session(store: MemoryStore, params: RememberParams, agent: str) -> Kept:
+    await asyncio.to_thread(store.catch_up_with, agent)
+    kept = _keep(store, params)
+    return await (asyncio.wrap_future(kept) if isinstance(kept, Future) else kept)
+
+
+def _keep(store: MemoryStore, params: RememberParams) -> Future[Kept] | Coroutine[Any, Any, Kept]:
     kept = store.keep(
         params.text,
         kind=Kind(params.kind),
@@ -88,26 +99,28 @@ def observe(store: MemoryStore, params: ObserveParams, call: Call) -> Future[Obs
 
 def forget(store: MemoryStore, params: ForgetParams, call: Call) -> Forgotten:
     """Take a memory back, as a run that `undo` can undo."""
-    return store.forget(params.node_id, params.reason)
+    return store.forget(store.full_id(params.node_id), params.reason)
 
 
 def feedback(store: MemoryStore, params: FeedbackParams, call: Call) -> FeedbackAnswer:
     """Note a verdict on a memory that was shown."""
-    store.feedback(params.node_id, params.verdict, params.idempotency_key)
-    return FeedbackAnswer(params.node_id, params.verdict)
+    node_id = store.full_id(params.node_id)
+    store.feedback(node_id, params.verdict, params.idempotency_key)
+    return FeedbackAnswer(node_id, params.verdict)
 
 
 def link(store: MemoryStore, params: LinkParams, call: Call) -> Linked:
     """Relate two memories, or a memory and a tag."""
+    source = store.full_id(params.from_)
     if params.relation == "HasTag":
-        tagged = store.tag(params.from_, [params.to])
-        return Linked(params.from_, params.to, "HasTag", tagged.run_id)
-    return store.link(params.from_, params.to, params.relation)
+        tagged = store.tag(source, [params.to])
+        return Linked(source, params.to, "HasTag", tagged.run_id)
+    return store.link(source, store.full_id(str(as_reference(params.to))), params.relation)
 
 
 def tag(store: MemoryStore, params: TagParams, call: Call) -> Tagged:
     """Add tags to a memory, and take some from it."""
-    return store.tag(params.node_id, params.add, params.remove)
+    return store.tag(store.full_id(params.node_id), params.add, params.remove)
 
 
 @bounded
@@ -115,7 +128,7 @@ def show(store: MemoryStore, params: ShowParams, call: Call) -> ShowAnswer:
     """Return one memory with as much of its text, from an offset, as a line can carry."""
     if params.linked:
         store.settle_links(LINKING_S)
-    shown = store.show(params.node_id)
+    shown = store.show(store.full_id(params.node_id))
     # The offset counts characters, not bytes: it is the same in every client, and no page splits a character.
     page = cut_to_bytes(shown.text[params.offset :])
     end = params.offset + len(page)

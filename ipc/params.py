@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC, datetime
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -11,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from ..store import in_calendar
 from ..store.model import Kind, Level, Verdict
-from ..store.names import Channel, DocumentKey, Label, Name
+from ..store.names import Channel, DocumentKey, Label, Name, NodeRef
 from ..store.results import GoalState
 from .filter_params import BoundedFilter
 from .protocol import PROTOCOL_VERSION, KeptKind
@@ -25,8 +26,22 @@ def _instant(at: datetime) -> datetime:
     return aware
 
 
-Limit = Annotated[int, Field(strict=True, ge=1, le=1000)]
-Offset = Annotated[int, Field(strict=True, ge=0, le=2**53)]
+def _number(given: Any) -> Any:
+    """Return the whole number that a text is, as models write them now and then; anything else as it is."""
+    text = given.strip() if isinstance(given, str) else ""
+    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else given
+
+
+def _listed(given: Any) -> Any:
+    """Return one text as a list of it; anything else as it is."""
+    return [given] if isinstance(given, str) else given
+
+
+NUMBER = BeforeValidator(_number)
+LISTED = BeforeValidator(_listed)
+
+Limit = Annotated[int, NUMBER, Field(strict=True, ge=1, le=1000)]
+Offset = Annotated[int, NUMBER, Field(strict=True, ge=0, le=2**53)]
 Query = Annotated[str, Field(max_length=2**16)]
 Folder = Annotated[str, Field(min_length=1, max_length=4096)]
 Key = Annotated[str, Field(min_length=1, max_length=128)]
@@ -40,6 +55,16 @@ Space = Annotated[tuple[Label, ...], Field(min_length=1, max_length=16)]
 AnySpace = Annotated[tuple[Label, ...], Field(max_length=16)]
 Version = Annotated[str, Field(max_length=64)]
 Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 366 * 100, allow_inf_nan=False)]
+
+
+OTHER_NAMES: Mapping[str, KeptKind] = {"rule": "preference"}
+"""Kinds by the words that our own instructions use for them."""
+
+
+def kind_of(given: Any) -> Any:
+    """Return a kind of memory as it is named, in any case and by its other name; anything else as it is."""
+    word = given.strip().casefold() if isinstance(given, str) else given
+    return OTHER_NAMES.get(word, word) if isinstance(word, str) else word
 
 
 class Params(BaseModel):
@@ -62,7 +87,8 @@ class HelloParams(Params):
 class RecallParams(Params):
     """The question. No channel: that of the caller's working directory, `cwd`; `*`: all of them.
 
-    Turns of the asking `session` are left out.
+    Turns of the asking `session` are left out; of an agent (`agent_id`) that does not know it, those of the session
+    that its hooks heard last.
     """
 
     query: Query
@@ -70,24 +96,41 @@ class RecallParams(Params):
     channel: Name | None = None
     cwd: Folder | None = None
     session: Name | None = None
+    agent_id: Name | None = None
     levels: Annotated[tuple[Level, ...], Field(max_length=4)] = ()
     include_archived: bool = False
     as_of: Instant | None = None
     filter: BoundedFilter | None = None
     explain: bool = False
-    why_not: Name | None = None
+    why_not: NodeRef | None = None
 
 
 class ContextParams(Params):
     """The question, and the token budget of the answer."""
 
     query: Query
-    budget_tokens: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1000
+    budget_tokens: Annotated[int, NUMBER, Field(strict=True, ge=1, le=100_000)] = 1000
     channel: Name | None = None
     cwd: Folder | None = None
     session: Name | None = None
+    agent_id: Name | None = None
     as_of: Instant | None = None
     filter: BoundedFilter | None = None
+
+
+class RecentParams(Params):
+    """The sessions that are wanted: of a channel, of a day, with a change of a `file`, or one `session`.
+
+    `agent_id`: the session that its hooks heard last is left out.
+    """
+
+    channel: Name | None = None
+    cwd: Folder | None = None
+    session: NodeRef | None = None
+    day: date | None = None
+    file: Annotated[str, Field(max_length=4096)] = ""
+    limit: Annotated[int, NUMBER, Field(strict=True, ge=1, le=30)] = 5
+    agent_id: Name | None = None
 
 
 class RememberParams(Params):
@@ -98,14 +141,14 @@ class RememberParams(Params):
     """
 
     text: Words
-    kind: KeptKind = "note"
+    kind: Annotated[KeptKind, BeforeValidator(kind_of)] = "note"
     channel: Channel | None = None
     cwd: Folder | None = None
     tags: Annotated[tuple[Label, ...], Field(max_length=64)] = ()
     agent_id: Name | None = None
     session: Name | None = None
     always: bool = False
-    priority: Annotated[int, Field(strict=True, ge=1, le=10)] = 5
+    priority: Annotated[int, NUMBER, Field(strict=True, ge=1, le=10)] = 5
     idempotency_key: Key | None = None
 
 
@@ -145,7 +188,7 @@ class ShowParams(Params):
     `linked`: wait a moment until new memories are compared with older ones.
     """
 
-    node_id: Name
+    node_id: NodeRef
     offset: Offset = 0
     linked: Annotated[bool, Field(strict=True)] = False
 
@@ -170,14 +213,14 @@ class ListParams(Params):
 class ForgetParams(Params):
     """One memory to take back, as a run that `undo` can undo."""
 
-    node_id: Name
+    node_id: NodeRef
     reason: Annotated[str, Field(max_length=1024)] = ""
 
 
 class FeedbackParams(Params):
     """A verdict on a memory that was shown."""
 
-    node_id: Name
+    node_id: NodeRef
     verdict: Verdict
     idempotency_key: Key | None = None
 
@@ -185,7 +228,7 @@ class FeedbackParams(Params):
 class LinkParams(Params):
     """Two nodes and their relation; with `HasTag`, `to` is a tag."""
 
-    from_: Annotated[Name, Field(alias="from")]
+    from_: Annotated[NodeRef, Field(alias="from")]
     to: Name
     relation: Literal["RelatesTo", "Supersedes", "Contradicts", "HasTag"] = "RelatesTo"
 
@@ -193,9 +236,9 @@ class LinkParams(Params):
 class TagParams(Params):
     """The tags to add to a memory, and to take from it."""
 
-    node_id: Name
-    add: Annotated[tuple[Label, ...], Field(max_length=64)] = ()
-    remove: Annotated[tuple[Label, ...], Field(max_length=64)] = ()
+    node_id: NodeRef
+    add: Annotated[tuple[Label, ...], LISTED, Field(max_length=64)] = ()
+    remove: Annotated[tuple[Label, ...], LISTED, Field(max_length=64)] = ()
 
 
 # ---- work under way
@@ -207,9 +250,10 @@ class AnchorSetParams(Params):
     session: Name
     channel: Channel | None = None
     cwd: Folder | None = None
+    agent_id: Name | None = None
     task: Line | None = None
     plan: Line | None = None
-    decisions: Annotated[tuple[Line, ...], Field(max_length=32)] = ()
+    decisions: Annotated[tuple[Line, ...], LISTED, Field(max_length=32)] = ()
     next_step: Line | None = None
 
 
@@ -219,6 +263,12 @@ class WorkParams(Params):
     session: Name | None = None
     channel: Channel | None = None
     cwd: Folder | None = None
+
+
+class AnchorRecoverParams(WorkParams):
+    """The session that goes on; of an agent (`agent_id`) that does not know it, the one that its hooks heard last."""
+
+    agent_id: Name | None = None
 
 
 class AnchorGetParams(WorkParams):
@@ -232,17 +282,27 @@ class AnchorGetParams(WorkParams):
 
 
 class LearnedParams(Params):
-    """One lesson: a working way (procedure), a failure with its reason (negative), a decision."""
+    """One lesson: a working way (procedure), a failure with its reason (negative), a pitfall and its fix, a decision.
+
+    A plain text is a working way.
+    """
 
     text: Annotated[str, Field(min_length=1, max_length=4000)]
-    kind: Literal["procedure", "negative", "decision", "fact", "preference"] = "procedure"
+    kind: Annotated[
+        Literal["procedure", "negative", "pitfall", "decision", "fact", "preference"], BeforeValidator(kind_of)
+    ] = "procedure"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_text(cls, given: Any) -> Any:
+        return {"text": given} if isinstance(given, str) else given
 
 
 class ReflectParams(Params):
     """The lessons of an agent in a session, and the `outcome` of its task."""
 
     session: Name
-    learned: Annotated[tuple[LearnedParams, ...], Field(max_length=32)] = ()
+    learned: Annotated[tuple[LearnedParams, ...], LISTED, Field(max_length=32)] = ()
     outcome: Annotated[str, Field(max_length=1000)] = ""
     channel: Channel | None = None
     cwd: Folder | None = None

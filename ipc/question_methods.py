@@ -9,15 +9,23 @@ from functools import wraps
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..store import within
+from ..store import estimate_tokens, first_sentences, within
 from ..store.filters import Clause, Filter, Group
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Hit, Level
 from ..store.results import Elsewhere, Shown
-from .answers import CandidateAnswer, ContextAnswer, RecallAnswer, TraceAnswer, WhyNotAnswer, widened
+from .answers import (
+    CandidateAnswer,
+    ContextAnswer,
+    RecallAnswer,
+    RecentAnswer,
+    TraceAnswer,
+    WhyNotAnswer,
+    widened,
+)
 from .call import Call, Method
 from .channels import Names, channel_of, found_elsewhere, full_name, not_looked_in, nothing_there
 from .filter_params import FilterParams
-from .params import ContextParams, Params, RecallParams
+from .params import ContextParams, Params, RecallParams, RecentParams
 
 if TYPE_CHECKING:
     from ..store import MemoryStore
@@ -29,6 +37,9 @@ MAX_TEXT_BYTES = 2**19
 """The size of an answer's texts: half a line. Escapes, and all that is no text, fit into the other half."""
 
 LONGEST_ESCAPE = len("\\u0000")
+
+TOLD_CHARS, MOST_TOLD_LINES = 160, 12
+"""The most characters of a memory, and memories, that are recorded of an agent's question."""
 
 FILTERED = "only what the filter lets pass was looked at"
 
@@ -53,7 +64,7 @@ def bounded(run: Callable[[Any, AnyParams, Call], Answer]) -> Callable[[Any, Any
 def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer:
     """Find the memories that answer a question."""
     channel = channel_of(params.channel, params.cwd, store.channel_names_with)
-    session = params.session and store.session_name(params.session)
+    session = _asking(store, params, channel)
     where = filter_of(params.filter, store.channel_names_with)
     found = store.recall(
         params.query,
@@ -78,6 +89,7 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
         notes += reasons
         if is_empty:
             elsewhere = elsewhere_that_fits(store.elsewhere(params.query, params.limit, session))
+    _note_told(store, params, channel, session, [(hit.node_id, hit.text or hit.title) for hit in hits])
     answer = RecallAnswer(hits, found.abstained, notes, channel, found.confidence, elsewhere)
     if params.explain:
         answer = replace(answer, trace=trace_answer(found.trace))
@@ -93,14 +105,16 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
 def context(store: MemoryStore, params: ContextParams, call: Call) -> ContextAnswer:
     """Return one text within a token budget for an agent."""
     channel = channel_of(params.channel, params.cwd, store.channel_names_with)
+    session = _asking(store, params, channel)
     envelope = store.context(
         params.query,
         budget_tokens=params.budget_tokens,
         channel=channel,
-        session=params.session and store.session_name(params.session),
+        session=session,
         as_of=params.as_of,
         where=filter_of(params.filter, store.channel_names_with),
     )
+    _note_told(store, params, channel, session, [(slot.node_id, slot.text) for slot in envelope.slots])
     notes = list(envelope.notes)
     if envelope.abstained:
         reasons, is_empty = why_nothing(store, params, channel)
@@ -110,8 +124,42 @@ def context(store: MemoryStore, params: ContextParams, call: Call) -> ContextAns
     return widened(ContextAnswer, envelope, notes=tuple(notes), channel=channel)
 
 
+@bounded
+def recent(store: MemoryStore, params: RecentParams, call: Call) -> RecentAnswer:
+    """Return the last sessions, with their prompts and changes."""
+    channel = channel_of(params.channel, params.cwd, store.channel_names_with)
+    asking = store.session_at_work(None, params.agent_id, channel)
+    found = store.recent(
+        channel, params.limit, session=params.session, day=params.day, file=params.file, left_out=asking
+    )
+    return RecentAnswer(channel, found)
+
+
+def _asking(store: MemoryStore, params: RecallParams | ContextParams, channel: str) -> str | None:
+    """Return the session that asks. An agent may ask about another channel than that which it works in."""
+    return store.session_at_work(params.session, params.agent_id, channel if params.channel is None else None)
+
+
+def _note_told(
+    store: MemoryStore,
+    params: RecallParams | ContextParams,
+    channel: str,
+    session: str | None,
+    found: Sequence[tuple[str, str]],
+) -> None:
+    """Record in short the answer to an agent: each memory by its first words."""
+    if params.agent_id and session:
+        shown = [(first_sentences(text, TOLD_CHARS), node_id) for node_id, text in found[:MOST_TOLD_LINES]]
+        text = "\n".join(words for words, _ in shown)
+        moment = "recall" if isinstance(params, RecallParams) else "context"
+        tokens = sum(estimate_tokens(whole) for _, whole in found)
+        asked_by = session, channel, params.agent_id
+        store.told.note_answer(*asked_by, moment, text, tokens, nodes=shown, asked=params.query)
+
+
 QUESTION_METHODS: tuple[Method[Any, Any], ...] = (
     Method("recall", RecallParams, RecallAnswer, recall, blocking=True, activity=True, first=True),
+    Method("recent", RecentParams, RecentAnswer, recent, blocking=True, activity=True, first=True),
     Method("context", ContextParams, ContextAnswer, context, blocking=True, activity=True, first=True),
 )
 

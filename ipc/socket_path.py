@@ -9,6 +9,9 @@ from collections.abc import Mapping
 # sun_path holds 104 bytes on macOS and 108 on Linux, the closing NUL among them; the smaller one holds everywhere.
 MAX_SOCKET_PATH_BYTES = 103
 
+# The variables that `default_socket_path` reads, but for HOME, which every program passes on.
+SOCKET_VARIABLES = ("DREAMD_SOCKET", "XDG_RUNTIME_DIR", "XDG_STATE_HOME")
+
 
 def default_socket_path(environ: Mapping[str, str] | None = None) -> str:
     """Return `$DREAMD_SOCKET`, else `$XDG_RUNTIME_DIR/dreamd/dreamd.sock`, else one in the user's own state folder."""
@@ -22,6 +25,11 @@ def default_socket_path(environ: Mapping[str, str] | None = None) -> str:
         return f"{home}/Library/Application Support/dreamd/dreamd.sock"
     state = environ.get("XDG_STATE_HOME", "")
     return f"{state if state.startswith('/') else home + '/.local/state'}/dreamd/dreamd.sock"
+
+
+def path_of_lost(socket_path: str) -> str:
+    """Return the file in which hooks note that they got no answer from the socket."""
+    return f"{socket_path}.lost"
 
 
 def too_long(path: str) -> str:

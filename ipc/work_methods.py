@@ -11,6 +11,7 @@ from .call import Call, Method
 from .channels import channel_of
 from .params import (
     AnchorGetParams,
+    AnchorRecoverParams,
     AnchorSetParams,
     GoalSetParams,
     ReflectParams,
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 
 def anchor_set(store: MemoryStore, params: AnchorSetParams, call: Call) -> FoundAnchor:
     """Change the anchor of a session."""
+    channel = _channel_of(store, params)
     return store.set_anchor(
-        params.session,
-        _channel_of(store, params),
+        store.session_at_work(params.session, params.agent_id, channel) or params.session,
+        channel,
         task=params.task,
         plan=params.plan,
         decisions=params.decisions,
@@ -42,9 +44,10 @@ def anchor_get(store: MemoryStore, params: AnchorGetParams, call: Call) -> Found
     return store.anchor_of_channel(_channel_of(store, params))
 
 
-def anchor_recover(store: MemoryStore, params: WorkParams, call: Call) -> FoundAnchor:
+def anchor_recover(store: MemoryStore, params: AnchorRecoverParams, call: Call) -> FoundAnchor:
     """Return the anchor from which a session continues."""
-    return store.recover_anchor(_channel_of(store, params), params.session)
+    channel = _channel_of(store, params)
+    return store.recover_anchor(channel, store.session_at_work(params.session, params.agent_id, channel))
 
 
 def reflect(store: MemoryStore, params: ReflectParams, call: Call) -> ReflectAnswer:
@@ -53,6 +56,8 @@ def reflect(store: MemoryStore, params: ReflectParams, call: Call) -> ReflectAns
     learned = [(Kind(one.kind), one.text) for one in params.learned]
     if params.outcome.strip():
         learned.append((Kind.EPISODE, params.outcome))
+    if params.agent_id:
+        store.catch_up_with(params.agent_id)
     # All lessons go in one call with one key, so that a repeated `reflect` keeps none of them twice.
     lessons = store.reflect(params.session, channel, learned, params.agent_id, params.idempotency_key)
     return ReflectAnswer(
@@ -113,7 +118,9 @@ def _channel_of(store: MemoryStore, params: WorkParams | AnchorSetParams | Refle
 WORK_METHODS: tuple[Method[Any, Any], ...] = (
     Method("anchor_set", AnchorSetParams, FoundAnchor, anchor_set, blocking=True, activity=True, first=True),
     Method("anchor_get", AnchorGetParams, FoundAnchor, anchor_get, blocking=True, activity=True, first=True),
-    Method("anchor_recover", WorkParams, FoundAnchor, anchor_recover, blocking=True, activity=True, first=True),
+    Method(
+        "anchor_recover", AnchorRecoverParams, FoundAnchor, anchor_recover, blocking=True, activity=True, first=True
+    ),
     Method("reflect", ReflectParams, ReflectAnswer, reflect, blocking=True, activity=True),
     Method("goal_set", GoalSetParams, Goal, goal_set, blocking=True, activity=True),
     Method("goals", WorkParams, GoalsAnswer, goals, blocking=True, activity=True, first=True),

@@ -15,6 +15,7 @@ from typing import Any, get_args
 from ..llm.budget import Allowance, asker_for
 from ..store.embedding.embedding import Embedder, embedder_for
 from ..store.ledger.records import LINK, Run
+from ..store.ledger.work import told_counts
 from ..store.model import Changeset
 from ..store.writer.derived import unmarked
 from .gate.gate import Gate
@@ -24,7 +25,7 @@ from .pipe import OnProgress, PauseListener, StepProgress
 from .registry import COMPACTION, Stage
 from .report import digest_text as markdown
 from .report import html
-from .report.run_report import ModelUse, RunOutcome, RunReport
+from .report.run_report import ModelUse, RunOutcome, RunReport, SinceTheLast
 from .run import run_steps
 from .workspace.cached_embedder import CachedEmbedder, cache_copy
 from .workspace.memo import Memo
@@ -59,14 +60,14 @@ def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener 
         gate = Gate(open_shadow, view, request.pipelines.gate, request.now)
         outcome = run_steps(view, request.now, _stages(request), weekly=request.kind == "weekly", gate=gate)
         outcome.model = ModelUse.of(view.model, why_not)
-        return finish(view, request, outcome, snapshot.ledger.runs(hidden=(LINK,)), _linked_since_the_last(snapshot))
+        return finish(view, request, outcome, snapshot.ledger.runs(hidden=(LINK,)), _since_the_last(snapshot))
 
 
-def _linked_since_the_last(snapshot: Snapshot) -> int:
-    """Count the remembered statements that were linked to earlier ones since the last dream."""
+def _since_the_last(snapshot: Snapshot) -> SinceTheLast:
+    """Count statements linked to earlier ones, and texts handed to agents, since the last dream."""
     dreams = snapshot.ledger.runs(1, kinds=get_args(RunKind), states=("applied",))
-    since = dreams[0].started_at if dreams else datetime.min.replace(tzinfo=UTC)
-    return len(snapshot.ledger.runs_since(since, (LINK,)))
+    since = dreams[0].started_at if dreams else datetime.fromtimestamp(0, UTC)
+    return SinceTheLast(len(snapshot.ledger.runs_since(since, (LINK,))), told_counts(snapshot.ledger.told(since)))
 
 
 def _with_spending(on_progress: OnProgress, view: View, file: Path) -> OnProgress:
@@ -110,13 +111,15 @@ def _stages(request: RunRequest) -> dict[Stage, bool]:
     return {stage: stages.get(stage, True) and stage in COMPACTION for stage in Stage}
 
 
-def finish(view: View, request: RunRequest, outcome: RunOutcome, runs: Sequence[Run], linked: int = 0) -> Done:
+def finish(
+    view: View, request: RunRequest, outcome: RunOutcome, runs: Sequence[Run], since: SinceTheLast | None = None
+) -> Done:
     """Write the changeset into the run's folder and return the message for the daemon."""
     changeset = Changeset(run_id=request.run_id, actions=tuple(view.actions), cursors=view.cursors)
     path = request.folder / "changeset.jsonl"
     if changeset.changes_something or changeset.cursors:
         write_changeset(path, changeset)
-    report = RunReport.of(view, request, outcome, runs, linked)
+    report = RunReport.of(view, request, outcome, runs, since)
     written, shown = markdown.path_of(request.local_date), html.path_of(request.local_date)
     text = markdown.render(report, _text(view, written))
     derived = {}

@@ -48,6 +48,7 @@ STEPS: tuple[DreamStep, ...] = (
     DreamStep(Stage.DRIFT, "drift", "drift"),
     DreamStep(Stage.CONSOLIDATE, "scenarios", "scenarios"),
     DreamStep(Stage.CONSOLIDATE, "profiles", "profiles"),
+    DreamStep(Stage.CONSOLIDATE, "know_how", "know_how"),
     DreamStep(Stage.DRIFT, "staleness", "staleness"),
     DreamStep(Stage.DRIFT, "profiles", "refresh", function="refresh"),
     DreamStep(Stage.SYNTHESIS, "synthesis", "synthesis", weekly_only=True),

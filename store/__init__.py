@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from .paths import StorePaths
     from .purge.plan import Selection
     from .redaction import bounds_of_secret, redact
+    from .text.acts import EDITS, SHELL
     from .text.chunking import estimate_tokens
     from .text.controls import without_controls
     from .text.dates import MONTH_NUMBERS, find_asked
     from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
     from .text.quotes import read_reply
+    from .text.sentences import first_sentences
     from .upkeep.decay_inputs import DecayInputs
     from .upkeep.health import check_closed
     from .vault.disk import replace_file
@@ -41,9 +43,11 @@ if TYPE_CHECKING:
     from .working.sessions import HandedSession
 
 __all__ = [
+    "EDITS",
     "LANDED",
     "LINK",
     "MONTH_NUMBERS",
+    "SHELL",
     "AppliedRun",
     "DecayInputs",
     "Decision",
@@ -64,6 +68,7 @@ __all__ = [
     "estimate_tokens",
     "fenced",
     "find_asked",
+    "first_sentences",
     "has_unreadable_date",
     "in_calendar",
     "is_digest",
@@ -109,8 +114,11 @@ _HOMES = {
     "discard_ledgers": "ledger.salvage:discard",
     "embedder_for": "embedding.embedding",
     "estimate_tokens": "text.chunking",
+    "EDITS": "text.acts",
+    "SHELL": "text.acts",
     "fenced": "text.fence",
     "find_asked": "text.dates",
+    "first_sentences": "text.sentences",
     "in_calendar": "okf.notes",
     "has_unreadable_date": "okf.notes",
     "is_digest": "vault.vault",

@@ -268,6 +268,14 @@ class Intake:
             )
         return self._writer.submit(plan)
 
+    def hear_read(self, head: SessionHead, turns: Sequence[NewTurn]) -> None:
+        """Note whose words a session has, as far as it is read; it may have grown since."""
+        name = self._door.session_name(head.session_id)
+        if self._switches.is_off(head.channel):
+            self._foreign.miss(name)
+        else:
+            self._foreign.hear(name, head.agent_id or "", head.channel, turns, grows_unseen=True)
+
     def keep_thread(self, goal: Goal) -> None:
         """Keep a goal that its session left open, as a fact about the future, unless learning is off."""
         if not self._switches.is_off(goal.channel):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from .changes.agent_statements import Waiting
@@ -55,6 +55,7 @@ from .results import (
     Purged,
     Ranked,
     Rebuilt,
+    RecentSession,
     Restored,
     Shown,
     Stored,
@@ -70,6 +71,7 @@ from .settings import StoreSettings
 from .upkeep.decay_inputs import DecayInputs, read_decay_inputs
 from .vault.disk import Disk
 from .vault.vault import Absence
+from .working.cues import CueLine
 
 __all__ = ["MemoryStore", "StorePaths"]
 
@@ -77,8 +79,8 @@ __all__ = ["MemoryStore", "StorePaths"]
 class MemoryStore:
     """One vault with its ledger and its index. Open it once; every method may be called from any thread.
 
-    Other rooms use the methods, and `pages`, `followed` and `handed`; `core` and `operations` are for tests and the
-    programs that measure.
+    Other rooms use the methods, and `pages`, `followed`, `handed` and `told`; `core` and `operations` are for tests and
+    the programs that measure.
     """
 
     def __init__(
@@ -101,8 +103,11 @@ class MemoryStore:
         self.pages = self.operations.pages
         self.followed = self.core.followed
         self.handed = self.operations.handed
+        self.told = self.operations.told
         self.vault, self.ledger = self.core.vault, self.core.ledger
         self.index, self.catalog = self.core.index, self.core.catalog
+        self.read_on: Callable[[str], bool] = lambda agent: True
+        """Reads the sessions of a program up to now, before a statement of its agent is judged; False if it cannot."""
 
     @classmethod
     def open(
@@ -186,6 +191,19 @@ class MemoryStore:
         """Keep turns of a session, each once by its external id; the future resolves when they survive a power cut."""
         return self.operations.intake.observe(head, turns, idempotency_key, live=live)
 
+    def hear_prompt(self, session_id: NodeId, agent: str, channel: str, prompt: str) -> None:
+        """Note a person's words to an agent that is at work: a statement in the same words is the person's."""
+        self.operations.foreign_words.prompted(session_id, agent, channel, prompt)
+
+    def hear_read(self, head: SessionHead, turns: Sequence[NewTurn]) -> None:
+        """Note the turns of a session that is at work, as they are read some time after they were said."""
+        self.operations.intake.hear_read(head, turns)
+
+    def catch_up_with(self, agent: str) -> None:
+        """Have the sessions of a program read up to now, so that a statement can be judged by them."""
+        if self.read_on(agent):
+            self.operations.foreign_words.caught_up(agent)
+
     def reflect(
         self,
         session_id: NodeId,
@@ -222,13 +240,21 @@ class MemoryStore:
             session_id, channel, task=task, plan=plan, decisions=decisions, next_step=next_step
         )
 
+    def see_work(self, session_id: NodeId, channel: str, asked: str, folder: str = "") -> None:
+        """Note the work of a session beside its anchor, as hooks saw it; nothing where learning is off."""
+        self.operations.anchors.see(session_id, channel, asked, folder)
+
     def anchor_of_session(self, session_id: NodeId) -> FoundAnchor:
-        """Return the anchor of a session."""
+        """Return the anchor of a session, in words for its own agent."""
         return self.operations.anchors.of_session(session_id)
 
     def anchor_of_channel(self, channel: str) -> FoundAnchor:
         """Return the newest anchor of a channel, of any session."""
         return self.operations.anchors.of_channel(channel)
+
+    def lost_anchor(self, channel: str, session_id: NodeId) -> FoundAnchor:
+        """Return the newest anchor of another session that did not end, and gave no sign of life lately."""
+        return self.operations.anchors.lost(channel, session_id)
 
     def recover_anchor(self, channel: str, session_id: NodeId | None = None) -> FoundAnchor:
         """Return the anchor to go on from: the session's own, else the newest of its channel that did not end."""
@@ -254,6 +280,14 @@ class MemoryStore:
     def threads(self, channel: str) -> list[Goal]:
         """Return the goals that were open when their sessions ended, the newest first."""
         return self.operations.goals.threads(channel)
+
+    def before_edit(self, channel: str, session_id: NodeId, path: str, text: str) -> list[CueLine]:
+        """Return what earlier sessions decided about a file that is being edited, in at most two lines."""
+        return self.operations.cues.before_edit(channel, session_id, path, text)
+
+    def after_failure(self, channel: str, session_id: NodeId, command: str, output: str) -> list[CueLine]:
+        """Return the cause and the end of an earlier failure of the same error, in at most two lines."""
+        return self.operations.cues.after_failure(channel, session_id, command, output)
 
     def end_session(self, session_id: NodeId) -> list[Goal]:
         """Note that a session is over; return its open goals, which are threads of its channel from now on."""
@@ -380,6 +414,35 @@ class MemoryStore:
     def show(self, node_id: NodeId, *, wanted: bool = True) -> Shown:
         """Return one memory, session or turn. Raises NotFound."""
         return self.operations.recall.show(node_id, wanted=wanted)
+
+    def recent(
+        self,
+        channel: str,
+        limit: int,
+        *,
+        session: NodeId | None = None,
+        day: date | None = None,
+        file: str = "",
+        left_out: NodeId | None = None,
+    ) -> list[RecentSession]:
+        """Return the sessions of a channel, or one of them, the newest first; by their day, or a file they changed."""
+        return self.operations.recall.recent(channel, limit, session=session, day=day, file=file, left_out=left_out)
+
+    def session_at_work(self, named: str | None, agent: str | None, channel: str | None) -> NodeId | None:
+        """Return the session that an agent's tools are called in: the named one, or that which its hooks heard last.
+
+        A program does not tell its tools which session calls them; its hooks know.
+        """
+        name = named and self.session_name(named)
+        heard = self.handed.at_work(agent) if agent else []
+        if any(one.session_id == name for one in heard):
+            return name
+        here = [one.session_id for one in heard if channel in (None, one.channel)]
+        return here[-1] if here else name
+
+    def full_id(self, named: str) -> NodeId:
+        """Return the id that a session's or turn's short one means, if it means one; else the same."""
+        return self.operations.recall.full_id(named)
 
     def ruled_out_by(self, node_id: NodeId, where: Filter) -> dict[str, tuple[str, ...]]:
         """Return the fields by which a filter leaves out a memory, with the memory's values. Raises NotFound."""

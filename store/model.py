@@ -274,7 +274,8 @@ class Hit:
 
     `contradicts` are turns or memories that say otherwise; a person has to decide. `newer` took its place, or likely
     did; `superseded_by` are those of them that surely did. It is out of date after `stale_after`. `confidence`, 0 to 1,
-    is how probably it answers the question.
+    is how probably it answers the question. `speaker` is who said it, a name or a role, "" where nobody is known to
+    have; `reply` is how an agent's words, or a person's question, were answered.
     """
 
     node_id: NodeId
@@ -291,6 +292,8 @@ class Hit:
     superseded_by: tuple[NodeId, ...] = ()
     stale_after: datetime | None = None
     confidence: float = 0.0
+    speaker: str = ""
+    reply: str = ""
 
 
 @dataclass(frozen=True, slots=True)

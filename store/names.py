@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 MAX_CHARACTERS = 256
@@ -60,6 +60,19 @@ def as_channel(text: str) -> str:
     return "" if channel_complaint(name := as_name(text)) else name
 
 
+def as_reference(given: object) -> object:
+    """Return an id without the brackets, quotes and spaces that it was copied with; anything else as it is."""
+    if not isinstance(given, str):
+        return given
+    bare = given.strip()
+    if bare.startswith("[") and "]" in bare:  # as at the beginning of a hit's line
+        bare = bare[1 : bare.index("]")].strip()
+    if len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "`\"'":
+        bare = bare[1:-1].strip()
+    session, mark, ordinal = bare.partition("#")
+    return f"{session.rstrip()}#{ordinal.lstrip()}" if mark else bare
+
+
 def as_label(text: str) -> str:
     """Make a label out of any outside text, as `as_name` does; a leading dot stays."""
     return _made(text, text)
@@ -98,6 +111,9 @@ _Bounded = Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS)]
 
 Name = Annotated[_Bounded, _checked_by(complaint)]
 """The name of a session, an agent or a memory; or of a channel to search."""
+
+NodeRef = Annotated[_Bounded, BeforeValidator(lambda given: as_reference(given)), _checked_by(complaint)]
+"""The id of a memory, session or turn, also as answers print it: `[ID]`, `SESSION #3`."""
 
 Channel = Annotated[_Bounded, _checked_by(channel_complaint)]
 """The name of a channel to keep something in: not `*`, which means all of them."""

@@ -25,10 +25,7 @@ from .upkeep.health import Checkup, Health
 from .upkeep.linking import Linker
 from .upkeep.pages import Pages
 from .upkeep.reconciliation import Reconciliation
-from .working.anchors import Anchors
-from .working.goals import Goals
-from .working.sessions import HandedSessions, WorkingSessions
-from .working.surfacing import Surfacing
+from .working import Anchors, Cues, Goals, HandedSessions, Surfacing, ToldTexts, WorkingSessions
 
 
 class Operations:
@@ -128,9 +125,18 @@ class Operations:
         )
         # Held while an anchor or a goal is changed, and by a purge of these rows.
         self.work_gate = threading.Lock()
-        self.anchors = Anchors(core, self.work_gate)
-        self.goals = Goals(core, self.work_gate, self.working, self.intake.keep_thread, self.corrections.close_thread)
         self.handed = HandedSessions(core.ledger, core.writer, core.now)
+        self.anchors = Anchors(core, self.work_gate, self._at_work)
+        self.goals = Goals(core, self.work_gate, self.working, self.intake.keep_thread, self.corrections.close_thread)
+        self.told = ToldTexts(core)
+        # Feedback and corrections are built before it.
+        self.feedback.on_said, self.feedback.on_verdict = self.told.said, self.told.judged
+        self.corrections.on_forgotten = self.told.forgotten
+        self.cues = Cues(core, self.told)
+
+    def _at_work(self) -> set[str]:
+        """Return the sessions that gave a sign of life lately."""
+        return {*self.working.at_work(), *(one.session_id for one in self.handed.at_work())}
 
     def _build_upkeep(self, running: ExitStack) -> None:
         """Build pages, status, cleanup and purge."""
@@ -150,6 +156,7 @@ class Operations:
         self._forget_questions()
         self.working.forget()
         self.handed.forget()
+        self.told.forget()
         self.foreign_words.forget()
         self.feedback.forget()
         self.feedback.settle(SETTLED_WITHIN_S)

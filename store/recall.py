@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 
 from . import okf
 from .changes.run_kinds import LEARNED_FROM
@@ -17,15 +17,19 @@ from .index.repairs import repeated_after_repair
 from .index.visibility import Scope, living_scope_beside, scope_beside
 from .ledger import records
 from .model import ALL_CHANNELS, GLOBAL_CHANNEL, Envelope, Hit, IndexDamaged, Kind, Level, Memory, NodeId, Slot
-from .results import Elsewhere, ListedNode, Shown
+from .results import Elsewhere, ListedNode, RecentSession, Shown
+from .roles import MACHINES, Role
 from .search import hits, packing
 from .search.fetch import evidence_of
 from .search.gathering import Ranking
 from .search.hits import Recalled
 from .search.question import Question
+from .search.recent import recent_sessions
 from .search.search import QueryCache, Search
 from .text import spelling
+from .text.acts import call_of
 from .text.fence import unmarked, unmarked_lines
+from .text.sentences import first_sentences
 from .text.words import query_terms
 from .upkeep.feedback import Feedback, shown_hit, shown_slot
 from .vault.vault import FileStamp
@@ -41,6 +45,12 @@ MEMORIES_READ, CHANNELS_READ, QUESTION_CHARS = 300, 4, 300
 
 WHOLE_FACTS = 1024
 """The facts whose files are held, read: the start of a session reads a few hundred of them."""
+
+MOST_ANSWERED, TURNS_TO_A_REPLY, REPLY_CHARS = 50, 3, 200
+"""Hits that are shown with their speaker, the turns behind one among which its reply is, and the reply's characters."""
+
+SHORTEST_ID = 6
+"""Characters of a session's id that are enough to name it."""
 
 MODEL_WAIT_S = 1.5
 """The longest wait of the first questions for the embedding model, before keywords answer alone."""
@@ -163,6 +173,31 @@ class Recall:
         ]
         found = packing.envelope(ranking, self._catalog, budget_tokens, self._now(), only_sure=True)
         return outgoing_envelope(found)
+
+    def full_id(self, named: str) -> NodeId:
+        """Return the id that a session's or turn's short one (`1a2b3c4d#3`) means, if it means one; else the same."""
+        head, mark, ordinal = named.partition("#")
+        if len(head) < SHORTEST_ID or self._catalog.node(named) is not None:
+            return named
+        self._core.settle()
+        found = self._catalog.sessions_beginning(head, 2)
+        return f"{found[0]}{mark}{ordinal}" if len(found) == 1 else named
+
+    @repeated_after_repair
+    def recent(
+        self,
+        channel: str,
+        limit: int,
+        *,
+        session: NodeId | None = None,
+        day: date | None = None,
+        file: str = "",
+        left_out: NodeId | None = None,
+    ) -> list[RecentSession]:
+        """Return the sessions of a channel, or one of them, the newest first; by their day, or a file they changed."""
+        self._core.settle()
+        named = session and self.full_id(session)
+        return recent_sessions(self._catalog, channel, limit, session=named, day=day, file=file, left_out=left_out)
 
     def living(self, node_ids: Collection[NodeId]) -> set[NodeId]:
         """Return those of some nodes that may still be shown."""
@@ -331,7 +366,25 @@ class Recall:
     def _answer(self, ranking: Ranking, limit: int) -> Recalled:
         with self._search.alone.held():
             found = hits.answer(ranking, self._catalog, limit)
-            return replace(found, hits=[outgoing_hit(hit) for hit in found.hits])
+            shown = [outgoing_hit(hit) for hit in found.hits]
+            return replace(found, hits=[*self._with_speakers(shown[:MOST_ANSWERED]), *shown[MOST_ANSWERED:]])
+
+    def _with_speakers(self, found: Sequence[Hit]) -> Sequence[Hit]:
+        """Return hits with who said them, and how an agent's words or a person's question were answered."""
+        said_in = {hit.node_id: hit.evidence[0].node_id if hit.evidence else hit.node_id for hit in found}
+        after = [name for turn in said_in.values() for name in _turns_after(turn)]
+        nodes = self._catalog.nodes({*said_in.values(), *after})
+        with_speakers = []
+        for hit in found:
+            turn = nodes.get(said_in[hit.node_id])
+            if turn is None or turn.kind is not Kind.TURN:
+                with_speakers.append(hit)
+                continue
+            behind = [nodes[name] for name in _turns_after(turn.node_id) if name in nodes]
+            reply = next((one for one in behind if _answers(one, turn)), None)
+            text = "" if reply is None else unmarked(outgoing(first_sentences(reply.text, REPLY_CHARS)))
+            with_speakers.append(replace(hit, speaker=turn.speaker, reply=text))
+        return with_speakers
 
     def _rank(self, question: Question) -> Ranking:
         settled = self._core.settle(runs=False)
@@ -356,3 +409,17 @@ class Recall:
         """Return the ids of nodes that exist and that the scope admits, each once."""
         nodes = self._catalog.nodes(node_ids)
         return tuple(dict.fromkeys(name for name in node_ids if name in nodes and beside.admits(nodes[name])))
+
+
+def _turns_after(node_id: NodeId) -> list[NodeId]:
+    """Return the ids of the turns behind a turn; [] for any other node."""
+    session, _, ordinal = node_id.rpartition("#")
+    first = int(ordinal) + 1 if session and ordinal.isdecimal() else 0
+    return [f"{session}#{number}" for number in range(first, first + TURNS_TO_A_REPLY)] if first else []
+
+
+def _answers(reply: Node, turn: Node) -> bool:
+    """Return True if a later turn is a person's reply to an agent, or an agent's to a person's question."""
+    if reply.forgotten or call_of(reply.text) is not None:
+        return False
+    return reply.role == Role.USER if turn.role in MACHINES else turn.asks and reply.role == Role.ASSISTANT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .model import UNSENT, Evidence, Hit, Kind, Level, NodeId
+
+_QUOTED = re.compile(r"“([^”]*)”")
 
 Severity = Literal["error", "warning", "note"]
 
@@ -38,7 +41,7 @@ class Anchor:
     """The work that a session's agent does right now, in a few words of its own.
 
     `plan` points at one (a path, a heading), `decisions` are the last ones, oldest first. `ended_at`: since when its
-    session is over.
+    session is over. Hooks saw the last prompt (`asked`), the files `edited`, and the command that fails (`failing`).
     """
 
     session_id: NodeId
@@ -49,6 +52,9 @@ class Anchor:
     decisions: tuple[str, ...] = ()
     next_step: str = ""
     ended_at: datetime | None = None
+    asked: str = ""
+    edited: tuple[str, ...] = ()
+    failing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,79 @@ class Surfaced:
     tokens: int = 0
     nodes: tuple[NodeId, ...] = ()
     topic: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ToldLine:
+    """A line that an agent was handed, and the node that it is of, where that is known.
+
+    `became` is a client's verdict on the node, `used` where the agent's next turn has its words, "" for neither.
+    """
+
+    text: str
+    node_id: NodeId | None = None
+    became: str = ""
+
+    @property
+    def statement(self) -> str:
+        """The words of its memory, without the day and the speaker in front of them."""
+        return " ".join(_QUOTED.findall(self.text)) or self.text.partition(": ")[2] or self.text
+
+
+@dataclass(frozen=True, slots=True)
+class ToldText:
+    """A text that a session's agent was handed at a moment of its work; or would have been.
+
+    `answered`: a later turn of the agent was compared with it. `lost` is the reason why it did not arrive, "" for none.
+    """
+
+    at: datetime
+    session_id: NodeId
+    channel: str
+    agent: str
+    moment: str
+    tokens: int = 0
+    answered: bool = False
+    lost: str = ""
+    lines: tuple[ToldLine, ...] = ()
+    told_id: int = field(default=0, metadata=UNSENT)
+
+
+@dataclass(frozen=True, slots=True)
+class ToldCounts:
+    """Numbers of texts handed over, their sessions and tokens, of texts whose words were used, and of lost ones.
+
+    `lost_starts` are starts of sessions without their text, `lost_prompts` prompts that got no answer in time.
+    """
+
+    texts: int = 0
+    sessions: int = 0
+    tokens: int = 0
+    used: int = 0
+    lost_starts: int = 0
+    lost_prompts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecentTurn:
+    """A turn by its id, and its first sentences."""
+
+    node_id: NodeId
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecentSession:
+    """A session by its last prompts, the agent's last words and the files that were changed, the latest last."""
+
+    session_id: NodeId
+    channel: str
+    began_at: datetime | None
+    last_at: datetime | None
+    turns: int
+    asked: tuple[RecentTurn, ...] = ()
+    answer: RecentTurn | None = None
+    edited: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

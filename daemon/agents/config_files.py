@@ -62,8 +62,8 @@ class ConfigEntry:
 class JsonFile:
     """A JSON file, perhaps with comments. `is_ours` recognises an item of ours, of this version or another.
 
-    `required` are members that the program needs, whoever writes the file. `last`: our items go behind others, whose
-    positions have a meaning.
+    The arrays of our items lie in one object, in which another version may have used others too. `required` are members
+    that the program needs, whoever writes the file. `last`: our items go behind others, whose positions have a meaning.
     """
 
     path: Path
@@ -74,11 +74,12 @@ class JsonFile:
 
     def holds_ours(self, text: str) -> bool:
         """Return True if each entry has its value, and no array another item of ours."""
-        for entry in self.entries:
-            value = json_text.value_at(text, entry.path)
-            if ([item for item in value or () if self.is_ours(item)] if entry.is_item else [value]) != [entry.value]:
-                return False
-        return True
+        members = [entry for entry in self.entries if not entry.is_item]
+        if any(json_text.value_at(text, entry.path) != entry.value for entry in members):
+            return False
+        wanted = {entry.path: [entry.value] for entry in self.entries if entry.is_item}
+        found = {path: items for path in self._arrays(text) if (items := self._ours_at(text, path))}
+        return found == wanted
 
     def with_ours(self, text: str) -> str:
         """Add the entries, each first in its object or array, in their order."""
@@ -96,11 +97,10 @@ class JsonFile:
     def without_ours(self, text: str) -> str:
         """Remove the entries, and the objects and arrays that they leave empty."""
         for entry in self.entries:
-            left = json_text.without(text, entry.path, self.is_ours if entry.is_item else None)
-            path = entry.path if entry.is_item else entry.path[:-1]
-            while left != text and path:
-                text, left, path = left, json_text.without_empty(left, path), path[:-1]
-            text = left
+            if not entry.is_item:
+                text = _without_empty(json_text.without(text, entry.path), text, entry.path[:-1])
+        for path in self._arrays(text):
+            text = _without_empty(json_text.without(text, path, self.is_ours), text, path)
         return text
 
     def is_empty(self, text: str) -> bool:
@@ -108,6 +108,17 @@ class JsonFile:
         for key in self.required:
             text = json_text.without(text, (key,))
         return text.strip() in ("", "{}")
+
+    def _arrays(self, text: str) -> list[json_text.Path]:
+        """Return the paths of the arrays that may hold items of ours, in the entries' order."""
+        own = [entry.path for entry in self.entries if entry.is_item]
+        around = dict.fromkeys(path[:-1] for path in own)
+        objects = [(path, value) for path in around if isinstance(value := json_text.value_at(text, path), dict)]
+        return list(dict.fromkeys([*own, *((*path, key) for path, value in objects for key in value)]))
+
+    def _ours_at(self, text: str, path: json_text.Path) -> list[Any]:
+        value = json_text.value_at(text, path)
+        return [item for item in value if self.is_ours(item)] if isinstance(value, list) else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +201,13 @@ class OwnFile:
     def is_empty(self, text: str) -> bool:
         """Return True if nothing is left."""
         return not text
+
+
+def _without_empty(left: str, text: str, path: json_text.Path) -> str:
+    """Remove from `left`, which was `text`, the object or array at a path and those around it, if they became empty."""
+    while left != text and path:
+        text, left, path = left, json_text.without_empty(left, path), path[:-1]
+    return left
 
 
 def _toml(text: str) -> dict[str, Any]:

@@ -6,25 +6,32 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ...ipc.client import Client, ClientError
+from ...ipc.mcp.tools import PROFILE
 from .agent_connection import AgentConnection, ConnectError
+from .hook_formats import FORMATS
 from .programs import Command
 
-TOOLS_WITHIN_S = 5.0
+# Longer than the relay waits for a daemon that is starting.
+TOOLS_WITHIN_S = 10.0
 SESSION = "dreamctl-check"
-OPENING = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "dreamctl-check", "version": "1"},
+# The relay answers the first by itself; the second needs the daemon, and changes nothing there.
+REQUESTS = (
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": SESSION, "version": "1"},
+        },
     },
-}
+    {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": PROFILE}},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +44,10 @@ class CheckResult:
     hint: str = ""
 
 
-def check_results(connection: AgentConnection, command: Command, events: Sequence[str]) -> Iterator[CheckResult]:
-    """Yield the results of the checks of a program's connection."""
+def check_results(
+    connection: AgentConnection, command: Command, environ: Mapping[str, str] = os.environ
+) -> Iterator[CheckResult]:
+    """Yield the results of the checks of a program's connection, for a program that is started with `environ`."""
     name = connection.program.name
     try:
         missing = connection.missing()
@@ -49,9 +58,9 @@ def check_results(connection: AgentConnection, command: Command, events: Sequenc
     absent = ", ".join(map(str, missing))
     yield CheckResult("settings", not missing, f"not as they should be: {absent}" if missing else "in place", again)
     yield _daemon(command)
-    for event in events:
-        yield _hook(command, name, event)
-    yield _tools(command)
+    for event in FORMATS[name].moments:
+        yield _hook(command, name, event, environ)
+    yield _tools(command, connection.program.environment_of_tools(environ, command))
 
 
 def _daemon(command: Command) -> CheckResult:
@@ -63,8 +72,8 @@ def _daemon(command: Command) -> CheckResult:
     return CheckResult("daemon", True, f"dreamd {answer['version']} answers")
 
 
-def _hook(command: Command, agent: str, event: str) -> CheckResult:
-    """Start a hook as the agent does: by a shell, with a minimal environment."""
+def _hook(command: Command, agent: str, event: str, environ: Mapping[str, str]) -> CheckResult:
+    """Start a hook as the agent does: by a shell, in the agent's own environment."""
     # An empty prompt: the hook runs to its end, and nothing is remembered of it.
     given = json.dumps({"session_id": SESSION, "cwd": "/", "hook_event_name": event, "prompt": ""})
     began = time.perf_counter()
@@ -72,7 +81,7 @@ def _hook(command: Command, agent: str, event: str) -> CheckResult:
         done = subprocess.run(
             ["/bin/sh", "-c", command.hook(agent, event)],
             input=given.encode(),
-            env=_bare_environment(),
+            env=environ,
             capture_output=True,
             timeout=5,
             check=False,
@@ -86,29 +95,25 @@ def _hook(command: Command, agent: str, event: str) -> CheckResult:
     return CheckResult(f"hook {event}", True, f"answers in {took}")
 
 
-def _tools(command: Command) -> CheckResult:
-    """Send our MCP server a client's `initialize`, and read the answer."""
+def _tools(command: Command, environ: Mapping[str, str]) -> CheckResult:
+    """Send our MCP server a client's opening and a question for the daemon, and read the answers."""
     try:
         done = subprocess.run(
             [command.path, "mcp"],
-            input=json.dumps(OPENING).encode() + b"\n",
-            env=_bare_environment() | dict(command.variables),
+            input=b"".join(json.dumps(request).encode() + b"\n" for request in REQUESTS),
+            env=environ,
             capture_output=True,
             timeout=TOOLS_WITHIN_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return CheckResult("tools", False, f"`dreamctl mcp` did not end: {error}")
-    line = done.stdout.partition(b"\n")[0]
-    if _is_json(line) and "result" in json.loads(line):
+    answers = [json.loads(line) for line in done.stdout.splitlines() if _is_json(line)]
+    if len(answers) == len(REQUESTS) and all("result" in answer for answer in answers):
         return CheckResult("tools", True, "the MCP server answers")
-    output = done.stderr.decode("utf-8", "replace").strip()[:200]
-    return CheckResult("tools", False, f"`dreamctl mcp` gave no answer: {output or f'exit {done.returncode}'}")
-
-
-def _bare_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables that every agent passes on."""
-    return {name: environ[name] for name in ("HOME", "PATH", "XDG_RUNTIME_DIR", "XDG_STATE_HOME") if name in environ}
+    refusals = [answer["error"]["message"] for answer in answers if "error" in answer]
+    output = done.stderr.decode("utf-8", "replace").strip()[:200] or f"exit {done.returncode}"
+    return CheckResult("tools", False, f"`dreamctl mcp` gave no answer: {'; '.join(refusals) or output}")
 
 
 def _is_json(text: bytes) -> bool:

@@ -2,38 +2,54 @@
 
 They are those of Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and Cursor's hooks version 1. opencode has no hooks;
 our plugin for it (`opencode_plugin.js`) uses our own names.
+
+Of Gemini CLI's two are left alone. PreCompress comes at every prompt, whether or not the chat is then compressed: a
+compression is seen in the chat's file. A text at SessionStart goes in front of the prompt (`gemini -p`), and a message
+that begins so is left out when the session is taken up again; one at BeforeAgent goes behind it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
+
+from ..importing.formats.gemini import newest_summary
+from ..importing.formats.opencode import without_quotation_marks
 
 
 class Moment(StrEnum):
-    """A moment of a session at which an agent calls a hook."""
+    """A moment of a session at which an agent calls a hook; `before` and `after` are those of a call of a tool."""
 
     START = "start"
     PROMPT = "prompt"
+    BEFORE = "before"
+    AFTER = "after"
     COMPACTING = "compacting"
     ANSWERED = "answered"
     END = "end"
+
+
+ACTS = frozenset({Moment.BEFORE, Moment.AFTER})
 
 
 @dataclass(frozen=True, slots=True)
 class AgentFormat:
     """One agent's names. Of each tuple of input names the first one present counts.
 
-    `moments` maps its events, and `takes` are those at which it accepts text. `turn_id` identifies one exchange;
-    `is_nested` is present only in a sub-agent's events. `message_ids` are the ids of prompt and answer in the program's
-    own store, from which the same turns may be imported.
+    `moments` maps its events, those that are registered with it, and `takes` are those at which it accepts text: if not
+    at a start, but at a prompt, a start's text waits for one. `turn_id` identifies one exchange; `is_nested` is present
+    only in a sub-agent's events. `suppresses`: it knows the key that hides a hook's output. `message_ids` are the ids
+    of prompt and answer in the program's own store, from which the same turns may be imported, and `messages` all
+    messages of an exchange, as they are there. `plain` takes off marks that a program puts round a prompt. `summaries`
+    finds the summary that took the place of older turns, where no event says that it did.
     """
 
     moments: Mapping[str, Moment]
-    takes: frozenset[Moment] = frozenset({Moment.START, Moment.PROMPT})
+    takes: frozenset[Moment] = frozenset({Moment.START, Moment.PROMPT}) | ACTS
     shape: str = "hook_specific"
     session: tuple[str, ...] = ("session_id",)
     folder: tuple[str, ...] = ("cwd",)
@@ -43,35 +59,52 @@ class AgentFormat:
     message_ids: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     transcript: tuple[str, ...] = ("transcript_path",)
     is_nested: tuple[str, ...] = ("agent_id",)
+    messages: tuple[str, ...] = ("messages",)
+    plain: Callable[[str], str] = str
+    summaries: Callable[[Path, int], tuple[str, int]] | None = None
+    suppresses: bool = True
+
+    @property
+    def starts_with_prompt(self) -> bool:
+        """True where the text of a start is taken with a prompt alone."""
+        return Moment.PROMPT in self.takes and Moment.START not in self.takes
 
 
-_CLAUDE_CODE = {
-    "SessionStart": Moment.START,
-    "UserPromptSubmit": Moment.PROMPT,
-    "PreCompact": Moment.COMPACTING,
-    "Stop": Moment.ANSWERED,
-    "SessionEnd": Moment.END,
-}
+def _of_claude_code(after: str) -> dict[str, Moment]:
+    """Return the events of Claude Code, which Codex has too; `after` is that of a call that may have failed."""
+    return {
+        "SessionStart": Moment.START,
+        "UserPromptSubmit": Moment.PROMPT,
+        "PreToolUse": Moment.BEFORE,
+        after: Moment.AFTER,
+        "PreCompact": Moment.COMPACTING,
+        "Stop": Moment.ANSWERED,
+        "SessionEnd": Moment.END,
+    }
+
 
 FORMATS: Mapping[str, AgentFormat] = {
-    "claude-code": AgentFormat(_CLAUDE_CODE),
-    "codex": AgentFormat(_CLAUDE_CODE),
+    "claude-code": AgentFormat(_of_claude_code("PostToolUseFailure")),
+    "codex": AgentFormat(_of_claude_code("PostToolUse"), suppresses=False),
     "gemini": AgentFormat(
         {
             "SessionStart": Moment.START,
             "BeforeAgent": Moment.PROMPT,
-            "PreCompress": Moment.COMPACTING,
+            "AfterTool": Moment.AFTER,
             "AfterAgent": Moment.ANSWERED,
             "SessionEnd": Moment.END,
         },
+        takes=frozenset({Moment.PROMPT}) | ACTS,
         turn_id=("timestamp",),
         answer=("prompt_response",),
+        summaries=newest_summary,
     ),
     "opencode": AgentFormat(
         {moment.value: moment for moment in Moment},
         shape="plain",
         turn_id=("turn_id",),
         message_ids=(("turn_id",), ("answer_id",)),
+        plain=without_quotation_marks,
     ),
     "cursor": AgentFormat(
         {
@@ -93,7 +126,10 @@ FORMATS: Mapping[str, AgentFormat] = {
 
 @dataclass(frozen=True, slots=True)
 class HookInput:
-    """The inputs of an agent's hook; "" for missing ones."""
+    """The inputs of an agent's hook; "" for missing ones. `agent_id` is that of a sub-agent.
+
+    `is_failure`: its event is that of a failed call.
+    """
 
     session: str
     folder: str
@@ -102,34 +138,46 @@ class HookInput:
     answer: str
     transcript: str
     source: str
+    agent_id: str = ""
+    tool: str = ""
+    tool_input: Any = None
+    tool_output: Any = None
+    is_failure: bool = False
     message_ids: tuple[str, str] = ("", "")
+    messages: str = ""
 
 
-def read_input(form: AgentFormat, given: Mapping[str, Any], cwd: str | None) -> HookInput | None:
-    """Return a hook's inputs; None for one without a session, or of a sub-agent."""
+def read_input(form: AgentFormat, event: str, given: Mapping[str, Any], cwd: str | None) -> HookInput | None:
+    """Return a hook's inputs; None for one without a session, or of a sub-agent at another moment than an act."""
+    agent_id = _first(given, form.is_nested)
     # A sub-agent's turns are not the person's words, and its context is its own.
-    if any(given.get(name) for name in form.is_nested):
+    if any(given.get(name) for name in form.is_nested) and form.moments[event] not in ACTS:
         return None
     hook = HookInput(
         session=_first(given, form.session),
         folder=_first(given, form.folder) or cwd or "",
         turn_id=_first(given, form.turn_id),
-        prompt=_first(given, form.prompt),
+        prompt=form.plain(_first(given, form.prompt)),
         answer=_first(given, form.answer),
         transcript=_first(given, form.transcript),
         source=_first(given, ("source",)),
+        agent_id=agent_id,
+        tool=_first(given, ("tool_name",)),
+        tool_input=given.get("tool_input"),
+        tool_output=given.get("error") or given.get("tool_response"),
+        is_failure=event == "PostToolUseFailure",
         message_ids=tuple(_first(given, names) for names in form.message_ids or ((), ())),  # type: ignore[arg-type]
+        messages=_first(given, form.messages),
     )
     return hook if hook.session else None
 
 
 def render_output(form: AgentFormat, event: str, text: str) -> str:
     """Return the JSON that gives an agent a text."""
+    # Codex refuses the key at acts, though not elsewhere.
+    hidden = {"suppressOutput": True} if form.suppresses or form.moments[event] not in ACTS else {}
     shapes: dict[str, dict[str, Any]] = {
-        "hook_specific": {
-            "suppressOutput": True,
-            "hookSpecificOutput": {"hookEventName": event, "additionalContext": text},
-        },
+        "hook_specific": {**hidden, "hookSpecificOutput": {"hookEventName": event, "additionalContext": text}},
         "cursor": {"additional_context": text},
         "plain": {"additionalContext": text},
     }

@@ -6,8 +6,10 @@ by session: every line that an agent does not need costs it attention.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +17,15 @@ from typing import TYPE_CHECKING, Any
 from ...ipc.channels import channel_of
 from ...store import estimate_tokens, fenced, session_id, without_element, without_recalled
 from ...store.model import NewTurn, SessionHead
+from ...store.results import ToldText
 from ...store.roles import Role
+from ..importing.formats.opencode import turns_in
+from ..importing.turns import by_first_words
+from .act_hooks import act_of, text_at_act
 from .briefs import BRIEF_TOKENS, Briefs, Start
-from .hook_formats import FORMATS, HookInput, Moment, read_input, render_output
-from .session_start import keep_task, open_work
+from .hook_formats import ACTS, FORMATS, AgentFormat, HookInput, Moment, read_input, render_output
+from .lost_moments import take_lost
+from .session_start import open_work
 from .undreamt_sessions import UndreamtSessions
 
 if TYPE_CHECKING:
@@ -30,7 +37,7 @@ PROMPT_TOKENS = 250
 SESSION_TOKENS = 1500
 
 # The moments that may be answered with text, if the agent takes it.
-HANDED = frozenset({Moment.START, Moment.PROMPT})
+HANDED = frozenset({Moment.START, Moment.PROMPT}) | ACTS
 
 # Claude Code puts a text of 10,000 characters into a file, and shows only its beginning.
 MOST_CHARACTERS = 8000
@@ -40,42 +47,106 @@ LONGEST_QUESTION = 2000
 
 KEPT_WITHIN_S = 10.0
 
+# The longest wait of an agent's statement for the reading of its session.
+READ_ON_S = 2.0
+
 _COMMAND = re.compile(r"\s*/\w")
 
 
 class Hooks:
     """Answers hooks from the store. Any thread may call."""
 
-    def __init__(self, store: MemoryStore, follower: Follower, now: Callable[[], datetime]) -> None:
-        self._store = store
+    def __init__(
+        self,
+        store: MemoryStore,
+        follower: Follower,
+        now: Callable[[], datetime],
+        lost: Path | None = None,
+        *,
+        at_acts: bool = True,
+    ) -> None:
+        """`lost` is the file in which hooks note that they got no answer. Without `at_acts` acts get no text."""
+        self.store = store
         self._follower = follower
         self._now = now
         self.undreamt = UndreamtSessions(store, now)
         self.briefs = Briefs(store, self.undreamt, now)
+        self._lost = lost
+        self._at_acts = at_acts
         self._acts: Mapping[Moment, Callable[[str, HookInput, HandedSession], str]] = {
             Moment.START: self._start,
             Moment.PROMPT: self._prompt,
+            Moment.BEFORE: self._at_act,
+            Moment.AFTER: self._at_act,
             Moment.COMPACTING: self._compacting,
             Moment.ANSWERED: self._answered,
             Moment.END: self._end,
         }
 
-    def answer(self, agent: str, event: str, given: Mapping[str, Any], cwd: str | None) -> str:
-        """Return the JSON to answer an agent with; "" for an event without an answer."""
+    def answer(
+        self, agent: str, event: str, given: Mapping[str, Any], cwd: str | None, at: datetime | None = None
+    ) -> str:
+        """Return the JSON to answer an agent with; "" for an event without an answer. `at`: the time of the request."""
         form = FORMATS.get(agent)
         if form is None or (moment := form.moments.get(event)) is None:
             return ""
-        hook = read_input(form, given, cwd)
+        hook = read_input(form, event, given, cwd)
         if hook is None:
             return ""
-        session = self._store.handed.get(agent, hook.session)
+        self.read_lost()
+        # A sub-agent has a context of its own, which holds none of what its session was given.
+        session = self.store.handed.get(agent, "/".join(filter(None, (hook.session, hook.agent_id))))
+        channel, name = channel_of(None, hook.folder), session_id(hook.session)
+        session.named = []
+        session.is_at_work(agent, channel, name)
+        session.transcript = hook.transcript or session.transcript
+        if moment is Moment.START and form.starts_with_prompt:
+            # It counts as unseen until then: a session that is taken up again is told what others learned since.
+            session.is_owed, session.source = True, hook.source
+            return ""
         if moment is Moment.PROMPT:
+            if form.starts_with_prompt:
+                self._look_for_start(agent, form, hook, session)
             session.note_prompt(own_words(hook.prompt))
+            self.store.hear_prompt(name, agent, channel, session.prompt)
         # Cursor takes no text at a prompt: searching for one would cost time, and count as handed over.
         is_in_vain = moment in HANDED and moment not in form.takes
         text = "" if is_in_vain else self._acts[moment](agent, hook, session)
-        self._store.handed.keep(session)
-        return render_output(form, event, text) if text and len(text) <= MOST_CHARACTERS else ""
+        if text := text if len(text) <= MOST_CHARACTERS else "":
+            told = ToldText(at or self._now(), name, channel, agent, moment.value, estimate_tokens(text))
+            if self.store.told.note(told, text, nodes=session.named, asked=session.prompt).lost:
+                self._take_back(session, moment, text.splitlines(), told.tokens)
+        self.store.handed.keep(session)
+        return render_output(form, event, text) if text else ""
+
+    def read_on(self, agent: str) -> bool:
+        """Have the sessions of a program read up to now; False if that was not done in time.
+
+        A program may name a transcript before it writes the first line, so it is looked for once more here.
+        """
+        for session in self.store.handed.at_work(agent):
+            if session.transcript:
+                self._follower.take(Path(session.transcript), session.agent)
+        return self._follower.read_on(agent, READ_ON_S)
+
+    def read_lost(self) -> None:
+        """Record the moments whose hooks got no answer. The lines that they missed may be handed over again."""
+        for one in take_lost(self._lost) if self._lost else ():
+            form = FORMATS.get(one.agent)
+            moment = form.moments.get(one.event) if form else None
+            if form is None or moment is None or moment not in form.takes:
+                continue
+            channel = channel_of(None, one.folder)
+            lost = ToldText(one.at, session_id(one.session), channel, one.agent, moment.value, lost=one.why)
+            told = self.store.told.note_lost(lost)
+            session = self.store.handed.get(one.agent, one.session)
+            self._take_back(session, moment, [line.text for line in told.lines], told.tokens)
+
+    def _take_back(self, session: HandedSession, moment: Moment, lines: Sequence[str], tokens: int) -> None:
+        session.take_back([" ".join(line.split()) for line in lines], tokens)
+        # The text of a start may have come with a prompt, and was lost with it.
+        brought = moment is Moment.PROMPT and session.start_prompt == session.prompts
+        session.is_owed |= moment is Moment.START or brought
 
     # ---- text for the agent
 
@@ -84,21 +155,46 @@ class Hooks:
         since = session.seen_at if hook.source == "resume" else None
         if since is None:
             session.forget_given()
+        session.is_owed = False
         channel, name = channel_of(None, hook.folder), session_id(hook.session)
         start = Start(channel, name, agent, hook.folder, since, session.given)
         brief = self.briefs.brief(start, min(BRIEF_TOKENS, SESSION_TOKENS - session.tokens))
         session.hand(brief.lines, estimate_tokens(brief.text) if brief.text else 0)
-        work = open_work(self._store, channel, name, hook.source, self._now())
+        work = open_work(self.store, channel, name, hook.source, self._now())
         session.hand([], estimate_tokens(work) if work else 0)
         return "\n".join(filter(None, (work, brief.text)))
 
+    def _look_for_start(self, agent: str, form: AgentFormat, hook: HookInput, session: HandedSession) -> None:
+        """Note that a start is owed, where none was seen, or a summary has taken the place of older turns."""
+        session.is_owed |= not session.prompts
+        if form.summaries is None or not hook.transcript:
+            return
+        known, looked_up_to = session.summary or ("", 0)
+        found = ""
+        with contextlib.suppress(OSError):  # not written yet
+            found, looked_up_to = form.summaries(Path(hook.transcript), looked_up_to)
+        if session.summary is not None and found not in ("", known):
+            self._compacting(agent, hook, session)
+            session.is_owed, session.source = True, "compact"
+        session.summary = (found or known, looked_up_to)
+
     def _prompt(self, agent: str, hook: HookInput, session: HandedSession) -> str:
-        """Return the memories that surely answer a prompt, "" without any."""
+        """Return the memories that surely answer a prompt, behind the text of a start that did not arrive; "" without.
+
+        A start's text is rather late than never: it is the one that matters most in a session.
+        """
+        owed = ""
+        if session.is_owed:
+            owed = self._start(agent, replace(hook, source=session.source), session)
+            session.source, session.start_prompt = "", session.prompts
+        return "\n".join(filter(None, (owed, self._answers_to(hook, session))))
+
+    def _answers_to(self, hook: HookInput, session: HandedSession) -> str:
         prompt = session.prompt
         budget = min(PROMPT_TOKENS, SESSION_TOKENS - session.tokens)
         if not prompt or _COMMAND.match(prompt) or budget <= 0:
             return ""
-        envelope = self._store.context(
+        envelope = self.store.context(
             prompt[:LONGEST_QUESTION],
             budget_tokens=budget,
             channel=channel_of(None, hook.folder),
@@ -111,13 +207,23 @@ class Hooks:
             slots.pop()
         if not slots:
             return ""
-        session.hand([" ".join(slot.words.split()) for slot in slots], estimate_tokens(text))
+        words = [" ".join(slot.words.split()) for slot in slots]
+        session.hand(words, estimate_tokens(text), [slot.node_id for slot in slots])
         return text
 
+    def _at_act(self, agent: str, hook: HookInput, session: HandedSession) -> str:
+        """Return what a call recalls: at most two lines, and none twice in a session."""
+        act = act_of(hook) if self._at_acts else None
+        if act is None:
+            return ""
+        place = channel_of(None, hook.folder), session_id(hook.session)
+        return text_at_act(self.store, *place, act, session, SESSION_TOKENS - session.tokens)
+
     def _compacting(self, agent: str, hook: HookInput, session: HandedSession) -> str:
-        """Keep the prompt as an anchor, and allow every text again: the agent is about to forget both."""
+        """Keep the session's work, and allow every text again: the agent is about to forget both."""
         session.forget_given()
-        keep_task(self._store, channel_of(None, hook.folder), session_id(hook.session), session.prompt)
+        channel, name = channel_of(None, hook.folder), session_id(hook.session)
+        self.store.see_work(name, channel, own_words(session.prompt), hook.folder)
         return ""
 
     # ---- learning
@@ -133,6 +239,7 @@ class Hooks:
         """Read the rest of the transcript; open goals stay as threads."""
         self._is_in_transcript(agent, hook)
         self._follower.end(session_id(hook.session))
+        session.is_over()
         self.undreamt.judge_later(session_id(hook.session), ended=True)
         return ""
 
@@ -145,7 +252,7 @@ class Hooks:
         prompt = "" if session.is_kept else session.prompt
         texts = ((Role.USER, prompt or own_words(hook.prompt)), (Role.ASSISTANT, own_words(hook.answer)))
         now = self._now()
-        turns = [
+        turns = turns_in(hook.messages, hook.folder) or [
             NewTurn(role.value, text, now, message_id or f"{exchange} {role.value}")
             for (role, text), message_id in zip(texts, hook.message_ids, strict=True)
             if text
@@ -157,7 +264,7 @@ class Hooks:
             cwd=hook.folder or None,
         )
         if turns:
-            self._store.observe(head, turns).result(KEPT_WITHIN_S)
+            self.store.observe(by_first_words(head, tuple(turns)), turns).result(KEPT_WITHIN_S)
         session.is_kept = True
 
 

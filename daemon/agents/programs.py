@@ -18,13 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
+from ...ipc.socket_path import SOCKET_VARIABLES
 from .config_files import ConfigEntry, ConfigFile, JsonFile, OwnFile, TomlFile
+from .hook_formats import FORMATS
 
 # The name of our tools in a program: its model sees `mcp__dreamd__recall` or the like.
 SERVER = "dreamd"
 
-# An agent's timeout for a hook; ours ends after .15 s.
-HOOK_TIMEOUT_S = 2
+# An agent's timeout for a hook. Ours ends after .15 s, at a session's start after 1.5 s, both from its own start: on a
+# busy machine a shell and an interpreter take most of a second before and after that.
+HOOK_TIMEOUT_S = 5
+CODEX_END_TIMEOUT_S = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,9 @@ class UserEnvironment:
 class Program:
     """An agent program. `folder` finds its settings, `files` returns our entries in them, `executable` is its command.
 
-    `remarks` are printed once it is connected.
+    `remarks` are printed once it is connected. `passes_on` are the variables of its own environment that the process of
+    our tools gets; None: all that matter to us, as was seen of Claude Code 2.1.332 and opencode 1.18.33 by a server
+    that wrote its environment down. Cursor's is not known.
     """
 
     name: str
@@ -71,6 +77,12 @@ class Program:
     folder: Callable[[UserEnvironment], Path]
     files: Callable[[Path, UserEnvironment, Command], Sequence[ConfigFile]]
     remarks: Sequence[str] = ()
+    passes_on: frozenset[str] | None = None
+
+    def environment_of_tools(self, environ: Mapping[str, str], command: Command) -> dict[str, str]:
+        """Return the environment in which it starts our tools, where it has `environ` itself."""
+        passed = {name: one for name, one in environ.items() if self.passes_on is None or name in self.passes_on}
+        return passed | dict(command.variables)
 
 
 def is_hook_of(agent: str) -> Callable[[Any], bool]:
@@ -87,9 +99,21 @@ def is_hook_of(agent: str) -> Callable[[Any], bool]:
     return is_ours
 
 
-# -- Claude Code: hooks in `settings.json`, tools in `.claude.json`; or both as a plugin's folder.
+def hook_entries(agent: str, item: Callable[[str], Any]) -> list[ConfigEntry]:
+    """Return an agent's hooks as entries: one item for each event that is answered."""
+    return [ConfigEntry(("hooks", event), item(event), is_item=True) for event in FORMATS[agent].moments]
 
-CLAUDE_CODE_EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SessionEnd")
+
+# The tools for whose calls a hook is started: an edit, and a command that failed.
+MATCHERS: Mapping[str, str] = {
+    "PreToolUse": "Edit|MultiEdit|Write|NotebookEdit|apply_patch",
+    "PostToolUse": "Bash|shell|exec_command",
+    "PostToolUseFailure": "Bash",
+    "AfterTool": "run_shell_command|read_file|replace|write_file",
+}
+
+
+# -- Claude Code: hooks in `settings.json`, tools in `.claude.json`; or both as a plugin's folder.
 
 PLUGIN_README = """# dreamd
 
@@ -107,7 +131,11 @@ def hook_entry(command: Command, event: str, agent: str = "claude-code") -> dict
     None has `async`: version 2.1.197, asked one prompt, ends without calling such a hook, or those of SessionEnd after
     it. At the end of a turn or a session the hook waits for no answer, so it costs no more than a process.
     """
-    return {"hooks": [{"type": "command", "command": command.hook(agent, event), "timeout": HOOK_TIMEOUT_S}]}
+    # Codex warns of a longer one at this event, at each start.
+    is_last = (agent, event) == ("codex", "SessionEnd")
+    timeout_s = CODEX_END_TIMEOUT_S if is_last else HOOK_TIMEOUT_S
+    called = {"hooks": [{"type": "command", "command": command.hook(agent, event), "timeout": timeout_s}]}
+    return ({"matcher": MATCHERS[event]} if event in MATCHERS else {}) | called
 
 
 def plugin_files(command: Command) -> dict[str, str]:
@@ -119,7 +147,7 @@ def plugin_files(command: Command) -> dict[str, str]:
         "author": {"name": "dreamd"},
         "license": "Apache-2.0",
     }
-    hooks = {"hooks": {event: [hook_entry(command, event)] for event in CLAUDE_CODE_EVENTS}}
+    hooks = {"hooks": {event: [hook_entry(command, event)] for event in FORMATS["claude-code"].moments}}
     servers = {"mcpServers": {SERVER: command.server()}}
     documents = {".claude-plugin/plugin.json": manifest, "hooks/hooks.json": hooks, ".mcp.json": servers}
     files = {name: json.dumps(document, indent=2) + "\n" for name, document in documents.items()}
@@ -130,7 +158,7 @@ def _claude_code_files(folder: Path, places: UserEnvironment, command: Command) 
     """Return both files. The state file lies beside the default folder, but inside any other."""
     # `~/.claude.json` is the one file that is not in the folder of settings.
     state = places.home / ".claude.json" if folder == places.home / ".claude" else folder / ".claude.json"
-    hooks = [ConfigEntry(("hooks", event), hook_entry(command, event), is_item=True) for event in CLAUDE_CODE_EVENTS]
+    hooks = hook_entries("claude-code", lambda event: hook_entry(command, event))
     server = {"type": "stdio", **command.server()}
     return (
         JsonFile(folder / "settings.json", hooks, is_hook_of("claude-code")),
@@ -150,33 +178,44 @@ _CLAUDE_CODE = Program(
 # -- Codex: tools in `config.toml`, hooks in `hooks.json`, which it runs only after a person has trusted them.
 # Trust is bound to a hook's content and to its position, so ours go behind the existing ones.
 
-CODEX_EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop")
+# `DEFAULT_ENV_VARS` of its `rmcp-client`; seen with 0.169.0 by a server that wrote its environment down. Others are
+# passed on if an entry's `env_vars` name them. Its hooks get its whole environment.
+CODEX_PASSES_ON = (
+    "HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "__CF_USER_TEXT_ENCODING",
+)  # fmt: skip
 
 
 def _codex_files(folder: Path, places: UserEnvironment, command: Command) -> Sequence[ConfigFile]:
-    hooks = [ConfigEntry(("hooks", event), hook_entry(command, event, "codex"), is_item=True) for event in CODEX_EVENTS]
+    hooks = hook_entries("codex", lambda event: hook_entry(command, event, "codex"))
+    server = {**command.server(), "env_vars": list(SOCKET_VARIABLES)}
     return (
-        TomlFile(folder / "config.toml", ("mcp_servers", SERVER), command.server()),
+        TomlFile(folder / "config.toml", ("mcp_servers", SERVER), server),
         JsonFile(folder / "hooks.json", hooks, is_hook_of("codex"), last=True),
     )
 
 
-_CODEX = Program("codex", "Codex", "codex", lambda places: places.folder("CODEX_HOME", ".codex"), _codex_files)
+_CODEX = Program(
+    "codex",
+    "Codex",
+    "codex",
+    lambda places: places.folder("CODEX_HOME", ".codex"),
+    _codex_files,
+    passes_on=frozenset((*CODEX_PASSES_ON, *SOCKET_VARIABLES)),
+)
 
 
-# -- Gemini CLI: hooks and tools in one `settings.json`. Its timeouts are milliseconds.
-
-GEMINI_EVENTS = ("SessionStart", "BeforeAgent", "PreCompress", "AfterAgent", "SessionEnd")
+# -- Gemini CLI: hooks and tools in one `settings.json`. Its timeouts are milliseconds. Its tools get its environment
+# without what looks like a secret (`sanitizeEnvironment` in the bundle of 0.61.0), and its hooks all of it.
 
 
 def _gemini_files(folder: Path, places: UserEnvironment, command: Command) -> Sequence[ConfigFile]:
     def hook(event: str) -> dict[str, Any]:
         called = {"name": f"dreamd-{event}", "type": "command", "command": command.hook("gemini", event)}
-        return {"hooks": [called | {"timeout": 1000 * HOOK_TIMEOUT_S}]}
+        matched = {"matcher": MATCHERS[event]} if event in MATCHERS else {}
+        return matched | {"hooks": [called | {"timeout": 1000 * HOOK_TIMEOUT_S}]}
 
-    hooks = [ConfigEntry(("hooks", event), hook(event), is_item=True) for event in GEMINI_EVENTS]
     server = ConfigEntry(("mcpServers", SERVER), command.server())
-    return (JsonFile(folder / "settings.json", [server, *hooks], is_hook_of("gemini")),)
+    return (JsonFile(folder / "settings.json", [server, *hook_entries("gemini", hook)], is_hook_of("gemini")),)
 
 
 _GEMINI = Program("gemini", "Gemini CLI", "gemini", lambda places: places.home / ".gemini", _gemini_files)
@@ -221,15 +260,11 @@ _OPENCODE = Program(
 
 # -- Cursor: tools in `mcp.json`, hooks in `hooks.json`, version 1. The format is tested, the program itself is not.
 
-CURSOR_EVENTS = ("sessionStart", "beforeSubmitPrompt", "afterAgentResponse", "preCompact", "sessionEnd")
 CURSOR_VERSION = 1
 
 
 def _cursor_files(folder: Path, places: UserEnvironment, command: Command) -> Sequence[ConfigFile]:
-    hooks = [
-        ConfigEntry(("hooks", event), {"command": command.hook("cursor", event)}, is_item=True)
-        for event in CURSOR_EVENTS
-    ]
+    hooks = hook_entries("cursor", lambda event: {"command": command.hook("cursor", event)})
     return (
         JsonFile(folder / "mcp.json", [ConfigEntry(("mcpServers", SERVER), command.server())]),
         JsonFile(folder / "hooks.json", hooks, is_hook_of("cursor"), {"version": CURSOR_VERSION}),

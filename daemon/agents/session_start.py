@@ -14,17 +14,16 @@ MOST_THREADS = 3
 # An older anchor of a session without an end is of another day's work, and is left to `anchor_recover`.
 LOST_WITHIN = timedelta(days=1)
 
-LONGEST_TASK = 300
 THREADS_OPENING = "Left open by earlier sessions:"
-# The sources of a start at which an agent continues its session, so that only its own anchor matters.
-SAME_SESSION = frozenset({"compact", "resume"})
+# The sources of a start at which an agent continues its session. Resumed, it has its context, and needs no anchor.
+COMPACTED, RESUMED = "compact", "resume"
 
 
 def open_work(store: MemoryStore, channel: str, session_id: str, source: str, now: datetime) -> str:
     """Return the anchor from which a session continues, and the open threads of its channel; "" without any."""
-    if source in SAME_SESSION:
-        return store.anchor_of_session(session_id).text
-    lost = store.recover_anchor(channel, session_id)
+    if source in (COMPACTED, RESUMED):
+        return store.anchor_of_session(session_id).text if source == COMPACTED else ""
+    lost = store.lost_anchor(channel, session_id)
     anchor = lost.text if lost.anchor is not None and now - lost.anchor.set_at <= LOST_WITHIN else ""
     return "\n".join(filter(None, (anchor, _threads(store, channel))))
 
@@ -35,11 +34,3 @@ def _threads(store: MemoryStore, channel: str) -> str:
         for goal in store.threads(channel)[:MOST_THREADS]
     ]
     return fenced("\n".join((THREADS_OPENING, *lines))) if lines else ""
-
-
-def keep_task(store: MemoryStore, channel: str, session_id: str, prompt: str) -> None:
-    """Keep a session's prompt as its anchor before the agent compacts it away, unless it has an anchor."""
-    if not prompt or store.paused or channel in store.channels_off:
-        return
-    if store.anchor_of_session(session_id).anchor is None:
-        store.set_anchor(session_id, channel, task=" ".join(prompt.split())[:LONGEST_TASK])

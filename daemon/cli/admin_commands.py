@@ -1,17 +1,19 @@
-"""The commands that control the daemon: status, pause, resume, channel, stop, version."""
+"""The commands that show and control the daemon: status, told, pause, resume, channel, stop, version."""
 
 from __future__ import annotations
 
 import os
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from ... import __version__
 from ...ipc.client import Unreachable
 from ...ipc.socket_path import default_socket_path
-from .formatting import BOLD, YELLOW, Look, clean, count, duration, listing, pairs, sentence, when
+from .arguments import whole
+from .formatting import BOLD, DIM, YELLOW, Look, clean, count, duration, listing, pairs, sentence, when
 from .request import ask
 from .terminal import Terminal
 from .watch_commands import STATUS_TIMEOUT_S, progress_in_words
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
 LEVEL_NOUNS = {"L0": "session", "L1": "fact", "L2": "scenario", "L3": "profile"}
 MOST_CHANNELS = 4
 STOP_TIMEOUT_S = 30.0
+NOTHING_FOUND = 4
+BECAME = {"used": "used", "useful": "useful", "not_useful": "not useful", "rejected": "wrong"}
+LOST = {"late": "too late", "no daemon": "dreamd was away", "failed": "failed"}
+# Moments as a person knows them; those of a program's tools keep their names.
+MOMENTS = {"start": "at the start", "prompt": "at a prompt", "before": "before an act", "after": "after a failure"}
 
 
 def status(options: Namespace, terminal: Terminal) -> int:
@@ -94,6 +101,7 @@ def status_in_words(answer: Json, look: Look) -> list[str]:
         ("learning", learning_in_words(answer)),
         ("watching", progress_in_words(answer["transcripts"])),
         ("dreams", dreams_in_words(answer, look)),
+        ("told", told_today_in_words(answer)),
     ]
     lines += pairs([row for row in rows if row[1]], look)
     if advice := answer["embedding"]["advice"]:
@@ -154,6 +162,65 @@ def dreams_in_words(answer: Json, look: Look) -> str:
     if upcoming:
         parts.append(f"next {look.ago(answer['next_dream'])}" if upcoming > look.now else "one is due when it is quiet")
     return "; ".join(parts)
+
+
+def told_today_in_words(answer: Json) -> str:
+    """Count the texts of the last 24 hours; "" where no agent asked."""
+    counts = answer["told"]
+    asked = counts["texts"] or counts["lost_starts"] or counts["lost_prompts"]
+    return f"in 24 hours {counts_in_words(counts).rstrip('.')}" if asked else ""
+
+
+def told_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of told."""
+    parser.add_argument("--today", action="store_true", help="only since midnight")
+    parser.add_argument("--session", help="only what this session's agent was told")
+    parser.add_argument("--channel", help="only what was told in this channel, a project's name")
+    parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most N texts (50)")
+
+
+def told(options: Namespace, terminal: Terminal) -> int:
+    """Print the texts that agents were handed, the newest first, and their outcomes."""
+    params: dict[str, Any] = {name: getattr(options, name) for name in ("session", "channel", "limit")}
+    if options.today:
+        params["since"] = _midnight(time.time())
+    answer = ask(terminal, "told", params)
+    terminal.report(answer, [*told_in_words(answer, terminal.look)])
+    return 0 if answer["texts"] else NOTHING_FOUND
+
+
+def told_in_words(answer: Json, look: Look) -> Iterator[str]:
+    """Describe each text under its time, agent and moment; then the counts."""
+    for one in answer["texts"]:
+        at = f"{datetime.fromisoformat(one['at']).astimezone():%-d %b %H:%M}"
+        about = [clean(one["channel"]), f"session {clean(one['session_id'])}"]
+        about += [count(one["tokens"], "token")] if one["tokens"] else []
+        head = look.paint(f"{at} {clean(one['agent'])} {MOMENTS.get(one['moment'], clean(one['moment']))}", BOLD)
+        yield head + look.paint(" · " + " · ".join(about), DIM)
+        if one["lost"]:
+            yield look.paint(f"  lost: {LOST.get(one['lost'], clean(one['lost']))}", YELLOW)
+        for line in one["lines"]:
+            became = f" [{BECAME[line['became']]}]" if line["became"] in BECAME else ""
+            yield from look.wrap(line["text"] + became, "  ")
+        yield ""
+    yield from look.wrap(counts_in_words(answer["counts"]))
+
+
+def counts_in_words(counts: Json) -> str:
+    """Count texts, sessions and losses in a sentence."""
+    said = f"{count(counts['texts'], 'text')} to {count(counts['sessions'], 'session')}"
+    said += f", {count(counts['tokens'], 'token')}, {counts['used']} used" if counts["texts"] else ""
+    lost = [
+        f"{count(number, noun)} lost"
+        for number, noun in ((counts["lost_starts"], "start"), (counts["lost_prompts"], "prompt"))
+        if number
+    ]
+    return "; ".join([said, *lost]) + "."
+
+
+def _midnight(now_s: float) -> str:
+    """Return the last midnight of this machine's zone, in ISO 8601."""
+    return datetime.fromtimestamp(now_s).astimezone().replace(hour=0, minute=0, second=0, microsecond=0).isoformat()
 
 
 def _done(terminal: Terminal, answer: Mapping[str, object], words: str) -> int:

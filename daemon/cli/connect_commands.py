@@ -15,7 +15,6 @@ from ...ipc.client import ClientError
 from ..agents.agent_connection import AgentConnection, ConnectError, FileEdit, OriginalContents, make_private
 from ..agents.codex_trust import AppServer, CodexTrust, give_trust, trust_of
 from ..agents.connection_check import CheckResult, check_results
-from ..agents.hook_formats import FORMATS
 from ..agents.programs import (
     GENERIC,
     PROGRAMS,
@@ -182,7 +181,7 @@ def _check(connections: Sequence[AgentConnection], terminal: Terminal) -> int:
     found = []
     for connection in connections:
         name = connection.program.name
-        found += list(check_results(connection, own_command(), list(FORMATS[name].moments)))
+        found += list(check_results(connection, own_command()))
         if name == "codex":
             trust = ask_trust(connection, give=False)
             seen = f"{trust.trusted} of {trust.hooks} hooks trusted" if trust else "`codex` was not found"

@@ -1,8 +1,9 @@
 """The entry point of `dreamctl`, with the commands that agents start: hook and mcp. A hook fails open.
 
 An agent waits for its hooks, and one that exits with 2 keeps a prompt from being sent. So `dreamctl hook AGENT EVENT`
-takes 150 ms at most, the interpreter's start included, exits with 0 whatever happens, and prints JSON or nothing. Only
-light parts of the standard library are imported: `typing` alone would take as long as the question.
+takes 150 ms at most, the interpreter's start included, and 1.5 s at a session's start; it exits with 0 whatever
+happens, and prints JSON or nothing. Only light parts of the standard library are imported: `typing` alone would take as
+long as the question.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import socket
 import sys
 import time
 
-from ...ipc.socket_path import default_socket_path
+from ...ipc.socket_path import default_socket_path, path_of_lost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 # From the start of the process to the answer; the interpreter needs the rest of the 150 ms to end.
 DEADLINE_S = 0.13
 
+# The same at a session's start: its text matters most of all, there is one, and a busy machine needs longer.
+START_DEADLINE_S = 1.5
+
 # Time left to the daemon even if the interpreter started slowly.
 LEAST_S = 0.05
 
@@ -35,12 +39,17 @@ USUAL_START_S = 0.03
 
 # Events, of all agents, whose answer may hold text for the agent. Others are sent as notifications: the daemon handles
 # them although their sender has left, also one that was busy or stopped just then.
-AWAITED = frozenset({"SessionStart", "UserPromptSubmit", "BeforeAgent", "sessionStart", "start", "prompt"})
+STARTS = frozenset({"SessionStart", "sessionStart", "start"})
+ACTS = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "AfterTool", "before", "after"})
+AWAITED = STARTS | {"UserPromptSubmit", "BeforeAgent", "prompt"} | ACTS
 
 MOST_INPUT_BYTES = 2**24
 MOST_LINE_BYTES = 2**20
 # Characters kept of each text of the input; the second where the first does not fit into a line of the wire.
 LONGEST, SHORTENED = 200_000, 20_000
+
+# The file of moments without an answer; the daemon reads and removes it.
+MOST_LOST_BYTES = 2**16
 
 
 def main() -> int:
@@ -84,14 +93,16 @@ def hook(options: Namespace, terminal: Terminal) -> int:
 
 def answer_hook(words: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Print the daemon's answer to an event, if there is one, and return 0."""
-    deadline = time.monotonic() + max(LEAST_S, DEADLINE_S - _age_s())
-    if len(words) < 2 or environ.get("DREAMD_NO_HOOKS") == "1":
+    event = words[1] if len(words) > 1 else ""
+    deadline = _deadline(START_DEADLINE_S if event in STARTS else DEADLINE_S)
+    if not event or environ.get("DREAMD_NO_HOOKS") == "1":
         return 0
     # No error (no daemon, a full pipe, nonsense on stdin) may reach the agent: it would stop the prompt.
     try:
         given = _read_input(deadline)
-        request = _request(words[0], words[1], given)
-        output = _send(request, default_socket_path(environ), deadline, wait=words[1] in AWAITED)
+        if event == "BeforeAgent" and _is_first(given):
+            deadline = _deadline(START_DEADLINE_S)
+        output = _answer(words[0], event, given, default_socket_path(environ), deadline)
         if output:
             sys.stdout.write(output + "\n")
             sys.stdout.flush()
@@ -99,6 +110,55 @@ def answer_hook(words: Sequence[str], environ: Mapping[str, str] = os.environ) -
         # The reader may have left: Python's flush at exit would fail too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 0
+
+
+def _answer(agent: str, event: str, given: dict[str, Any], path: str, deadline: float) -> str:
+    """Return the daemon's output. A failure is noted for the daemon, which cannot know of it, and raised."""
+    began_s = time.time()
+    request = _request(agent, event, given, began_s)
+    if event not in AWAITED:
+        return _send(request, path, deadline, wait=False)
+    try:
+        return _send(request, path, deadline, wait=True)
+    except Exception as error:
+        _note_lost(path_of_lost(path), agent, event, given, began_s, error)
+        raise
+
+
+def _note_lost(path: str, agent: str, event: str, given: dict[str, Any], began_s: float, error: Exception) -> None:
+    """Append a line about a moment without an answer: when, whose, and why; nothing of the input's texts.
+
+    Its time is that of the request, which the daemon may answer late.
+    """
+    session = given.get("conversation_id") or given.get("session_id")
+    if not isinstance(session, str) or given.get("agent_id"):  # the daemon answers no sub-agent
+        return
+    texts = agent[:64], event[:64], session[:256], _folder(given), type(error).__name__
+    line = json.dumps([began_s, *texts]) + "\n"
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except FileNotFoundError:  # no daemon since the machine's start
+        os.mkdir(path.rpartition("/")[0], 0o700)  # noqa: PTH102  (pathlib is a tenth of a thin command's time)
+        descriptor = os.open(path, flags, 0o600)
+    try:
+        if os.fstat(descriptor).st_size < MOST_LOST_BYTES:
+            os.write(descriptor, line.encode())
+    finally:
+        os.close(descriptor)
+
+
+def _deadline(limit_s: float) -> float:
+    return time.monotonic() + max(LEAST_S, limit_s - _age_s())
+
+
+def _is_first(given: dict[str, Any]) -> bool:
+    """Return True for the first prompt of Gemini CLI's session, which brings the text of its start."""
+    try:
+        with open(given["transcript_path"], "rb") as chat:  # noqa: PTH123  (pathlib is a tenth of a thin command's time)
+            return b'"type":"gemini"' not in chat.read(2**16)
+    except (OSError, KeyError, TypeError, ValueError):
+        return True
 
 
 def _age_s() -> float:
@@ -130,10 +190,10 @@ def _read_input(deadline: float) -> dict[str, Any]:
     return given
 
 
-def _request(agent: str, event: str, given: dict[str, Any]) -> bytes:
+def _request(agent: str, event: str, given: dict[str, Any], at_s: float) -> bytes:
     """Return the request's line, or the notification's; long texts are cut where it would exceed the wire's bound."""
     for longest in (LONGEST, SHORTENED):
-        params = {"agent": agent, "event": event, "given": _plain(given, longest), "cwd": _folder(given)}
+        params = {"agent": agent, "event": event, "given": _plain(given, longest), "cwd": _folder(given), "at": at_s}
         request = {"jsonrpc": "2.0", "method": "hook", "params": params} | ({"id": 1} if event in AWAITED else {})
         line = json.dumps(request).encode() + b"\n"
         if len(line) <= MOST_LINE_BYTES:
@@ -141,8 +201,8 @@ def _request(agent: str, event: str, given: dict[str, Any]) -> bytes:
     raise ValueError("too long")
 
 
-def _plain(given: dict[str, Any], longest: int) -> dict[str, Any]:
-    """Keep the texts, numbers, and lists of texts of an input: the daemon reads nothing else."""
+def _plain(given: dict[str, Any], longest: int, deep: int = 3) -> dict[str, Any]:
+    """Keep the texts, numbers, lists of texts and objects of these of an input: the daemon reads nothing else."""
     kept: dict[str, Any] = {}
     for name, value in given.items():
         if isinstance(value, str):
@@ -151,6 +211,8 @@ def _plain(given: dict[str, Any], longest: int) -> dict[str, Any]:
             kept[name] = value
         elif isinstance(value, list) and all(isinstance(one, str) for one in value):
             kept[name] = [one[:4096] for one in value[:16]]
+        elif isinstance(value, dict) and deep:
+            kept[name] = _plain(value, longest, deep - 1)
     return kept
 
 

@@ -1,10 +1,10 @@
-"""The methods of the daemon itself: status, imports, repair, switches, agents' hooks, and its end."""
+"""The methods of the daemon itself: status, imports, repair, switches, and its end."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,13 +16,11 @@ from pydantic import Field
 from ...ipc.answers import HelloAnswer, hello_answer, widened
 from ...ipc.call import Call, Method
 from ...ipc.channels import full_name, nearest_names
-from ...ipc.params import Folder, NoParams, Params
+from ...ipc.params import NoParams, Params
 from ...ipc.protocol import Refused
 from ...store.model import GLOBAL_CHANNEL, NotFound
 from ...store.names import Channel
-from ...store.results import Problem, Rebuilt, StoreStatus
-from ..agents.briefs import BriefSection
-from ..agents.hooks import Hooks
+from ...store.results import Problem, Rebuilt, StoreStatus, ToldCounts
 from ..dreaming.bounds import DREAMS
 from ..host import settings_check
 from ..importing import FormatName
@@ -35,25 +33,6 @@ if TYPE_CHECKING:
     from ..dreaming.schedule import Schedule
     from ..host.folder_watch import VaultWatch
     from ..settings import Settings
-
-Word = Annotated[str, Field(max_length=64)]
-
-
-class HookParams(Params):
-    """An agent's event with the data that the agent gives; the answer to an unknown event is empty."""
-
-    agent: Word
-    event: Word
-    given: Annotated[Mapping[str, Any], Field(max_length=256)]
-    cwd: Folder | None = None
-
-
-class BriefParams(Params):
-    """The channel whose briefing is wanted, else that of the working directory."""
-
-    channel: Channel | None = None
-    cwd: Folder | None = None
-
 
 LLM_ASKED_AGAIN_S = 60.0
 
@@ -84,22 +63,6 @@ class ChannelParams(Params):
 
 
 @dataclass(frozen=True, slots=True)
-class HookAnswer:
-    """The text that an agent is to print, or "" for nothing."""
-
-    output: str
-
-
-@dataclass(frozen=True, slots=True)
-class BriefAnswer:
-    """The briefing of a channel: its text as an agent gets it at a session's start, and the same by its sections."""
-
-    channel: str
-    text: str
-    sections: tuple[BriefSection, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class LlmAnswer:
     """The language model of the settings, and why it does not answer."""
 
@@ -110,7 +73,7 @@ class LlmAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class StatusAnswer(StoreStatus, HelloAnswer):
-    """The state of the daemon and of its store."""
+    """The state of the daemon and of its store; `told` counts texts handed to agents in the last 24 hours."""
 
     uptime_s: float
     vault: Path
@@ -121,6 +84,7 @@ class StatusAnswer(StoreStatus, HelloAnswer):
     watching: str
     transcripts: TranscriptsAnswer
     llm: LlmAnswer | None
+    told: ToldCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +120,15 @@ class StopAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """The daemon's process: its start by the monotonic clock, its stop, and the problem of its socket, "" for none."""
+    """The daemon's process: its start by the monotonic clock, its stop, and the problem of its socket, "" for none.
+
+    `read_lost` records the hooks that it did not answer in time.
+    """
 
     started_s: float
     stop: Callable[[], None]
     socket_problem: Callable[[], str]
+    read_lost: Callable[[], None]
 
 
 class ControlMethods:
@@ -190,6 +158,7 @@ class ControlMethods:
 
     def status(self, params: NoParams, call: Call) -> StatusAnswer:
         """Return the store's state and the daemon's."""
+        self._process.read_lost()
         due = self._schedule.next_due()
         dreams = self._store.runs(1, kinds=DREAMS)
         store = self._store.status()
@@ -216,6 +185,7 @@ class ControlMethods:
             watching=self._watcher.state,
             transcripts=self._transcripts.state(),
             llm=llm,
+            told=self._store.told.counts(),
         )
 
     def _llm_state(self) -> LlmAnswer | None:
@@ -302,17 +272,6 @@ class ControlMethods:
         return StopAnswer(True)
 
 
-def hook(hooks: Hooks, params: HookParams, call: Call) -> HookAnswer:
-    """Answer an agent's hook."""
-    return HookAnswer(hooks.answer(params.agent, params.event, params.given, params.cwd))
-
-
-def brief(hooks: Hooks, params: BriefParams, call: Call) -> BriefAnswer:
-    """Return the briefing that a session of a channel starts with."""
-    channel, found = hooks.briefs.of_channel(params.channel, params.cwd)
-    return BriefAnswer(channel, found.text, found.sections)
-
-
 CONTROL_METHODS: tuple[Method[Any, Any], ...] = (
     Method("status", NoParams, StatusAnswer, ControlMethods.status, blocking=True),
     Method("import", ImportParams, ImportAnswer, ControlMethods.import_, long=True, activity=True),
@@ -322,8 +281,4 @@ CONTROL_METHODS: tuple[Method[Any, Any], ...] = (
     Method("resume", NoParams, PauseAnswer, ControlMethods.resume, blocking=True),
     Method("channel", ChannelParams, ChannelAnswer, ControlMethods.channel, blocking=True),
     Method("stop", NoParams, StopAnswer, ControlMethods.stop),
-)
-HOOK_METHODS: tuple[Method[Any, Any], ...] = (
-    Method("hook", HookParams, HookAnswer, hook, blocking=True, activity=True, first=True),
-    Method("brief", BriefParams, BriefAnswer, brief, blocking=True, activity=True),
 )

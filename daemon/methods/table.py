@@ -10,8 +10,9 @@ from ...ipc.methods import STORE_METHODS
 from ..agents.hooks import Hooks
 from ..dreaming.dreamer import Dreamer
 from ..importing.following.follower import Follower
-from .control import CONTROL_METHODS, HOOK_METHODS, ControlMethods, Process
+from .control import CONTROL_METHODS, ControlMethods, Process
 from .dream_methods import DREAM_METHODS, DreamMethods
+from .hook_methods import HOOK_METHODS
 from .purge_methods import PURGE_METHODS, PurgeMethods
 from .review_methods import REVIEW_METHODS, ReviewMethods
 from .transcript_methods import TRANSCRIPT_METHODS, TranscriptMethods

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 from ...store.model import GLOBAL_CHANNEL
 from ..channels import channel_of
+from ..params import kind_of
 from ..protocol import NOT_FOUND, ProtocolError
 from . import render
 from .exchange import FILE
@@ -32,6 +33,10 @@ INSTRUCTIONS = (
 """The instructions in every model's prompt. At most 600 characters."""
 
 VERDICTS = ("useful", "not-useful", "rejected")
+KINDS = ("fact", "decision", "preference", "rule", "procedure", "pitfall", "correction", "negative")
+LESSONS = ("procedure", "pitfall", "negative", "decision", "fact")
+"""The kinds of memories that a model is offered; `negative`: tried, and refused or failed."""
+
 LONGEST_BUDGET_TOKENS = 4000
 """The longest envelope under the bound of an answer, at four characters a token and some to spare."""
 
@@ -90,12 +95,14 @@ def _one_of(values: tuple[str, ...], description: str = "") -> Schema:
 
 
 _ID = _text()
+_NUMBER: Schema = {"type": "integer"}
+_DAY = _text("YYYY-MM-DD")
 _TEXTS: Schema = {"type": "array", "items": _text()}
 _LESSONS: Schema = {
     "type": "array",
     "items": {
         "type": "object",
-        "properties": {"text": _text(), "kind": _text("procedure, negative, decision, fact")},
+        "properties": {"text": _text(), "kind": _one_of(LESSONS)},
         "required": ["text"],
     },
 }
@@ -107,11 +114,11 @@ TOOLS: Mapping[str, Tool] = {
         Tool(
             "recall",
             "Find what was said and decided in earlier sessions.",
-            {"query": _text("a question"), "channel": _CHANNEL},
+            {"query": _text("a question"), "limit": _NUMBER, "channel": _CHANNEL, "since": _DAY, "kind": _text()},
             "recall",
             render.recalled,
             required=("query",),
-            adds=("cwd", "session"),
+            adds=("cwd", "session", "agent_id"),
             reads_only=True,
             always_loaded=True,
         ),
@@ -120,7 +127,7 @@ TOOLS: Mapping[str, Tool] = {
             "Keep one statement that stands alone.",
             {
                 "text": _text(),
-                "kind": _text("fact, decision, preference, procedure, correction, negative"),
+                "kind": _one_of(KINDS),
                 "channel": _text("_global if it holds in every project"),
             },
             "remember",
@@ -132,20 +139,26 @@ TOOLS: Mapping[str, Tool] = {
         Tool(
             "context",
             "Get what bears on a task, as one text within a token budget.",
-            {
-                "query": _text("what you are about to do"),
-                "budget_tokens": {"type": "integer"},
-            },
+            {"query": _text("what you are about to do"), "budget_tokens": _NUMBER},
             "context",
             render.envelope,
             required=("query",),
-            adds=("cwd", "session"),
+            adds=("cwd", "session", "agent_id"),
+            reads_only=True,
+        ),
+        Tool(
+            "recent",
+            "See what was asked, done and changed last, newest first.",
+            {"day": _DAY, "file": _text("a path"), "session": _ID, "limit": _NUMBER, "channel": _CHANNEL},
+            "recent",
+            render.recent,
+            adds=("cwd", "agent_id"),
             reads_only=True,
         ),
         Tool(
             "show",
             "Read a memory, turn or session in full.",
-            {"node_id": _ID, "offset": {"type": "integer"}},
+            {"node_id": _ID, "offset": _NUMBER},
             "show",
             render.shown,
             required=("node_id",),
@@ -191,7 +204,7 @@ TOOLS: Mapping[str, Tool] = {
             {},
             "anchor_recover",
             render.anchored,
-            adds=("cwd", "session"),
+            adds=("cwd", "session", "agent_id"),
             reads_only=True,
         ),
         Tool(
@@ -200,7 +213,7 @@ TOOLS: Mapping[str, Tool] = {
             {"task": _text(), "plan": _text(), "decisions": _TEXTS, "next_step": _text()},
             "anchor_set",
             render.anchored,
-            adds=("cwd", "session"),
+            adds=("cwd", "session", "agent_id"),
         ),
         Tool(
             "reflect",
@@ -232,9 +245,20 @@ def arguments_of(tool: Tool, given: Mapping[str, Any], known: Mapping[str, Any])
     # A channel that the model names replaces that of the folder; sent together, both would be ambiguous.
     if "channel" in given:
         added.pop("cwd", None)
+    if tool.method == "recall" and (tests := list(_tests(given))):
+        given = {name: value for name, value in given.items() if name not in ("since", "kind")}
+        given["filter"] = {"must": tests}
     if isinstance(budget := given.get("budget_tokens"), int):
         given["budget_tokens"] = min(budget, LONGEST_BUDGET_TOKENS)
     return {**DEFAULTS.get(tool.name, {}), **added, **given}
+
+
+def _tests(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the tests of a filter that stand for the arguments of a question."""
+    if "since" in given:
+        yield {"field": "time", "range": {"gte": given["since"]}}
+    if isinstance(kind := given.get("kind"), str):
+        yield {"field": "kind", "eq": kind_of(kind)}
 
 
 # ---- resources

@@ -15,6 +15,7 @@ from ...store.changes.tombstone_keys import pair_key
 from ...store.ledger.questions import Gap
 from ...store.ledger.records import Run
 from ...store.model import Action, Level, Memory, NodeId
+from ...store.results import ToldCounts
 from ..gate.gate import GateResult
 from ..messages import Check, RunRequest
 from ..stages.lint import LintFinding
@@ -30,13 +31,21 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
+class SinceTheLast:
+    """Counts since the last dream: remembered statements that were linked, and texts that agents were handed."""
+
+    linked: int = 0
+    told: ToldCounts = field(default_factory=ToldCounts)
+
+
+@dataclass(frozen=True, slots=True)
 class RunReport:
     """Everything that is reported of a run. `at` is the person's local time when it began.
 
     `model_note` says whether a language model took part, and if not, why; `decisions` are pairs, the older first;
     `waiting` are notes of agents that their person has not accepted; `left_alone` are pages that a person edited;
-    `gaps` are questions without an answer; `runs` are the earlier runs, and `linked` counts the remembered statements
-    that were linked since the last of them; `used` maps memories to the time of their last recall.
+    `gaps` are questions without an answer; `runs` are the earlier runs, and `since` has the counts since the last of
+    them; `used` maps memories to the time of their last recall.
     """
 
     day: date
@@ -58,12 +67,17 @@ class RunReport:
     waiting: Sequence[Memory] = ()
     left_alone: Sequence[Memory] = ()
     runs: Sequence[Run] = ()
-    linked: int = 0
+    since: SinceTheLast = field(default_factory=lambda: SinceTheLast())
     used: Mapping[NodeId, datetime] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, view: View, request: RunRequest, outcome: RunOutcome, runs: Sequence[Run], linked: int = 0
+        cls,
+        view: View,
+        request: RunRequest,
+        outcome: RunOutcome,
+        runs: Sequence[Run],
+        since: SinceTheLast | None = None,
     ) -> RunReport:
         """Build the report of a planned run."""
         return cls(
@@ -82,7 +96,7 @@ class RunReport:
             waiting=view.waiting(),
             left_alone=[memory for memory in view.memories() if memory.node_id in view.left_alone],
             runs=runs,
-            linked=linked,
+            since=since or SinceTheLast(),
             used={node_id: usage.last_at for node_id, usage in view.history.usage.items()},
             gate=outcome.gate,
             model_note=outcome.model.note,

@@ -190,6 +190,7 @@ def sections(report: RunReport, summary: ActionSummary) -> list[ReportSection]:
         ReportSection("In question", _noted(summary.contradicted) if not report.decisions else []),
         ReportSection("Gone stale", _noted(summary.stale)),
         ReportSection("Remembered", _one(_linked(report))),
+        ReportSection("Told", _one(_told(report))),
         ReportSection("Purged", _one(_purged(report))),
         ReportSection("Faded", _noted(summary.faded, "`dreamctl restore ID` brings one back")),
         ReportSection("Problems found", _found(report, {"secrets", "links", "orphans"})),
@@ -293,10 +294,21 @@ def _found(report: RunReport, checks: set[str]) -> list[LineGroup]:
 
 
 def _linked(report: RunReport) -> Iterator[ReportLine]:
-    if report.linked:
-        said = count(report.linked, "statement that was remembered", "statements that were remembered")
-        what = "repeats, replaces or disputes" if report.linked == 1 else "repeat, replace or dispute"
+    if report.since.linked:
+        said = count(report.since.linked, "statement that was remembered", "statements that were remembered")
+        what = "repeats, replaces or disputes" if report.since.linked == 1 else "repeat, replace or dispute"
         yield ReportLine(f"{said} {what} what was known", note="`dreamctl runs --kind link` lists them")
+
+
+def _told(report: RunReport) -> Iterator[ReportLine]:
+    """Yield one line on the texts that agents were handed, and on those that did not arrive."""
+    told = report.since.told
+    if told.texts or told.lost_starts:
+        were = "was" if told.texts == 1 else "were"
+        said = f"{count(told.texts, 'text')} {were} handed to {count(told.sessions, 'session')}"
+        used = f", {told.used:,} of them used" if told.used else ""
+        lost = f", {count(told.lost_starts, 'start')} lost" if told.lost_starts else ""
+        yield ReportLine(said + used + lost, note="`dreamctl told` shows them")
 
 
 def _purged(report: RunReport) -> Iterator[ReportLine]:

@@ -23,12 +23,16 @@ from ...store.changes.decisions import is_reviewed
 from ...store.channel import project_root
 from ...store.model import Action, Level, Memory
 from ...store.text.dates import format_date, last_named
+from ..workspace.code_values import CodeLines, kept_places, places_of, values_in
 from ..workspace.proposals import Proposals, cursor_of, is_curated
 from ..workspace.view import View
 
 STAGE = "staleness"
 GONE = "gone"
 """The frontmatter key that lists the files and commands that a fact names and the project lacks."""
+
+HELD_AT = "held_at"
+"""The frontmatter key of the places in the code at which the values of a fact stood."""
 
 # Largest number of marks of a run: a project with another branch checked out for a day should not rewrite a memory.
 MOST_MARKED = 200
@@ -80,8 +84,11 @@ def plan(view: View, now: datetime) -> Proposals:
         return planned
     for channel in sorted({fact.channel for fact in view.memories(Level.FACT)} - view.history.channels_off):
         folders = view.folders(channel)
-        project = Project(folders) if folders else None
-        for fact in view.steps.counted(view.memories(Level.FACT, channel), "facts"):
+        facts = view.memories(Level.FACT, channel)
+        with_values = [fact for fact in facts if folders and values_in(fact.text)]
+        whole = [known for fact in with_values if (known := view.memory(fact.node_id)) is not None]
+        project = Project(folders, whole) if folders else None
+        for fact in view.steps.counted(facts, "facts"):
             if len(planned.actions) >= MOST_MARKED:
                 planned.count("left for another night")
                 return planned
@@ -93,20 +100,27 @@ def _check(view: View, fact: Memory, project: Project | None, now: datetime, pla
     missing = project.missing(fact.text) if project and _MAY_NAME.search(fact.text) else ()
     data = view.read(fact.path)
     was_marked = view.cursor(STAGE, fact.node_id) != 0
-    if data is None or not (missing or was_marked or _MAY_BE_DATED.search(data)):
+    values = bool(project and values_in(fact.text))
+    if data is None or not (missing or was_marked or values or _MAY_BE_DATED.search(data)):
         return
     document = okf.parse(data)
     whole = okf.to_memory(fact.path, document, fact.created_at)
     if document.problem or "node_id" not in document.meta or is_curated(whole) or is_reviewed(whole.extra):
         return
+    kept = places_of(whole.extra.get(HELD_AT))
+    if project and kept:
+        missing = (*missing, *project.code.changed(whole.text, kept))
     change = _of_project(view, whole, missing, now) if project else None
     change = change or _of_time(view, whole, now)
+    if change is None and project and values and not kept and (places := kept_places(whole.text, project.code)):
+        change = _StaleMark({HELD_AT: places}, "where its values stand in the code", "values found in code", 0)
     if change is None:
         return
     tombstone_key = f"stale:{fact.node_id}:{change.cursor}"
     if view.is_forbidden(tombstone_key):
         return
-    planned.cursors[STAGE, fact.node_id] = change.cursor
+    if change.cursor or was_marked:
+        planned.cursors[STAGE, fact.node_id] = change.cursor
     if action := _action(view, whole, data, change, tombstone_key):
         planned.actions.append(action)
         planned.count(change.counted)
@@ -161,12 +175,19 @@ def _action(view: View, fact: Memory, data: bytes, change: _StaleMark, tombstone
 class Project:
     """The present state of one channel's project on this disk."""
 
-    def __init__(self, folders: Sequence[Path]) -> None:
-        """`folders` are the existing ones in which its sessions ran."""
+    def __init__(self, folders: Sequence[Path], facts: Sequence[Memory] = ()) -> None:
+        """`folders` are the existing ones in which its sessions ran; `facts` are those that may name values."""
         self._root = project_root(folders[0])
         within = (real for folder in folders if (real := folder.resolve()).is_relative_to(self._root))
         self._bases = list(dict.fromkeys([self._root, *within]))
         self._looks = 0
+        self._facts = facts
+
+    @cached_property
+    def code(self) -> CodeLines:
+        """The lines of its files with the values that its facts name or kept."""
+        kept = [place for fact in self._facts for place in places_of(fact.extra.get(HELD_AT))]
+        return CodeLines(self._root, {value for fact in self._facts for value in values_in(fact.text)}, kept)
 
     @cached_property
     def is_there(self) -> bool:

@@ -40,6 +40,9 @@ LONGEST_WORDS: Final = 4000
 # The time after the last turn for which a session is known: one that is named, and one of the same program.
 NAMED_FOR, NEARBY_FOR = timedelta(hours=1), timedelta(minutes=10)
 
+# The time in which a statement is judged after its session was read up to its end.
+WHOLE_FOR: Final = timedelta(seconds=5)
+
 # The beginnings of a person's command and of its output.
 _PRINTED: Final = ("[it printed]", "[ran: ")
 
@@ -70,7 +73,10 @@ class Origin(StrEnum):
 
 @dataclass(slots=True)
 class _LiveSession:
-    """A session that goes on; `said` are the hashes of its person's sentences, the oldest first."""
+    """A session that goes on; `said` are the hashes of its person's sentences, the oldest first.
+
+    One that is not read as it grows is known only until `whole_until`, shortly after it was read up to its end.
+    """
 
     agent: str
     channel: str
@@ -78,12 +84,14 @@ class _LiveSession:
     is_known: bool = False
     is_foreign: bool = False
     said: OrderedDict[int, None] = field(default_factory=OrderedDict)
+    grows_unseen: bool = False
+    whole_until: datetime | None = None
 
-    @property
-    def trust(self) -> Origin:
+    def trust(self, now: datetime) -> Origin:
         if self.is_foreign:
             return Origin.FOREIGN
-        return Origin.OWN if self.is_known else Origin.UNKNOWN
+        is_whole = not self.grows_unseen or (self.whole_until is not None and now <= self.whole_until)
+        return Origin.OWN if self.is_known and is_whole else Origin.UNKNOWN
 
 
 class ForeignWords:
@@ -94,16 +102,18 @@ class ForeignWords:
         self._lock = Lock()
         self._sessions: OrderedDict[NodeId, _LiveSession] = OrderedDict()
 
-    def hear(self, session_id: NodeId, agent: str, channel: str, turns: Sequence[NewTurn]) -> None:
-        """Read the turns of a session that goes on, in order, as soon as they are said."""
+    def hear(
+        self, session_id: NodeId, agent: str, channel: str, turns: Sequence[NewTurn], *, grows_unseen: bool = False
+    ) -> None:
+        """Read the turns of a session that goes on, in order, as soon as they are said; or later: `grows_unseen`."""
         # Sentences are hashed before the lock is taken: it is also taken by every statement of an agent.
         last = turns[-MOST_AT_ONCE:]
         heard_now = [(_is_word(turn), list(_sentences(own_words(turn.text))), turn) for turn in last]
         with self._lock:
             known = self._sessions.pop(session_id, None)
             heard = known if known and len(last) == len(turns) else _LiveSession(agent, channel, self._now())
-            self._sessions[session_id] = heard
             heard.at = self._now()
+            heard.grows_unseen = grows_unseen
             # Example: the person speaks (known, not foreign), the agent fetches a page (foreign), the person speaks
             # again (not foreign): what the agent asks to keep from then on may be its own.
             for is_word, sentences, turn in heard_now:
@@ -112,10 +122,23 @@ class ForeignWords:
                     heard.said.update(dict.fromkeys(sentences))
                 elif turn.is_foreign or reads_foreign_words(turn.text):
                     heard.is_foreign = True
-            while len(heard.said) > MOST_SENTENCES:
-                heard.said.popitem(last=False)
-            while len(self._sessions) > MOST_SESSIONS:
-                self._sessions.popitem(last=False)
+            self._keep(session_id, heard)
+
+    def prompted(self, session_id: NodeId, agent: str, channel: str, prompt: str) -> None:
+        """Note a person's words to a session of which nothing else may be heard: it is known by these alone."""
+        sentences = dict.fromkeys(_sentences(own_words(prompt)))
+        with self._lock:
+            heard = self._sessions.pop(session_id, None) or _LiveSession(agent, channel, self._now())
+            heard.at = self._now()
+            heard.said.update(sentences)
+            self._keep(session_id, heard)
+
+    def caught_up(self, agent: str) -> None:
+        """Note that all sessions of a program are read up to now."""
+        with self._lock:
+            for heard in self._sessions.values():
+                if agent.startswith(heard.agent):
+                    heard.whole_until = self._now() + WHOLE_FOR
 
     def miss(self, session_id: NodeId) -> None:
         """Forget a session of which turns were missed."""
@@ -137,11 +160,18 @@ class ForeignWords:
             near = self._near(session_id, agent, channel)
             if said and any(all(one in heard.said for one in said) for heard in near):
                 return Origin.SAID
-            found = {heard.trust for heard in near}
+            found = {heard.trust(self._now()) for heard in near}
         # Several sessions may be meant, so the least trusted of them counts.
         if found == {Origin.OWN}:
             return Origin.OWN
         return Origin.FOREIGN if Origin.FOREIGN in found else Origin.UNKNOWN
+
+    def _keep(self, session_id: NodeId, heard: _LiveSession) -> None:
+        self._sessions[session_id] = heard
+        while len(heard.said) > MOST_SENTENCES:
+            heard.said.popitem(last=False)
+        while len(self._sessions) > MOST_SESSIONS:
+            self._sessions.popitem(last=False)
 
     def _near(self, session_id: NodeId | None, agent: str, channel: str) -> list[_LiveSession]:
         now = self._now()
@@ -194,7 +224,9 @@ def own_words(text: str) -> str:
 
 
 # Kinds that are instructions, or speak in a person's name.
-STEERING: Final = frozenset({Kind.PROCEDURE, Kind.PREFERENCE, Kind.CORRECTION, Kind.NEGATIVE, Kind.DECISION})
+STEERING: Final = frozenset(
+    {Kind.PROCEDURE, Kind.PREFERENCE, Kind.CORRECTION, Kind.NEGATIVE, Kind.DECISION, Kind.PITFALL}
+)
 
 INFERRED, STATED = "inferred", "user_stated"
 

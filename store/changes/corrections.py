@@ -73,6 +73,8 @@ class Corrections:
         self._vault = core.vault
         self._catalog = core.catalog
         self._lookup = core.lookup
+        self.on_forgotten: Callable[[NodeId, str], None] = lambda node_id, text: None
+        """Called with a memory or turn that was forgotten."""
         self._tombstones = core.tombstones
         self._now = core.now
         self._changes = changes
@@ -104,6 +106,8 @@ class Corrections:
             self._writer.write(records.leave_tombstone(f"{TURN}{node_id}", run_id, self._now(), reason)).result()
         with contextlib.suppress(StoreBusy):  # it is closing: the index follows at the next start
             self._tombstones.read_and_follow(self._core.opened, self._core.indexer, [node_id])
+        for other in (node, *also):
+            self.on_forgotten(other.node_id, other.text)
         return Forgotten(node_id, run_id, tuple(other.node_id for other in also))
 
     def restore(self, node_id: NodeId) -> Restored:

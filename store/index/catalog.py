@@ -84,6 +84,14 @@ MIGRATIONS: tuple[Migration, ...] = (
         CREATE INDEX node_erased ON node(path, external_id) WHERE text = '{ERASED}';
         """,
     ),
+    # The keys, hashed, by which an agent's acts are found again (`projection.cues_of`).
+    Migration(
+        "m010_cues",
+        """
+        CREATE TABLE cue(key INT NOT NULL, node_id TEXT NOT NULL, PRIMARY KEY(key, node_id)) WITHOUT ROWID;
+        CREATE INDEX cue_of_node ON cue(node_id);
+        """,
+    ),
 )
 
 # Curated memories that are looked at for an envelope.
@@ -246,6 +254,11 @@ class Catalog:
             " AND NOT EXISTS (SELECT 1 FROM link WHERE link.source = node.node_id AND link.kind = 'cites')"
         )
         return list(self._nodes(sql, (session_id,)))
+
+    def sessions_beginning(self, prefix: str, limit: int) -> list[NodeId]:
+        """Return sessions whose ids begin with a text."""
+        sql = "SELECT node_id FROM node WHERE kind = 'session' AND node_id >= ? AND node_id < ? LIMIT ?"
+        return [str(row[0]) for row in self._rows(sql, (prefix, f"{prefix}\U0010ffff", limit))]
 
     def sessions(self) -> dict[NodeId, int]:
         """Map all sessions to their last ordinal."""
@@ -551,6 +564,42 @@ class Catalog:
         """Files that could not be read as they should, and why."""
         return list(self._rows("SELECT path, problem FROM file WHERE problem IS NOT NULL ORDER BY path"))
 
+    def cued(self, key: int, channels: Collection[str], session: NodeId, limit: int) -> list[Node]:
+        """Return the live nodes of some channels that have a cue, the newest first, without those of a session."""
+        sql = (
+            f"SELECT {_OF_NODE} FROM cue CROSS JOIN node ON node.node_id = cue.node_id WHERE key = ? AND live"
+            " AND channel IN (SELECT value FROM json_each(?)) AND session_id IS NOT ?"
+            " ORDER BY created_at DESC, node.node_id LIMIT ?"
+        )
+        return [node for node in self._nodes(sql, (key, json.dumps(sorted(channels)), session, limit)) if node.live]
+
+    def facts_of_exchanges(self, key: int, channels: Collection[str], session: NodeId, limit: int) -> list[Node]:
+        """Return the live facts of the exchanges that the newest turns with a cue belong to, the newest first.
+
+        An exchange begins with the nearest turn of a person before; those of a session are left out.
+        """
+        sql = f"""
+        WITH act AS (
+            SELECT path, ordinal FROM cue CROSS JOIN node ON node.node_id = cue.node_id WHERE key = ? AND live
+            AND channel IN (SELECT value FROM json_each(?)) AND session_id IS NOT ? ORDER BY created_at DESC LIMIT ?
+        ), asked AS (
+            SELECT DISTINCT (
+                SELECT node_id FROM node WHERE node.path = act.path AND node.ordinal < act.ordinal
+                AND node.role = 'user' ORDER BY node.ordinal DESC LIMIT 1
+            ) AS turn FROM act
+        )
+        SELECT {_OF_NODE} FROM asked CROSS JOIN link ON link.target = asked.turn AND link.kind = 'cites'
+        AND link.rank = 0 JOIN node ON node.node_id = link.source WHERE node.level = 'L1' AND node.live
+        ORDER BY node.created_at DESC, node.node_id
+        """  # CROSS: the few turns come first
+        bindings = key, json.dumps(sorted(channels)), session, limit
+        return [node for node in self._nodes(sql, bindings) if node.live]
+
+    def turns_around(self, path: str, first: int, last: int) -> list[Node]:
+        """Return the live turns of a session's file from one ordinal to another, oldest first."""
+        sql = f"SELECT {NODE_COLUMNS} FROM node WHERE path = ? AND ordinal BETWEEN ? AND ? ORDER BY ordinal"
+        return [node for node in self._nodes(sql, (path, first, last)) if node.live]
+
     def session_head(self, session_id: NodeId) -> SessionHead | None:
         """Return the head of a session."""
         node = self.node(session_id)
@@ -646,6 +695,9 @@ _CONVERTED = tuple((place, _FORMS[name]) for place, name in enumerate(_COLUMNS) 
 
 NODE_COLUMNS = ", ".join((*_COLUMNS, "marks"))
 """The columns of a node in the order of `node_row`."""
+
+# The same where other tables are joined.
+_OF_NODE = ", ".join(f"node.{name}" for name in (*_COLUMNS, "marks"))
 
 
 def _node(row: tuple[Any, ...]) -> Node:

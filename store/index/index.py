@@ -31,6 +31,7 @@ from .projection import (
     Link,
     Node,
     Projection,
+    cues_of,
     is_session,
     is_turn,
     project_appended,
@@ -623,9 +624,16 @@ class Index:
             self._connection.execute(
                 f"INSERT OR REPLACE INTO node({NODE_COLUMNS}, digest) VALUES({', '.join('?' * len(row))})", row
             )
+            self._write_cues(node)
             self._write_chunks(node)
             if len(self._points) >= POINTS_AT_ONCE:
                 self._send_points()
+
+    def _write_cues(self, node: Node) -> None:
+        self._connection.execute("DELETE FROM cue WHERE node_id = ?", (node.node_id,))
+        if cues := cues_of(node):
+            rows = [(key, node.node_id) for key in cues]
+            self._connection.executemany("INSERT OR IGNORE INTO cue VALUES(?, ?)", rows)
 
     def _send_points(self) -> None:
         if self._points:
@@ -673,6 +681,7 @@ class Index:
             chunks = self._connection.execute("SELECT chunk_id FROM chunk WHERE node_id = ?", (node_id,))
             self._remove_chunks([chunk_id for (chunk_id,) in chunks])
             self._connection.execute("DELETE FROM link WHERE source = ?", (node_id,))
+            self._connection.execute("DELETE FROM cue WHERE node_id = ?", (node_id,))
             self._connection.execute("DELETE FROM node WHERE node_id = ?", (node_id,))
 
     def _remove_chunks(self, chunk_ids: Collection[NodeId]) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 from .. import okf
@@ -17,11 +18,12 @@ from ..model import GLOBAL_CHANNEL, Kind, Level, Memory, NodeId, SessionHead, Tu
 from ..okf import session
 from ..okf.memory_file import reworded_at
 from ..roles import Role
+from ..text import acts
 from ..text.dates import format_date
 from ..text.words import entities_in
 
 # The version of these rules; raise it with every change, so that an index made by older rules is rebuilt.
-PROJECTION_VERSION = 11
+PROJECTION_VERSION = 12
 
 # The characters of each neighbour that are taken: long answers in full would drown the turn between them, any@5 by
 # keyword .31 against .49 when cut (BEAM, ten chats).
@@ -71,6 +73,14 @@ _Unsaid = TypeVar("_Unsaid", int, None)
 
 # A footnote of a page as a dream writes it: it says where a line comes from, which the page's links say as well.
 _FOOTNOTE = re.compile(r"^\[\^[tm]\d{1,6}\]: \[[^\]\n]{0,400}\]\(/[^)\n]{1,1000}\)$\n?", re.MULTILINE)
+
+
+class Cue(StrEnum):
+    """The occasion at which an agent's act recalls a node."""
+
+    ERROR = "error"
+    EDIT = "edit"
+    FILE = "file"
 
 
 class Node(NamedTuple):
@@ -263,6 +273,30 @@ def memory_links(memory: Memory) -> Iterable[Link]:
             if (target, kind) not in seen:
                 seen.add((target, kind))
                 yield Link(memory.node_id, target, kind)
+
+
+def cues_of(node: Node) -> set[int]:
+    """Return the keys, hashed, by which a node is found at an act of an agent: 63 bits each.
+
+    The turn of an edit is found by its file, a failed result by its error, and a fact by the
+    files that it names.
+    """
+    keys: list[tuple[Cue, str]] = []
+    if node.kind is Kind.TURN:
+        if (called := acts.call_of(node.text)) is not None:
+            if called[0] in acts.EDITS:
+                keys.append((Cue.EDIT, acts.file_key(called[1])))
+        elif (ended := acts.result_of(node.text)) is not None and ended[1] and ended[0] not in acts.LOOKS:
+            keys += [(Cue.ERROR, key) for key in acts.error_keys(ended[2])]
+    elif node.level is Level.FACT and node.kind is not Kind.DOCUMENT:
+        keys += [(Cue.FILE, name) for name in acts.files_named(node.text)]
+    return {cue_key(cue, key) for cue, key in keys if key}
+
+
+def cue_key(cue: Cue, key: str) -> int:
+    """Return the hash under which a cue lies in the index: no text of a session is in it."""
+    digest = hashlib.blake2b(f"{cue.value}\0{key}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest) >> 1
 
 
 def read_head(path: str, data: bytes) -> tuple[SessionHead, str | None]:

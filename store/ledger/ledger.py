@@ -33,7 +33,7 @@ from ..engine.database import (
     unreadable,
 )
 from ..model import Corrupt, NodeId, NotFound, StoreBusy
-from ..results import Anchor, Goal
+from ..results import Anchor, Goal, ToldText
 from .journal import BLIND, Entry, sha256
 from .questions import Gap, PastQuestion, Probe, past_question_of_row
 from .records import (
@@ -56,7 +56,20 @@ from .records import (
 )
 from .salvage import bring_back, carry_over, set_aside
 from .schema import MIGRATIONS
-from .work import ANCHORS, GOALS, HANDED, Handed, Work, anchor_of_row, goal_of_row, handed_of_row, work_text
+from .work import (
+    ANCHORS,
+    GOALS,
+    HANDED,
+    TOLD,
+    Handed,
+    Work,
+    anchor_of_row,
+    goal_of_row,
+    handed_of_row,
+    told_id_of,
+    told_of_row,
+    work_text,
+)
 
 WAL_PAGES: Final = 1000
 """When the WAL has this many pages they are copied into the database: 4 MiB, which is also preallocated."""
@@ -664,6 +677,11 @@ class Ledger:
         """Return the lines that a session was handed."""
         rows = self.ask(HANDED, (key,))
         return handed_of_row(rows[0]) if rows else None
+
+    def told(self, since: datetime, session_id: NodeId | None = None) -> list[ToldText]:
+        """Return the texts that agents were handed since a moment, the newest first."""
+        sql = f"{TOLD} WHERE id >= ? AND session_id = coalesce(?, session_id) ORDER BY id DESC"
+        return [told_of_row(row) for row in self.ask(sql, (told_id_of(since), session_id))]
 
     def anchor(self, session_id: NodeId) -> Anchor | None:
         """Return the anchor of a session."""

@@ -237,4 +237,33 @@ MIGRATIONS: Final = (
         ) WITHOUT ROWID;
         """,
     ),
+    Migration(
+        "m013_told",
+        # Texts that agents were handed (lines: JSON, each a text, the node that it is of, and what became of it), and
+        # moments whose text never arrived. id: the time in microseconds.
+        """
+        CREATE TABLE told (
+            id         INTEGER PRIMARY KEY,
+            at         TEXT NOT NULL,
+            session_id TEXT NOT NULL,
+            channel    TEXT NOT NULL,
+            agent      TEXT NOT NULL,
+            moment     TEXT NOT NULL,
+            tokens     INTEGER NOT NULL,
+            answered   INTEGER NOT NULL,
+            lost       TEXT NOT NULL,
+            lines      TEXT NOT NULL
+        );
+        CREATE INDEX told_by_session ON told (session_id, id);
+        """,
+    ),
+    Migration(
+        "m014_anchor_seen",
+        # What hooks saw of a session's work: its last prompt, the files it changed (JSON), the command that failed.
+        """
+        ALTER TABLE anchor ADD COLUMN asked TEXT NOT NULL DEFAULT '';
+        ALTER TABLE anchor ADD COLUMN edited TEXT NOT NULL DEFAULT '[]';
+        ALTER TABLE anchor ADD COLUMN failing TEXT NOT NULL DEFAULT '';
+        """,
+    ),
 )

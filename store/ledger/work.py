@@ -1,4 +1,4 @@
-"""Work under way: each session's anchor, goals and handed lines, and the statements that write them."""
+"""Work under way: each session's anchor, goals and handed texts, and the statements that write them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from ..model import NodeId
-from ..results import Anchor, Goal
+from ..results import Anchor, Goal, ToldCounts, ToldLine, ToldText
 from .records import Write, stored
 
-ANCHORS: Final = "SELECT session_id, channel, at, task, plan, decisions, next_step, ended_at FROM anchor"
+ANCHORS: Final = (
+    "SELECT session_id, channel, at, task, plan, decisions, next_step, ended_at, asked, edited, failing FROM anchor"
+)
 GOALS: Final = "SELECT goal_id, session_id, channel, text, state, parent, opened_at, at, thread_since FROM goal"
 
 KEPT_DAYS: Final = 30
@@ -28,6 +30,15 @@ HANDED_KEPT: Final = timedelta(days=2)
 """After this time without a prompt a session counts as a new one."""
 
 MOST_HANDED: Final = 256
+
+
+TOLD: Final = "SELECT id, at, session_id, channel, agent, moment, tokens, answered, lost, lines FROM told"
+TOLD_DAYS: Final = 30
+MOST_TOLD: Final = 2000
+"""The bounds of the texts that agents were handed, in days and in number."""
+
+START, PROMPT = "start", "prompt"
+"""The moments of a session's first text, and of those that answer its prompts."""
 
 
 class Handed(NamedTuple):
@@ -51,9 +62,9 @@ class Work(NamedTuple):
 
 def anchor_of_row(row: Sequence[Any]) -> Anchor:
     """Return the anchor of a row of ANCHORS."""
-    session_id, channel, at, task, plan, decisions, next_step, ended_at = row
-    decided = tuple(json.loads(decisions))
-    return Anchor(session_id, channel, datetime.fromisoformat(at), task, plan, decided, next_step, _instant(ended_at))
+    session_id, channel, at, task, plan, decisions, next_step, ended_at, asked, edited, failing = row
+    own = task, plan, tuple(json.loads(decisions)), next_step, _instant(ended_at)
+    return Anchor(session_id, channel, datetime.fromisoformat(at), *own, asked, tuple(json.loads(edited)), failing)
 
 
 def goal_of_row(row: Sequence[Any]) -> Goal:
@@ -65,6 +76,11 @@ def goal_of_row(row: Sequence[Any]) -> Goal:
 
 def work_text(anchor: Anchor) -> str:
     """Return the text of an anchor."""
+    return "\n".join((own_text(anchor), anchor.asked, *anchor.edited, anchor.failing))
+
+
+def own_text(anchor: Anchor) -> str:
+    """Return the text of an anchor that its agent wrote."""
     return "\n".join((anchor.task, anchor.plan, *anchor.decisions, anchor.next_step))
 
 
@@ -73,9 +89,10 @@ def set_anchor(anchor: Anchor) -> list[Write]:
     row = (
         *(anchor.session_id, anchor.channel, stored(anchor.set_at), anchor.ended_at and stored(anchor.ended_at)),
         *(anchor.task, anchor.plan, json.dumps(anchor.decisions, ensure_ascii=False), anchor.next_step),
+        *(anchor.asked, json.dumps(anchor.edited, ensure_ascii=False), anchor.failing),
     )
     return [
-        Write("INSERT OR REPLACE INTO anchor VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row),
+        Write("INSERT OR REPLACE INTO anchor VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row),
         Write("DELETE FROM anchor WHERE at < ?", (stored(anchor.set_at - timedelta(days=KEPT_DAYS)),)),
         Write(
             "DELETE FROM anchor WHERE session_id IN (SELECT session_id FROM anchor ORDER BY at DESC LIMIT -1 OFFSET ?)",
@@ -125,6 +142,54 @@ def set_handed(handed: Handed) -> list[Write]:
 def forget_handed() -> Write:
     """Remove the handed lines of every session."""
     return Write("DELETE FROM handed", ())
+
+
+def told_of_row(row: Sequence[Any]) -> ToldText:
+    """Return the text of a row of TOLD."""
+    told_id, at, session_id, channel, agent, moment, tokens, answered, lost, lines = row
+    read = tuple(ToldLine(text, node_id, became) for text, node_id, became in json.loads(lines))
+    about = datetime.fromisoformat(at), session_id, channel, agent, moment
+    return ToldText(*about, tokens, bool(answered), lost, read, told_id)
+
+
+def set_told(told: ToldText) -> list[Write]:
+    """Write a text that an agent was handed, in place of its last record; remove those too old or too many."""
+    lines = [(line.text, line.node_id, line.became) for line in told.lines]
+    row = (
+        *(told.told_id, stored(told.at), told.session_id, told.channel, told.agent, told.moment, told.tokens),
+        *(int(told.answered), told.lost, json.dumps(lines, ensure_ascii=False)),
+    )
+    oldest = told.at - timedelta(days=TOLD_DAYS)
+    return [
+        Write("INSERT OR REPLACE INTO told VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row),
+        Write("DELETE FROM told WHERE id < ?", (told_id_of(oldest),)),
+        Write("DELETE FROM told WHERE id IN (SELECT id FROM told ORDER BY id DESC LIMIT -1 OFFSET ?)", (MOST_TOLD,)),
+    ]
+
+
+def told_id_of(at: datetime) -> int:
+    """Return the least id of a text of this time."""
+    return int(at.timestamp() * 1e6)
+
+
+def erase_told(told_id: int) -> Write:
+    """Remove a text that an agent was handed."""
+    return Write("DELETE FROM told WHERE id = ?", (told_id,))
+
+
+def told_counts(texts: Iterable[ToldText]) -> ToldCounts:
+    """Count texts that were handed over, and moments whose text was lost."""
+    texts = list(texts)
+    told = [one for one in texts if one.lines and not one.lost]
+    lost = [one.moment for one in texts if one.lost]
+    return ToldCounts(
+        len(told),
+        len({one.session_id for one in told}),
+        sum(one.tokens for one in told),
+        sum(any(line.became in ("used", "useful") for line in one.lines) for one in told),
+        lost.count(START),
+        lost.count(PROMPT),
+    )
 
 
 def end_session(session_id: NodeId, at: datetime) -> list[Write]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain
 from typing import Final
 
@@ -52,17 +52,18 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class PurgePlan:
-    """The erasure of a selection, and its amount."""
+    """The erasure of a selection, and its amount; `told` counts the texts that agents were handed and that change."""
 
     erasure: Erasure
     preview: Purged
+    told: int = 0
 
     @property
     def is_empty(self) -> bool:
         """Return True if there is nothing to remove or to change."""
         seen = self.preview
         is_counted = seen.sessions or seen.turns or seen.memories or seen.secrets
-        return not (is_counted or seen.files_removed or seen.files_changed)
+        return not (is_counted or self.told or seen.files_removed or seen.files_changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,7 @@ class Planner:
                 if selection.matching is None:  # else its own words go, and not all of the session's work
                     chosen.work.add(one.session_id)
                 chosen.versions.append(_work_node(one))
+        told = self._add_told(chosen, selection)
         chosen.sessions -= {name for name in chosen.sessions if self._is_erased(name, chosen)}
         # A person's phrase is looked for as it is, also where its words are too short or common to be traces.
         phrases = [selection.matching] if selection.matching else []
@@ -142,11 +144,13 @@ class Planner:
             frozenset(chosen.sessions),
             frozenset(chosen.work),
             chosen.doubled,
+            told if selection.matching is None else frozenset(),
         )
         # Last, since only the finished erasure knows of which pages nothing stays.
         erasure = replace(erasure, gone=erasure.gone | self._episodes_gone(erasure))
         gone = sum(erasure.removes_work(one.session_id, one.text) for one in work)
-        return self._planned(erasure, (node.title for node in chosen.versions), repeated_in, work=gone)
+        plan = self._planned(erasure, (node.title for node in chosen.versions), repeated_in, work=gone)
+        return replace(plan, told=len(told))
 
     def _planned(
         self,
@@ -216,6 +220,18 @@ class Planner:
         return frozenset(name for name, node in known.items() if node.path != paths[name])
 
     # ---- the selection
+
+    def _add_told(self, chosen: _Selected, selection: Selection) -> frozenset[str]:
+        """Return the ids of the selected texts that agents were handed; where words are selected, add their lines."""
+        selected = set()
+        for one in self._ledger.told(datetime.fromtimestamp(0, UTC)):
+            lines = [Work(one.session_id, one.channel, one.at, line.statement) for line in one.lines]
+            found = [_work_node(line) for line in lines if _is_chosen(line, selection)]
+            if selection.matching is not None:
+                chosen.versions += found
+            if found or one.session_id in chosen.sessions:
+                selected.add(str(one.told_id))
+        return frozenset(selected)
 
     def _named(self, selection: Selection, history: list[Version], work: Sequence[Work]) -> _Selected:
         """Select nodes by id; with a session its turns and the facts learned in it, with a fact the turns it quotes."""

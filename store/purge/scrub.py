@@ -23,12 +23,16 @@ from ..ledger.records import Write, clear_flag, forget_answers, lift_tombstone, 
 from ..ledger.work import (
     ANCHORS,
     GOALS,
+    TOLD,
     anchor_of_row,
+    erase_told,
     erase_work,
     forget_handed,
     goal_of_row,
     set_anchor,
     set_goal,
+    set_told,
+    told_of_row,
     work_text,
 )
 from ..model import InvalidInput, Level, NodeId, tombstone_keys
@@ -47,7 +51,7 @@ FEWEST_CHARS: Final = 6
 """A shorter secret of one part of a file is no word to be taken from the others."""
 
 _LINKS: Final = (*sorted(LISTS), SAME_AS, "sources", "relates")
-_IDS: Final = ("turns", "gone", "sessions", "work", "doubled")
+_IDS: Final = ("turns", "gone", "sessions", "work", "doubled", "told")
 _SAID: Final = ("title", "description", "tags", "about", "slot")
 """The keys of the frontmatter that hold a person's words."""
 
@@ -66,9 +70,10 @@ class Erasure:
     """The nodes that a purge removes, and the words by which their content is recognised elsewhere.
 
     `turns` lose their text, `gone` are memories whose files go, of `sessions` also title and folder. Of the sessions
-    in `work` the anchor and the goals go. Of an id in `doubled`, which several files have, only the files with purged
-    content go: another file of this id may say something else. `ids` are the nodes that no other may link to any more.
-    With `secrets` none of these is removed; the secrets are, in any file or row.
+    in `work` the anchor and the goals go, and the texts in `told`, which agents were handed. Of an id in `doubled`,
+    which several files have, only the files with purged content go: another file of this id may say something else.
+    `ids` are the nodes that no other may link to any more. With `secrets` none of these is removed; the secrets are, in
+    any file or row.
     """
 
     words: ErasedWords
@@ -77,6 +82,7 @@ class Erasure:
     sessions: frozenset[NodeId] = frozenset()
     work: frozenset[NodeId] = frozenset()
     doubled: frozenset[NodeId] = frozenset()
+    told: frozenset[str] = frozenset()
     secrets: bool = False
     ids: frozenset[NodeId] = field(init=False)
 
@@ -336,6 +342,7 @@ def row_erasures(ask: Ask, erasure: Erasure) -> Iterator[Write]:
     yield from _questions(ask, erasure)
     yield from _withheld(ask, erasure)
     yield from _work(ask, erasure)
+    yield from _told(ask, erasure)
     if ask("SELECT 1 FROM answered LIMIT 1"):
         yield forget_answers()
     if ask("SELECT 1 FROM handed LIMIT 1"):
@@ -418,10 +425,12 @@ def _work(ask: Ask, erasure: Erasure) -> Iterator[Write]:
         if erasure.removes_work(anchor.session_id, work_text(anchor)):
             yield from erase_work([anchor.session_id], [])
             continue
-        task, plan, next_step, *decisions = map(
-            erasure.cleaned, (anchor.task, anchor.plan, anchor.next_step, *anchor.decisions)
+        task, plan, next_step, asked, failing = map(
+            erasure.cleaned, (anchor.task, anchor.plan, anchor.next_step, anchor.asked, anchor.failing)
         )
-        kept = replace(anchor, task=task, plan=plan, decisions=tuple(decisions), next_step=next_step)
+        decisions, edited = (tuple(map(erasure.cleaned, texts)) for texts in (anchor.decisions, anchor.edited))
+        kept = replace(anchor, task=task, plan=plan, decisions=decisions, next_step=next_step)
+        kept = replace(kept, asked=asked, edited=edited, failing=failing)
         if kept != anchor:
             yield set_anchor(kept)[0]
     for goal in goals:
@@ -429,6 +438,21 @@ def _work(ask: Ask, erasure: Erasure) -> Iterator[Write]:
             yield from erase_work([], [goal.goal_id])
         elif (text := erasure.cleaned(goal.text)) != goal.text:
             yield set_goal(replace(goal, text=text))[0]
+
+
+def _told(ask: Ask, erasure: Erasure) -> Iterator[Write]:
+    """Remove the lines of texts that agents were handed, and the texts of purged sessions."""
+    for told in map(told_of_row, ask(TOLD)):
+        if str(told.told_id) in erasure.told:
+            yield erase_told(told.told_id)
+            continue
+        kept = tuple(
+            replace(line, text=erasure.cleaned(line.text))
+            for line in told.lines
+            if not (line.node_id in erasure.ids or erasure.removes_work("", line.statement))
+        )
+        if kept != told.lines:
+            yield set_told(replace(told, lines=kept))[0] if kept else erase_told(told.told_id)
 
 
 def _withheld(ask: Ask, erasure: Erasure) -> Iterator[Write]:

@@ -137,6 +137,17 @@ def _is_led_to(before: Sequence[Sentence], block: str) -> bool:
     return bool(before) and before[-1].text.endswith(":") and is_short and is_plain
 
 
+def first_sentences(text: str, most_chars: int) -> str:
+    """Return the first whole sentences that fit, on one line; of a first one that is too long, its beginning."""
+    chosen = ""
+    for sentence in sentences_of(text):
+        plain = " ".join(sentence.split())
+        if chosen and len(chosen) + len(plain) >= most_chars:
+            break
+        chosen = f"{chosen} {plain}".strip()
+    return chosen if len(chosen) <= most_chars else f"{chosen[: most_chars - 1].rstrip()}…"
+
+
 def sentences_of(text: str) -> list[str]:
     """Return the sentences of a text, each on one line: no headings, table rows or long code.
 

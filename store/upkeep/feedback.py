@@ -102,6 +102,9 @@ class Feedback:
         self._work = WorkQueue("dreamd-feedback", core.is_busy, burst=MOST_WAITING, finish_on_stop=True)
         self._open: deque[_RecentQuestion] = deque(maxlen=QUESTIONS_IN_MIND)
         self._kept = 0
+        self.on_said: Callable[[NodeId, Sequence[NewTurn], datetime], None] = lambda session, turns, at: None
+        """Called with the turns of a session's assistant, in the thread."""
+        self.on_verdict: Callable[[NodeId, str], None] = lambda node_id, verdict: None
 
     def start(self) -> None:
         """Start the thread, and remove questions that are kept although the settings now say that none are."""
@@ -172,6 +175,7 @@ class Feedback:
             if plan.was_repeated:
                 return
         self._judgements.read()
+        self.on_verdict(node_id, judgement.values[2])
         gold = [turn.node_id for turn in evidence_of([node], self._core.catalog, EVERYTHING)[node_id]] or [node_id]
         self._work.put(lambda: self._take_verdict(node_id, gold, useful=verdict == "useful"))
 
@@ -204,6 +208,7 @@ class Feedback:
             self._writer.later(*prune_questions(question.at))
 
     def _take_turns(self, session_id: NodeId, channel: str, turns: Sequence[NewTurn], at: datetime) -> None:
+        self.on_said(session_id, turns, at)
         # One answer of the assistant may use the memories of several questions; each waits for its first turn only.
         for question in self._open:
             if not question.waits_for_assistant or not question.may_be_answered_in(session_id, channel):
@@ -263,10 +268,11 @@ def _is_said_after(turn: NewTurn, asked_at: datetime) -> bool:
 
 def _echoed(question: _RecentQuestion, said: frozenset[str]) -> list[ShownMemory]:
     """Return the shown memories whose content words occur in the said text."""
-    return [each for each in question.shown if _holds(said, term_stems(each.text) - question.words)]
+    return [each for each in question.shown if holds(said, term_stems(each.text) - question.words)]
 
 
-def _holds(said: frozenset[str], words: frozenset[str]) -> bool:
+def holds(said: frozenset[str], words: frozenset[str]) -> bool:
+    """Return True if a said text has so many of these words that it uses them."""
     return len(words) >= FEWEST_WORDS and len(words & said) >= HELD_SHARE * len(words)
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final
 
@@ -40,7 +40,7 @@ OTHER_TOPIC: Final = 0.3
 class WorkingSession:
     """One session. `given` are the nodes that its agent was handed on the present topic, each with the `asked` of then.
 
-    `asked` counts the turns of its person that were read.
+    `asked` counts the turns of its person that were read. `is_unplaced`: its channel was not named yet.
     """
 
     session_id: NodeId
@@ -53,6 +53,7 @@ class WorkingSession:
     window: deque[Vector] = field(default_factory=lambda: deque(maxlen=WINDOW))
     pending: Envelope | None = None
     topics: int = 1
+    is_unplaced: bool = False
 
     def add(self, turn: BufferedTurn) -> None:
         """Add a turn to the buffer, and drop the oldest beyond its bound."""
@@ -105,7 +106,7 @@ class WorkingSessions:
     ) -> Iterator[WorkingSession | None]:
         """Lock and return a session, a new one if it is not held; None if all was forgotten since `generation`.
 
-        A session held in another channel begins anew; without a channel it stays in its own.
+        A session held in another channel begins anew; without a channel it stays in its own, which may be named later.
         """
         with self._lock:
             self._drop_old()
@@ -113,8 +114,11 @@ class WorkingSessions:
                 yield None
                 return
             held = self._sessions.get(session_id)
+            if held is not None and held.is_unplaced and channel is not None:
+                held.channel, held.is_unplaced = channel, False
             if held is None or channel not in (None, held.channel):
                 held = self._sessions[session_id] = WorkingSession(session_id, channel or GLOBAL_CHANNEL, 0.0)
+                held.is_unplaced = channel is None
             held.touched_s = self._clock()
             self._sessions.move_to_end(session_id)
             while len(self._sessions) > MOST_SESSIONS:
@@ -161,7 +165,11 @@ MOST_LINES: Final = 300
 class HandedSession:
     """One session of an agent. `given` are the lines in its context, `tokens` their number of tokens.
 
-    `prompt` is the last one, `is_kept` is True once it is kept as a turn; neither survives a restart.
+    `prompt` is the last one, `is_kept` is True once it is kept as a turn, `named` are the lines of the present moment
+    with the ids of their memories, and `is_owed` is True after a start whose text did not arrive, or comes with the
+    next prompt; `source` is that start's, and `start_prompt` the number of the prompt that brought one. `summary` is
+    the id of the last summary in its transcript, and the byte up to which that was looked through. `session_id` is its
+    name as it is kept, while it is at work. None of these survives a restart.
     """
 
     key: str
@@ -172,6 +180,23 @@ class HandedSession:
     prompts: int = 0
     prompt: str = ""
     is_kept: bool = False
+    named: list[tuple[str, NodeId]] = field(default_factory=list)
+    is_owed: bool = False
+    source: str = ""
+    start_prompt: int = -1
+    summary: tuple[str, int] | None = None
+    agent: str = ""
+    channel: str = ""
+    session_id: NodeId = ""
+    transcript: str = ""
+
+    def is_at_work(self, agent: str, channel: str, session_id: NodeId) -> None:
+        """Note whose session it is, by its name as it is kept."""
+        self.agent, self.channel, self.session_id = agent, channel, session_id
+
+    def is_over(self) -> None:
+        """Note that it has ended."""
+        self.session_id = ""
 
     def note_prompt(self, prompt: str) -> None:
         """Note the prompt that the agent has now."""
@@ -179,10 +204,16 @@ class HandedSession:
         self.is_kept = False
         self.prompts += 1
 
-    def hand(self, lines: list[str], tokens: int) -> None:
-        """Note the lines handed over; the oldest are dropped beyond MOST_LINES."""
+    def hand(self, lines: Sequence[str], tokens: int, nodes: Sequence[NodeId] = ()) -> None:
+        """Note the lines handed over, and the memories of the first of them; the oldest beyond MOST_LINES go."""
         self.given = [*self.given, *lines][-MOST_LINES:]
         self.tokens += tokens
+        self.named += zip(lines, nodes, strict=False)
+
+    def take_back(self, lines: Collection[str], tokens: int) -> None:
+        """Drop lines that did not arrive, so that they may be handed over again."""
+        self.given = [one for one in self.given if not any(" ".join(one.split()) in line for line in lines)]
+        self.tokens = max(0, self.tokens - tokens)
 
     def forget_given(self) -> None:
         """Drop the given lines: the agent's context is empty again."""
@@ -226,6 +257,16 @@ class HandedSessions:
                 return
             row = Handed(session.key, session.seen_at, session.tokens, session.prompts, tuple(session.given))
             self._writer.later(*set_handed(row))
+
+    def at_work(self, agent: str = "") -> list[HandedSession]:
+        """Return the sessions that hooks heard of within the last hour, the latest last; those of one program.
+
+        `agent` is a name that begins with the program's: its tools add to it, as in `codex-mcp-client`.
+        """
+        since = self._now() - timedelta(seconds=SESSION_TTL_S)
+        with self._lock:
+            heard = [one for one in self._sessions.values() if one.session_id and one.seen_at >= since]
+        return sorted((one for one in heard if not agent or agent.startswith(one.agent)), key=lambda one: one.seen_at)
 
     def forget(self) -> None:
         """Drop all of them, for a purge, which removes the rows itself."""

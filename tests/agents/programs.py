@@ -1,4 +1,4 @@
-"""The real agent programs: where npm has put them, and how each is run with nothing of the caller's environment."""
+"""The real agent programs: where npm has put them, and how each is run in the environment of a login under systemd."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGES = {
-    "claude-code": "@anthropic-ai/claude-code@2.1.330",
+    "claude-code": "@anthropic-ai/claude-code@2.1.332",
     "claude-code-2.1.197": "@anthropic-ai/claude-code@2.1.197",  # the last with the older protocol of tools
     "codex": "@openai/codex@0.169.0",
     "gemini": "@google/gemini-cli@0.61.0",
@@ -33,7 +33,7 @@ class Agent:
     """A program: its name for `connect`, its command, and the model's name of our tool `recall`.
 
     `environment` and `settings` (files by their paths in the home folder) point it to a model's address. `asked` are
-    the arguments that have it answer one prompt and end.
+    the arguments that have it answer one prompt and end, and `resumed` those by which it does so in its last session.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Agent:
     command: str
     tool: str
     asked: tuple[str, ...]
+    resumed: tuple[str, ...]
     environment: Callable[[Path, str], Mapping[str, str]]
     settings: Callable[[str], Mapping[str, str]]
 
@@ -56,16 +57,23 @@ class Agent:
             (home / name).parent.mkdir(parents=True, exist_ok=True)
             (home / name).write_text(text)
 
-    def say(self, prompt: str, home: Path, project: Path, url: str) -> subprocess.CompletedProcess[str]:
-        """Have it answer one prompt, in a session of its own."""
-        environ = {
+    def environ(self, home: Path, url: str, runtime: str) -> dict[str, str]:
+        """Return the environment of a person's login: the socket is in `$XDG_RUNTIME_DIR`, and nothing names it."""
+        login = {
             "PATH": f"{self.executable.parent}:/usr/local/bin:/usr/bin:/bin",
             "HOME": str(home),
             "LANG": "C.UTF-8",
+            "XDG_RUNTIME_DIR": runtime,
         }
+        return {**login, **self.environment(home, url)}
+
+    def say(
+        self, prompt: str, home: Path, project: Path, url: str, runtime: str, *, resume: bool = False
+    ) -> subprocess.CompletedProcess[str]:
+        """Have it answer one prompt, in a session of its own or in the last one."""
         return subprocess.run(
-            [str(self.executable), *self.asked, prompt],
-            env={**environ, **self.environment(home, url)},
+            [str(self.executable), *(self.resumed if resume else self.asked), prompt],
+            env=self.environ(home, url, runtime),
             cwd=project,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -81,6 +89,7 @@ def _claude(folder: str) -> Agent:
         command="claude",
         tool="mcp__dreamd__recall",
         asked=("--dangerously-skip-permissions", "-p"),
+        resumed=("--dangerously-skip-permissions", "-c", "-p"),
         environment=lambda home, url: {
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": "sk-fake-local",
@@ -106,6 +115,8 @@ env_key = "FAKE_KEY"
 request_max_retries = 0
 """
 
+CODEX_OPTIONS = ("--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
+
 AGENTS = (
     _claude("claude-code"),
     _claude("claude-code-2.1.197"),
@@ -114,7 +125,8 @@ AGENTS = (
         folder="codex",
         command="codex",
         tool="mcp__dreamd.recall",
-        asked=("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"),
+        asked=("exec", *CODEX_OPTIONS),
+        resumed=("exec", "resume", *CODEX_OPTIONS, "--last"),
         environment=lambda home, url: {"FAKE_KEY": "x"},
         settings=lambda url: {".codex/config.toml": CODEX_CONFIG.format(url=url)},
     ),
@@ -124,6 +136,7 @@ AGENTS = (
         command="gemini",
         tool="mcp_dreamd_recall",
         asked=("--approval-mode", "yolo", "-p"),
+        resumed=("--approval-mode", "yolo", "--resume", "latest", "-p"),
         environment=lambda home, url: {
             "GEMINI_API_KEY": "fake",
             "GOOGLE_GEMINI_BASE_URL": url,
@@ -140,6 +153,7 @@ AGENTS = (
         command="opencode",
         tool="dreamd_recall",
         asked=("run", "--model", "scripted/scripted"),
+        resumed=("run", "--model", "scripted/scripted", "-c"),
         environment=lambda home, url: {
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",

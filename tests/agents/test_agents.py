@@ -5,24 +5,30 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, Self
 
 import pytest
 
-from tests.agents.programs import AGENTS, QUIET, Agent
+from tests.agents.programs import AGENTS, QUIET, TIMEOUT_S, Agent
 from tests.agents.scripted_model import RESULT, ScriptedModel
 from tests.bench.daemon_under_test import DaemonUnderTest
 
+RULE = "Never push on Fridays."
+COMPRESSED_AT = 1e-5
+"""The share of its model's context at which Gemini CLI compresses a chat: some ten tokens, so at the second prompt."""
 FACT = "Please note: our staging database is called heron, and it listens on port 6543."
 ASKED = "On which port does our staging database heron listen?"
-TRIES = 3
+TRIES = 6
 """Sessions that are asked: on a machine that starts these programs beside others a hook may give up in time."""
 OWN_STATE = {".claude.json"}
 """Files that a program rewrites while it runs: there our entry is gone, and what it wrote itself stays."""
@@ -42,9 +48,10 @@ class Person:
         self.model = model
         agent.prepare(self.home, model.url)
 
-    def say(self, prompt: str) -> str:
-        """Have the agent answer in a new session; it must end well."""
-        done = self.agent.say(prompt, self.home, self.project, self.model.url)
+    def say(self, prompt: str, *, resume: bool = False) -> str:
+        """Have the agent answer in a new session, or in its last; it must end well."""
+        runtime = self.daemon.environ["XDG_RUNTIME_DIR"]
+        done = self.agent.say(prompt, self.home, self.project, self.model.url, runtime, resume=resume)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr
 
@@ -63,6 +70,11 @@ class Person:
         """A prompt at which the model calls our tool."""
         return f'CALL {self.agent.tool} {{"query": "staging database heron port"}}'
 
+    def hold(self, rule: str) -> None:
+        """Have the daemon remember a rule, which every session is then told at its start."""
+        self.daemon.call("remember", text=rule, kind="preference", cwd=str(self.project))
+        self.daemon.wait_until_embedded()
+
     def connect(self) -> str:
         trust = ["--trust"] if self.agent.name == "codex" else []
         return self.dreamctl("connect", self.agent.name, "--yes", *trust)
@@ -79,6 +91,63 @@ class Person:
                 return
             time.sleep(0.2)
         raise AssertionError(f"{text!r} was not learned: {found}\n{self.daemon.log.read_text()[-3000:]}")
+
+
+class OpencodeServer:
+    """`opencode serve`, in which one session stays open for several prompts, as in its own terminal."""
+
+    def __init__(self, person: Person) -> None:
+        self._person = person
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            self._port = one.getsockname()[1]
+        self._session = ""
+
+    def __enter__(self) -> Self:
+        agent, person = self._person.agent, self._person
+        environ = agent.environ(person.home, person.model.url, person.daemon.environ["XDG_RUNTIME_DIR"])
+        command = [str(agent.executable), "serve", "--port", str(self._port)]
+        self._process = subprocess.Popen(
+            command,
+            env=environ,
+            cwd=person.project,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            assert self._process.stdout is not None
+            # An earlier request, also one that is refused, is never answered.
+            assert any(b"listening" in line for line in self._process.stdout)
+            self._session = self._post("", {})["id"]
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def say(self, prompt: str) -> None:
+        """Have it answer one prompt."""
+        model = {"providerID": "scripted", "modelID": "scripted"}
+        self._post(f"/{self._session}/message", {"model": model, "parts": [{"type": "text", "text": prompt}]})
+
+    def compact(self) -> None:
+        """Have it put a summary in the place of the conversation."""
+        self._post(f"/{self._session}/summarize", {"providerID": "scripted", "modelID": "scripted"})
+
+    def _post(self, path: str, body: dict[str, Any]) -> Any:
+        wire = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT_S)
+        try:
+            wire.request("POST", f"/session{path}", json.dumps(body), {"content-type": "application/json"})
+            answer = wire.getresponse()
+            text = answer.read()
+            assert answer.status == 200, text
+            return json.loads(text)
+        finally:
+            wire.close()
 
 
 @pytest.fixture(scope="module")
@@ -102,11 +171,17 @@ def person(request: pytest.FixtureRequest, tmp_path: Path, daemon: DaemonUnderTe
     return Person(agent, tmp_path, daemon, model)
 
 
+def only(*folders: str) -> pytest.MarkDecorator:
+    """Run a test for these programs alone."""
+    agents = [agent for agent in AGENTS if agent.folder in folders]
+    return pytest.mark.parametrize("person", agents, indirect=True, ids=folders)
+
+
 def test_what_one_session_says_the_next_one_knows(person: Person) -> None:
     before = person.settings()
     said = person.connect()
     if person.agent.name == "codex":
-        assert "4 of 4 hooks are trusted" in said
+        assert "7 of 7 hooks are trusted" in said
     person.say(FACT)
     person.wait_until_learned("port 6543")
     person.daemon.wait_until_embedded()
@@ -132,6 +207,18 @@ def test_what_one_session_says_the_next_one_knows(person: Person) -> None:
         assert "dreamd" not in json.loads(after[name]).get("mcpServers", {})
     configured = [name for name, content in after.items() if b"dreamctl" in content and _is_setting(name)]
     assert configured == []
+
+
+def test_a_session_that_is_taken_up_again_has_every_prompt(person: Person) -> None:
+    person.connect()
+    person.hold(RULE)
+    prompts = ["First, name a bird.", "Second, name a river.", "Third, name a tree."]
+    for number, prompt in enumerate(prompts):
+        person.model.requests.clear()
+        person.say(prompt, resume=number > 0)
+    *_, told = (text for text in person.model.texts() if prompts[-1] in text)
+    assert [prompt for prompt in prompts if prompt not in told] == []
+    assert told.count(RULE) == 1
 
 
 def _is_setting(name: str) -> bool:
@@ -187,9 +274,61 @@ def test_a_session_outlives_the_daemon(person: Person, trouble: str) -> None:
         assert sign not in said, said
 
 
+@only("gemini")
+def test_gemini_is_told_again_after_a_compression_alone(person: Person) -> None:
+    file = person.home / ".gemini" / "settings.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"model": {"compressionThreshold": COMPRESSED_AT}}))
+    person.connect()
+    person.hold(RULE)
+    told = []
+    for number, prompt in enumerate(
+        ["A bird? " + "Long-winded words about birds. " * 50, "A river?", "A tree?", "A hill?"]
+    ):
+        person.model.requests.clear()
+        person.say(prompt, resume=number > 0)
+        told.append([text for text in person.model.texts() if prompt in text][-1].rpartition(prompt)[2].count(RULE))
+    assert any("<state_snapshot>" in text for text in person.model.texts())
+    # It compresses at each prompt but the first. On a busy machine a hook may give up: the next prompt has the text.
+    assert told[:2] == [1, 0]
+    assert 1 in told[2:]
+
+
+@only("opencode")
+def test_opencode_s_conversation_keeps_its_beginning(person: Person) -> None:
+    person.connect()
+    person.hold(RULE)
+    person.model.requests.clear()
+    with OpencodeServer(person) as server:
+        for prompt in ("Name a bird.", "Name a river."):
+            server.say(prompt)
+        first, second = (request["messages"] for request in person.model.requests if "tools" in request)
+        titles = [request for request in person.model.requests if "tools" not in request]
+        person.model.requests.clear()
+        server.compact()
+        (summary,) = person.model.texts()
+        server.say("Name a tree.")
+    assert second[: len(first)] == first
+    assert RULE not in json.dumps([message for message in second if message["role"] == "system"])
+    assert json.dumps(second).count(RULE) == 1
+    assert titles
+    assert RULE not in json.dumps(titles)
+    assert "Name a bird." in summary
+    assert RULE not in summary
+    assert person.model.texts()[-1].count(RULE) == 1
+
+
+@only("opencode")
+def test_what_opencode_did_is_kept_without_following_it(person: Person) -> None:
+    person.connect()
+    person.say('Add them up. CALL bash {"command": "echo wombats-$((40 + 2))", "description": "Add"}')
+    person.wait_until_learned("[Bash result]\nwombats-42")
+    person.wait_until_learned("RESULT WAS: wombats-42")
+    found = person.daemon.call("recall", query="add them up", cwd=str(person.project))
+    assert any(hit["text"].startswith("Add them up. CALL bash") for hit in found["hits"]), found
+
+
+@only("claude-code", "claude-code-2.1.197")
 def test_the_plugin_is_one(person: Person, tmp_path: Path) -> None:
-    if person.agent.name != "claude-code":
-        pytest.skip("only Claude Code has plugins")
     folder = tmp_path / "plugin"
     person.dreamctl("connect", "claude-code", "--plugin", str(folder))
     done = subprocess.run(

@@ -1,13 +1,14 @@
 """Do hooks help without costing? What they hand over along sixteen real sessions, how long they take, and how much.
 
-`python -m tests.bench.agents [--only replay|wall|away|size]`; `replay` writes every text that was handed over, beside
-its prompt, into `bench-results/injections.md`, for a reader to judge whether it holds what the prompt needs.
+`python -m tests.bench.agents [--only replay|wall|starts|away|size]`; `replay` writes every text that was handed over,
+beside its prompt, into `bench-results/injections.md`, for a reader to judge whether it holds what the prompt needs.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import statistics
 import subprocess
@@ -31,6 +32,8 @@ MOST_SESSION_TOKENS = 1500
 MOST_CHARACTERS = 8000
 MOST_SHELLS = 3
 MOST_AWAY_MS = 150
+STARTS = 50
+BUSY = 10
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SessionEnd")
 SIZES = (9_900, 10_100, 60_000)
 AGENT = "claude-code"
@@ -186,6 +189,41 @@ def timed(act: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
+# ---- starts on a busy machine
+
+
+def starts(options: Options) -> Iterator[Row]:
+    """Start the hook of a session's start as an agent does, beside so many loops that the machine's load is ten."""
+    with own_folder("hook-starts") as scratch, DaemonUnderTest(scratch / "daemon") as daemon:
+        daemon.wait_until_embedded()
+        daemon.call("remember", text="Never push on Fridays.", kind="preference", channel="_global")
+        daemon.call("list")
+        busy = max(0, BUSY - round(os.getloadavg()[0]))
+        loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
+        try:
+            took, lost = [], 0
+            for number in range(options.of(STARTS, 5)):
+                given = json.dumps({"session_id": f"start-{number}", "cwd": str(scratch), "source": "startup"})
+                command = [str(Path(sys.executable).with_name("dreamctl")), "hook", AGENT, "SessionStart"]
+                began = time.perf_counter()
+                done = subprocess.run(command, input=given.encode(), env=daemon.environ, capture_output=True)
+                took.append(1e3 * (time.perf_counter() - began))
+                lost += b"Fridays" not in done.stdout
+        finally:
+            for loop in loops:
+                loop.kill()
+                loop.wait()
+        daemon.stop()
+    load = os.getloadavg()[0]
+    yield Row(
+        f"starts of sessions whose text is lost, at a load of {BUSY}",
+        f"{lost} of {len(took)}",
+        "0",
+        lost == 0,
+        f"a start takes {statistics.median(took):.0f} ms, {max(took):.0f} at most; load {load:.1f} at the end",
+    )
+
+
 # ---- what it costs where the daemon is away
 
 
@@ -256,6 +294,7 @@ def sizes(options: Options) -> Iterator[Row]:
 PARTS: dict[str, Callable[[Options], Iterator[Row]]] = {
     "replay": replayed,
     "wall": wall,
+    "starts": starts,
     "away": away,
     "size": sizes,
 }

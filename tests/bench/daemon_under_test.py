@@ -86,14 +86,15 @@ class DaemonUnderTest:
         self._own = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="dreamd-bench-"))
         self.folder.mkdir(parents=True, exist_ok=True)
-        # Its own short folder: a socket's path may have 103 bytes.
+        # The socket lies where systemd has it, in a short folder: its path may have 103 bytes.
         self._runtime = Path(tempfile.mkdtemp(prefix="dreamd-"))
-        self.socket_path = str(self._runtime / "s")
+        (self._runtime / "dreamd").mkdir(mode=0o700)
+        self.socket_path = str(self._runtime / "dreamd" / "dreamd.sock")
         self.environ = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ} | {
             "HOME": str(self.folder),
             "XDG_CONFIG_HOME": str(self.folder / "config"),
             "DREAMD_DATA_DIR": str(self.folder / "data"),
-            "DREAMD_SOCKET": self.socket_path,
+            "XDG_RUNTIME_DIR": str(self._runtime),
             "DREAMD_PIPELINES__SCHEDULE__ENABLED": "false",
             "DREAMD_STORE__SEARCH__CACHE__ENTRIES": "0",
             **(environ or {}),

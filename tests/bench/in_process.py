@@ -71,7 +71,7 @@ class DaemonInProcess:
             self.hooks,
             follower,
             settings,
-            Process(time.monotonic(), stop=lambda: None, socket_problem=str),
+            Process(time.monotonic(), stop=lambda: None, socket_problem=str, read_lost=lambda: None),
         )
         self._methods = {method.name: method for method in methods}
         return self

@@ -325,7 +325,7 @@ def nested(depth: int) -> dict[str, Any]:
         ("recall", {"query": "a", "limit": 0}, "'limit'"),
         ("recall", {"query": "a", "limit": 1001}, "'limit'"),
         ("recall", {"query": "a", "limit": True}, "'limit'"),
-        ("recall", {"query": "a", "limit": "10"}, "'limit'"),
+        ("recall", {"query": "a", "limit": "ten"}, "'limit'"),
         ("recall", {"query": "a", "levels": ["L4"]}, "'levels.0'"),
         ("recall", {"query": "a", "levels": "L1"}, "'levels'"),
         ("recall", {"query": "a", "chanel": "x"}, "no parameter 'chanel'"),
@@ -387,6 +387,63 @@ def test_parameters_out_of_bounds_are_named(serve: Serve, method: str, params: d
         client.call(method, params)
     assert caught.value.code == INVALID_PARAMS
     assert says in str(caught.value)
+
+
+UUID = "adfdf000-e4d8-4e9b-80e7-59f13ae90ae4"
+
+
+@pytest.mark.parametrize(
+    "as_copied",
+    [f"[{UUID}#1]", f" {UUID} # 1 ", f"`{UUID}#1`", f"[{UUID}#1] turn, 21 Nov", "adfdf000#1", "[adfdf000#1]"],
+)
+def test_an_id_is_taken_as_answers_print_it(client: Client, as_copied: str) -> None:
+    turns = [{"role": "user", "text": "The orders service listens on 8443."}]
+    client.call("observe", {"session": {"session_id": UUID}, "turns": turns})
+    assert client.call("show", {"node_id": as_copied})["node_id"] == f"{UUID}#1"
+    assert client.call("feedback", {"node_id": as_copied, "verdict": "useful"})["node_id"] == f"{UUID}#1"
+
+
+def test_a_short_id_that_two_sessions_begin_with_is_none_of_them(client: Client) -> None:
+    turns = [{"role": "user", "text": "The orders service listens on 8443."}]
+    for session_id in (UUID, UUID.replace("ae4", "ae5")):
+        client.call("observe", {"session": {"session_id": session_id}, "turns": turns})
+    with pytest.raises(DaemonError) as caught:
+        client.call("show", {"node_id": "adfdf000#1"})
+    assert caught.value.code == NOT_FOUND
+
+
+def test_a_kind_is_taken_in_any_case_and_by_the_word_of_the_instructions(client: Client) -> None:
+    kinds = {"Decision": "decision", " rule": "preference", "PITFALL": "pitfall"}
+    for number, (named, kept) in enumerate(kinds.items()):
+        node_id = client.call("remember", {"text": f"Statement number {number}.", "kind": named})["node_id"]
+        assert client.call("show", {"node_id": node_id})["kind"] == kept
+
+
+def test_numbers_in_quotes_and_one_text_for_a_list_are_taken(client: Client) -> None:
+    node_id = client.call("remember", {"text": "The orders service listens on 8443."})["node_id"]
+    assert client.call("recall", {"query": "orders service listens", "limit": "3"})["hits"]
+    assert client.call("context", {"query": "orders service listens", "budget_tokens": " 300 "})["slots"]
+    assert client.call("tag", {"node_id": node_id, "add": "port"})["tags"] == ["port"]
+    kept = client.call("reflect", {"session": "s1", "learned": "Restart it after the change."})["kept"]
+    assert [(one["kind"], one["text"]) for one in kept] == [("procedure", "Restart it after the change.")]
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "says"),
+    [
+        ("tag", {"node_id": "x", "add": 7}, "'add': should be an array"),
+        ("reflect", {"session": "s", "learned": [7]}, "'learned.0': should be an object"),
+        ("reflect", {"session": "s"}, "give what was learned, or the outcome"),
+        ("recall", {"query": ["x"]}, "'query': should be a string"),
+        ("recall", {"query": "x", "limit": True}, "'limit': should be a whole number"),
+        ("recall", {"query": "x", "explain": "perhaps"}, "'explain': should be true or false"),
+    ],
+)
+def test_complaints_are_in_the_words_of_json(serve: Serve, method: str, params: dict[str, Any], says: str) -> None:
+    untouched: Any = None
+    with serve(store_methods(untouched)).client() as client, pytest.raises(DaemonError) as caught:
+        client.call(method, params)
+    assert str(caught.value) == says
 
 
 def test_hits_too_long_for_the_line_are_counted_in_a_note(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

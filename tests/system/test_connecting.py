@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from dreamd.daemon.agents.agent_connection import AgentConnection, OriginalContents
+from dreamd.daemon.agents.connection_check import check_results
+from dreamd.daemon.agents.programs import CODEX_PASSES_ON, PROGRAMS, Command, UserEnvironment
 
 from tests.bench.daemon_under_test import DaemonUnderTest
 from tests.daemon.importing.following.conftest import line
@@ -136,3 +141,19 @@ def test_each_part_is_asked_and_every_file_given_back(daemon: DaemonUnderTest) -
     assert settings.read_bytes() == b'{"model":\t"opus" }\n'
     assert not (daemon.folder / ".claude.json").exists()
     assert typed(daemon, "connect", "claude-code", "--check").returncode == 1
+
+
+def test_tools_that_do_not_find_the_daemon_are_found_out(
+    daemon: DaemonUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the environment that Codex gives a server whose entry names no variables."""
+    assert typed(daemon, "connect", "codex", "--yes").returncode == 0
+    command = Command(str(Path(sys.executable).with_name("dreamctl")), {})
+    records = OriginalContents(daemon.folder / "data" / "connected")
+    places = UserEnvironment(daemon.folder, daemon.environ)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", daemon.environ["XDG_RUNTIME_DIR"])
+    for program in (PROGRAMS["codex"], replace(PROGRAMS["codex"], passes_on=frozenset(CODEX_PASSES_ON))):
+        connection = AgentConnection(program, daemon.folder / ".codex", places, command, records)
+        found = {one.check: one for one in check_results(connection, command, daemon.environ)}
+        assert found["tools"].ok is ("XDG_RUNTIME_DIR" in (program.passes_on or ()))
+    assert "dreamd is not running" in found["tools"].seen

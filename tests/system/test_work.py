@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from dreamd.ipc.async_client import AsyncClient, context_or_empty
@@ -52,3 +57,30 @@ def test_an_asynchronous_agent_asks_many_things_at_once(daemon: DaemonUnderTest)
     kept, text = asyncio.run(talk())
     assert len(set(kept)) == 20
     assert "plum jam" in text
+
+
+def test_a_person_sees_what_agents_were_told_and_what_was_lost(daemon: DaemonUnderTest) -> None:
+    """A hook that the daemon did not answer in time is counted with the next question about it."""
+    folder = daemon.folder / "shop"
+    folder.mkdir()
+    daemon.call("remember", text="Never push on Fridays.", kind="preference", channel="_global")
+    daemon.call("list")
+    given = {"session_id": "told-1", "cwd": str(folder), "source": "startup"}
+    answer = daemon.call("hook", agent="claude-code", event="SessionStart", given=given)
+    assert "Fridays" in answer["output"]
+    started = [str(Path(sys.executable).with_name("dreamctl")), "hook", "claude-code", "SessionStart"]
+    lost = json.dumps(given | {"session_id": "told-2"}).encode()
+    daemon.pause()
+    subprocess.run(started, input=lost, env=daemon.environ, capture_output=True, check=True)
+    assert daemon.process is not None
+    daemon.process.send_signal(signal.SIGCONT)
+    told = daemon.call("told", session="told-1")
+    assert [(one["moment"], one["lost"]) for one in told["texts"]] == [("start", "")]
+    shown = plain(typed(daemon, "told", "--today").stdout)
+    assert "claude-code at the start" in shown
+    assert "Never push on Fridays." in shown
+    assert "lost: too late" in shown
+    assert "1 start lost." in shown
+    assert "1 text to 1 session" in plain(typed(daemon, "status").stdout)
+    assert typed(daemon, "told", "--session", "none-such").returncode == 4
+    assert typed(daemon, "told", "--channel", "none-such").returncode == 4

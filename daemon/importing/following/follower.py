@@ -81,6 +81,8 @@ class Follower:
         self._sources: OrderedDict[Path, Tail | Database] = OrderedDict()
         self._compared: set[Path] = set()
         self._must_scan = threading.Event()
+        self._awaiting = threading.Lock()
+        self._awaited: dict[Path, list[threading.Event]] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="transcripts", daemon=True)
 
@@ -126,6 +128,18 @@ class Follower:
             return False
         self.waiting.add_live([path])
         return True
+
+    def read_on(self, agent: str, timeout_s: float) -> bool:
+        """Read the transcripts that a program's hooks named lately up to now; False if that was not done in time."""
+        paths = self._named.of_program(agent, time.monotonic())
+        read = [threading.Event() for _ in paths]
+        with self._awaiting:
+            for path, event in zip(paths, read, strict=True):
+                self._awaited.setdefault(path, []).append(event)
+        self.waiting.add_live(paths)
+        ends_s = time.monotonic() + timeout_s
+        in_time = all(event.wait(max(0.0, ends_s - time.monotonic())) for event in read)
+        return in_time and not any(self.faults.is_aside(path, time.monotonic()) or not path.is_file() for path in paths)
 
     def end(self, session_id: NodeId) -> None:
         """Note that an agent reported a session's end: turns that are written shortly after it do not revive it."""
@@ -259,9 +273,17 @@ class Follower:
         """Read on in one of the files that are written now; return False if none waits. Called by one thread."""
         if (path := self.waiting.take_live()) is None:
             return False
+        # Only a step that begins after it was asked for reads all that was there then.
+        with self._awaiting:
+            awaited = self._awaited.pop(path, [])
         # Behind the other live files, so that one that grows fast does not hold up the rest.
         if self._step(path, live=True):
             self.waiting.add_live([path])
+            with self._awaiting:
+                self._awaited.setdefault(path, []).extend(awaited)
+            return True
+        for event in awaited:
+            event.set()
         return True
 
     def _step(self, path: Path, *, live: bool) -> bool:
@@ -298,13 +320,13 @@ class Follower:
         for item in items:
             if isinstance(item, Skipped) and item.is_fault:
                 self.faults.left_out(item)
-        # A file named by hooks is read at each hook, not as it grows.
-        followed = live and place in self._listed
         added = self._learning.keep(
             items,
             place,
             (lambda head: self.sessions.grew(head, self._now())) if live else (lambda head: None),
-            live=followed,
+            live=live and place in self._listed,
+            # A file that hooks name is read at each of them, and before a statement of its agent, not as it grows.
+            named=live and place not in self._listed,
             rewritten=source.is_rewritten,
             written_at=None if more else datetime.fromtimestamp(source.changed_ns / 1e9, UTC),
         )

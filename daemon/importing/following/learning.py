@@ -50,13 +50,15 @@ class Learning:
         grew: Callable[[SessionHead], None],
         *,
         live: bool = False,
+        named: bool = False,
         rewritten: bool = False,
         written_at: datetime | None = None,
     ) -> int:
         """Keep the turns of items; return how many were new. `grew` gets the head of each session with new turns.
 
-        `live`: the place is read as it is written. `rewritten`: the file held other content before. `written_at`: the
-        time of its last change, by this machine's clock. Raises StoreError where nothing can be kept now.
+        `live`: the place is read as it is written, `named`: now and then while it is. `rewritten`: the file held other
+        content before. `written_at`: the time of its last change, by this machine's clock. Raises StoreError where
+        nothing can be kept now.
         """
         kept = []
         since = place.since and place.since - _behind(items, written_at)
@@ -67,6 +69,8 @@ class Learning:
                 turns = renewed(self._store, turns, known_by_place(self._store, head.session_id))
             try:
                 kept.append((head, self._store.observe(head, turns, live=live)))
+                if named:
+                    self._store.hear_read(head, turns)
             except InvalidInput:
                 self.taken.skipped += 1
         added = 0

@@ -96,6 +96,16 @@ class NamedTranscripts:
         named = self._files.get(path)
         return named.place if named else None
 
+    def of_program(self, agent: str, now_s: float) -> list[Path]:
+        """Return the files that a program's hooks named within the last hour; `agent` begins with its name."""
+        since_s = now_s - _NOTED_AGAIN.total_seconds()
+        with self._lock:
+            return [
+                path
+                for path, named in self._files.items()
+                if named.at_s >= since_s and agent.startswith(named.place.agent)
+            ]
+
     def due(self, now_s: float) -> Sequence[Path]:
         """Return the files that are due to be read again, and count that reading as done."""
         with self._lock:

@@ -8,6 +8,7 @@ chats, and answers of our own memory.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -39,11 +40,43 @@ _FAILED = re.compile(r"^Exit Code: [1-9]", re.MULTILINE)
 # The mark behind a person's words: the rest of the message is the content of the files that they name.
 _REFERENCED = "--- Content from referenced files ---"
 _PATH_BYTES = 4096
+# The program's own answer to the summary of a chat that it has compressed, in place of the turns before.
+_COMPRESSED = "Got it. Thanks for the additional context!"
+_LONGEST_LOOK_BYTES = 32 * 2**20
 
 
 def recognises(value: object) -> bool:
     """Return True if a line's or a file's value is a chat's head."""
     return isinstance(value, dict) and isinstance(value.get("sessionId"), str) and "projectHash" in value
+
+
+def newest_summary(path: Path, start: int = 0) -> tuple[str, int]:
+    """Return the id of the last summary in a chat's lines from a byte on, "" without one, and the byte behind them.
+
+    A chat that was compressed is written again as a whole, later too; a summary keeps its id. Raises OSError.
+    """
+    found = ""
+    mark = json.dumps(_COMPRESSED).encode()
+    with path.open("rb") as file:
+        file.seek(max(start, path.stat().st_size - _LONGEST_LOOK_BYTES))
+        end = file.tell()
+        for line in file:
+            if not line.endswith(b"\n"):
+                break
+            end += len(line)
+            if line.startswith(b'{"$set":') and mark in line:
+                found = _summary_in(line) or found
+    return found, end
+
+
+def _summary_in(line: bytes) -> str:
+    """Return the id of the message that answers a summary, among the messages that a line sets."""
+    try:
+        messages = json.loads(line)["$set"]["messages"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    answers = [one for one in dicts_in(messages) if _text_of(one.get("content")) == _COMPRESSED]
+    return str(answers[-1].get("id", "")) if answers else ""
 
 
 def read(path: Path) -> Iterator[SessionRead | Skipped]:

@@ -1,9 +1,9 @@
 """opencode's sessions: its database (`opencode.db`), or the JSON files of before (`storage/session/…/ses_*.json`).
 
 A message is a turn once it is finished: an assistant's when it has ended or another follows it. A tool's answer is a
-turn of its own. Left out: text that plugins and the program added (`synthetic`), thinking, summaries of earlier
-messages, sub-agents' sessions, and answers of our own memory. The database is read beside the program that writes it:
-nothing is written, and no lock is held for long.
+turn of its own. `opencode run` puts its prompt in quotation marks, which are taken off. Left out: text that plugins and
+the program added (`synthetic`), thinking, summaries of earlier messages, sub-agents' sessions, and answers of our own
+memory. The database is read beside the program that writes it: nothing is written, and no lock is held for long.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ....store.model import NewTurn, SessionHead
 from ....store.roles import Role
 from ..ignore_files import CallNotes
 from ..items import NO_TURN, SUB_AGENT, SessionRead, Skipped
-from ..json_lines import guarded, json_document
+from ..json_lines import dicts_in, guarded, json_document
 from ..sanitize import instant, tidy, without_elements
 from ..tool_calls import LOOKS_ONLY, as_known, brings_foreign_words, is_our_own
 from ..turns import Batches, head_of_agent
@@ -33,6 +33,7 @@ DATABASE_NAME = re.compile(r"opencode[\w-]*\.db")
 DATABASE_HEADER = b"SQLite format 3\0"
 
 _WRITTEN_BY_THE_PROGRAM = ("system-reminder", "hook_context")
+_QUOTED = re.compile(r'\s*"((?:[^"\\]|\\.)*)"\s*', re.DOTALL)
 _TABLES = frozenset({"session", "message", "part"})
 _DAY_MS = 24 * 3600 * 1000
 _LONGEST_BYTES = 32 * 2**20  # of a message, or a part
@@ -83,6 +84,33 @@ def session_of(head: SessionHead, messages: Iterable[OpencodeMessage], path: Pat
         yield Skipped(path, None, NO_TURN)
 
 
+def turns_in(messages: str, folder: str) -> list[NewTurn]:
+    """Return the turns of messages as opencode's own API gives them, in JSON; none for another text."""
+    try:
+        found = dicts_in(json.loads(messages)) if messages else ()
+    except (ValueError, RecursionError):
+        return []
+    notes = CallNotes()
+    return [
+        turn
+        for message in found
+        if isinstance(info := message.get("info"), dict)
+        for turn in guarded(turns_of(_message_in(info, message), notes, folder or None), Path(str(info.get("id"))))
+        if isinstance(turn, NewTurn)
+    ]
+
+
+def _message_in(info: Mapping[str, Any], message: Mapping[str, Any]) -> OpencodeMessage:
+    parts = [(str(part.get("id")), part) for part in dicts_in(message.get("parts"))]
+    return OpencodeMessage(str(info.get("id")), info, parts)
+
+
+def without_quotation_marks(text: str) -> str:
+    """Return a prompt without the quotation marks that `opencode run` puts round one of several words."""
+    quoted = _QUOTED.fullmatch(text)
+    return text if quoted is None else quoted[1].replace('\\"', '"')
+
+
 def _finished(messages: Iterable[OpencodeMessage]) -> Iterator[OpencodeMessage]:
     last = None
     for message in messages:
@@ -111,6 +139,7 @@ def turns_of(message: OpencodeMessage, notes: CallNotes, folder: str | None) -> 
     for part_id, part in message.parts:
         match part:
             case {"type": "text", "text": str(text)} if not part.get("synthetic") and not part.get("ignored"):
+                text = without_quotation_marks(text) if role == USER else text
                 texts.append(tidy(without_elements(text, _WRITTEN_BY_THE_PROGRAM)))
             case {"type": "file", "mime": str(mime)} if mime.startswith("image/"):
                 texts.append("[image]")

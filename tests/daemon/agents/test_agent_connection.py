@@ -13,7 +13,6 @@ import pytest
 from dreamd.daemon.agents.agent_connection import AgentConnection, ConnectError, OriginalContents, make_private
 from dreamd.daemon.agents.hook_formats import FORMATS
 from dreamd.daemon.agents.programs import (
-    CLAUDE_CODE_EVENTS,
     PROGRAMS,
     Command,
     UserEnvironment,
@@ -21,6 +20,7 @@ from dreamd.daemon.agents.programs import (
     plugin_files,
     programs_on_this_machine,
 )
+from dreamd.ipc.socket_path import default_socket_path
 
 COMMAND = Command("/opt/dreamd/bin/dreamctl", {})
 Connect = Callable[..., AgentConnection]
@@ -139,14 +139,14 @@ def test_claude_code_is_given_the_hooks_that_it_knows(connect: Connect, tmp_path
     connection = connect("claude-code")
     connection.apply(connection.connecting())
     settings = json.loads((tmp_path / "home/.claude/settings.json").read_text())
-    assert list(settings["hooks"]) == list(CLAUDE_CODE_EVENTS)
+    assert list(settings["hooks"]) == list(FORMATS["claude-code"].moments)
     assert settings["hooks"]["UserPromptSubmit"] == [
         {
             "hooks": [
                 {
                     "type": "command",
                     "command": "/opt/dreamd/bin/dreamctl hook claude-code UserPromptSubmit",
-                    "timeout": 2,
+                    "timeout": 5,
                 }
             ]
         }
@@ -163,11 +163,45 @@ def test_codex_is_given_a_table_and_hooks(connect: Connect, tmp_path: Path) -> N
     text = (tmp_path / "home/.codex/config.toml").read_text()
     assert text.startswith(CODEX_CONFIG)
     server = tomllib.loads(text)["mcp_servers"]["dreamd"]
-    assert server == {"command": "/opt/my bin/dreamctl", "args": ["mcp"], "env": {"DREAMD_SOCKET": "/run/x y"}}
+    passed_on = ["DREAMD_SOCKET", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"]
+    ours = {"command": "/opt/my bin/dreamctl", "args": ["mcp"], "env": {"DREAMD_SOCKET": "/run/x y"}}
+    assert server == {**ours, "env_vars": passed_on}
     hooks = json.loads((tmp_path / "home/.codex/hooks.json").read_text())["hooks"]
     assert hooks["Stop"][0]["hooks"][0]["command"] == (
         "DREAMD_SOCKET='/run/x y' '/opt/my bin/dreamctl' hook codex Stop"
     )
+
+
+def test_the_tools_of_every_program_find_the_socket(connect: Connect) -> None:
+    environ = {"HOME": "/h", "PATH": "/bin", "XDG_RUNTIME_DIR": "/run/user/7", "XDG_STATE_HOME": "/s", "OTHER": "x"}
+    for program in PROGRAMS.values():
+        given = program.environment_of_tools(environ, COMMAND)
+        assert default_socket_path(given) == "/run/user/7/dreamd/dreamd.sock"
+        assert default_socket_path(program.environment_of_tools({"DREAMD_SOCKET": "/a"}, COMMAND)) == "/a"
+        without = {name: value for name, value in environ.items() if name != "XDG_RUNTIME_DIR"}
+        assert default_socket_path(program.environment_of_tools(without, COMMAND)) == "/s/dreamd/dreamd.sock"
+    assert "OTHER" not in PROGRAMS["codex"].environment_of_tools(environ, COMMAND)
+
+
+def test_what_an_older_version_wrote_is_renewed(connect: Connect, tmp_path: Path) -> None:
+    ours = '\n[mcp_servers.dreamd]\ncommand = "/opt/dreamd/bin/dreamctl"\nargs = ["mcp"]\n'
+    called = {"type": "command", "command": "/opt/dreamd/bin/dreamctl hook gemini PreCompress"}
+    theirs = {"hooks": [{"type": "command", "command": "theirs"}]}
+    settings = json.dumps({"hooks": {"PreCompress": [theirs, {"hooks": [called]}]}})
+    write(tmp_path / "home", {".codex/config.toml": CODEX_CONFIG + ours, ".gemini/settings.json": settings})
+    for name in ("codex", "gemini"):
+        connection = connect(name)
+        connection.apply(connection.connecting())
+        assert connection.missing() == []
+    config = tomllib.loads((tmp_path / "home/.codex/config.toml").read_text())
+    assert "XDG_RUNTIME_DIR" in config["mcp_servers"]["dreamd"]["env_vars"]
+    hooks = json.loads((tmp_path / "home/.gemini/settings.json").read_text())["hooks"]
+    assert hooks["PreCompress"] == [theirs]
+    for name in ("codex", "gemini"):
+        connection = connect(name)
+        connection.apply(connection.disconnecting())
+    assert (tmp_path / "home/.codex/config.toml").read_text() == CODEX_CONFIG
+    assert json.loads((tmp_path / "home/.gemini/settings.json").read_text()) == {"hooks": {"PreCompress": [theirs]}}
 
 
 def test_hooks_of_codex_keep_the_places_that_others_are_trusted_at(connect: Connect, tmp_path: Path) -> None:
@@ -300,7 +334,7 @@ def test_programs_are_found_by_their_command_or_their_folder(tmp_path: Path) -> 
 def test_the_plugin_of_claude_code_names_the_same_hooks_and_tools() -> None:
     files = plugin_files(COMMAND)
     assert json.loads(files[".claude-plugin/plugin.json"])["name"] == "dreamd"
-    assert set(json.loads(files["hooks/hooks.json"])["hooks"]) == set(CLAUDE_CODE_EVENTS)
+    assert set(json.loads(files["hooks/hooks.json"])["hooks"]) == set(FORMATS["claude-code"].moments)
     assert json.loads(files[".mcp.json"])["mcpServers"]["dreamd"]["args"] == ["mcp"]
 
 

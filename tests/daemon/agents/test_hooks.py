@@ -13,6 +13,7 @@ import pytest
 from dreamd.daemon.agents.briefs import BRIEF_TOKENS
 from dreamd.daemon.agents.hook_formats import FORMATS, Moment
 from dreamd.daemon.agents.hooks import MOST_CHARACTERS, SESSION_TOKENS, Hooks, own_words
+from dreamd.daemon.cli import entry
 from dreamd.daemon.importing.following.followed_places import place_of
 from dreamd.daemon.importing.following.follower import Follower
 from dreamd.daemon.importing.following.live_sessions import LOST
@@ -23,9 +24,12 @@ from dreamd.store import MemoryStore, Selection, StorePaths, estimate_tokens, se
 from dreamd.store.changes.session_plans import Observed
 from dreamd.store.channel import channel_of_folder
 from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.ledger.work import told_counts
 from dreamd.store.model import Kind, NewTurn, SessionHead
+from dreamd.store.results import Kept
 from dreamd.store.settings import StoreSettings
 
+from tests.ipc.methods import store_methods
 from tests.system.waiting import until
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -46,6 +50,7 @@ class World:
         )
         self.now = NOW
         self.paths = paths
+        self.lost = folder / "s.lost"
         self._open()
         self.project = folder / "orders"
         self.project.mkdir()
@@ -54,7 +59,12 @@ class World:
     def _open(self) -> None:
         self.store = MemoryStore.open(self.paths, StoreSettings(), StubEmbedder(), lambda: self.now)
         self.follower = self._follow()
-        self.hooks = Hooks(self.store, self.follower, lambda: self.now)
+        self.hooks = self._hooks()
+
+    def _hooks(self) -> Hooks:
+        hooks = Hooks(self.store, self.follower, lambda: self.now, self.lost)
+        self.store.read_on = hooks.read_on
+        return hooks
 
     def _follow(self) -> Follower:
         follower = Follower(self.store, TranscriptSettings(), (), lambda: self.now, lambda: None, lambda: 1e9)
@@ -74,14 +84,26 @@ class World:
         output = self.answer(event, agent, **given)
         return str(json.loads(output)["hookSpecificOutput"]["additionalContext"]) if output else ""
 
+    def remember(self, text: str, agent: str = "claude-code") -> Kept:
+        """Keep a rule as the tool of an agent does, which knows its program and folder, and not its session."""
+        self.store.catch_up_with(agent)
+        return self.store.keep(
+            text, kind=Kind.PROCEDURE, channel=self.channel, agent_id=agent, session="of-the-relay"
+        ).result()
+
     def turns(self, session: str = "one") -> list[tuple[str, str]]:
         self.store.settle()
         return [(turn.role, turn.text) for turn in self.store.catalog.turns(session_id(session))]
 
+    def lose(self, event: str, session: str = "one", agent: str = "claude-code") -> None:
+        """Note a moment as lost, as the hook's process does."""
+        given = {"session_id": session, "cwd": str(self.project)}
+        entry._note_lost(str(self.lost), agent, event, given, self.now.timestamp(), TimeoutError())
+
     def restart(self) -> None:
         self.follower.stop()
         self.follower = self._follow()
-        self.hooks = Hooks(self.store, self.follower, lambda: self.now)
+        self.hooks = self._hooks()
 
     def reopen(self) -> None:
         self.close()
@@ -94,11 +116,22 @@ class World:
 
 def write(transcript: Path, *said: tuple[str, str], session: str = "one") -> None:
     """Write turns down as Claude Code does."""
+    for role, text in said:
+        write_message(transcript, role, text, text[:40], session)
+
+
+def write_message(
+    transcript: Path,
+    role: str,
+    content: str | list[dict[str, Any]],
+    uuid: str,
+    session: str = "one",
+    cwd: str = "/x",
+) -> None:
+    """Write one message down as Claude Code does."""
+    line = {"type": role, "message": {"role": role, "content": content}, "uuid": uuid, "sessionId": session, "cwd": cwd}
     with transcript.open("ab") as file:
-        for role, text in said:
-            message = {"role": role, "content": text}
-            line = {"type": role, "message": message, "uuid": text[:40], "sessionId": session, "cwd": "/x"}
-            file.write(json.dumps(line).encode() + b"\n")
+        file.write(json.dumps(line).encode() + b"\n")
 
 
 @pytest.fixture
@@ -250,6 +283,84 @@ def test_turns_of_opencode_have_the_names_of_its_own_store(world: World) -> None
     head = SessionHead(session_id=session_id("one"), channel=world.channel)
     from_its_store = [NewTurn("user", "Use tabs.", NOW, "msg_1"), NewTurn("assistant", "Done.", NOW, "msg_2")]
     assert world.store.observe(head, from_its_store).result().known == 2
+
+
+def test_what_opencode_did_is_kept_with_what_was_said(world: World) -> None:
+    state = {"status": "completed", "input": {"command": "make"}, "output": "3 ok"}
+    call = {"type": "tool", "tool": "bash", "id": "prt_1", "state": state}
+    messages: list[dict[str, Any]] = [
+        {"info": {"id": "msg_1", "role": "user"}, "parts": [{"type": "text", "text": '"Run it, please."'}]},
+        {"info": {"id": "msg_2", "role": "assistant"}, "parts": [call]},
+        {"info": {"id": "msg_3", "role": "assistant"}, "parts": [{"type": "text", "text": "All pass."}]},
+    ]
+    named = {"session_id": "one", "turn_id": "msg_1", "prompt": '"Run it, please."'}
+    world.answer("prompt", "opencode", **named)
+    for _ in range(2):
+        world.answer("answered", "opencode", **named, messages=json.dumps(messages))
+    assert world.turns() == [
+        ("user", "Run it, please."),
+        ("assistant", "[Bash: make]"),
+        ("tool", "[Bash result]\n3 ok"),
+        ("assistant", "All pass."),
+    ]
+
+
+def test_a_text_for_the_start_of_gemini_comes_with_its_first_prompt(world: World) -> None:
+    world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    world.say(PORT)
+    assert world.answer("SessionStart", "gemini", source="startup") == ""
+    text = world.handed("BeforeAgent", "gemini", prompt=ASKED)
+    assert "Never push on Fridays." in text
+    assert "port 6543" in text
+    assert world.answer("BeforeAgent", "gemini", prompt=ASKED) == ""
+    # A start that was not seen is made up for, a session that is known after a restart has had its own.
+    assert "Never push on Fridays." in world.handed("BeforeAgent", "gemini", session_id="two", prompt="hello")
+    world.store.settle()
+    world.reopen()
+    assert world.answer("BeforeAgent", "gemini", session_id="two", prompt="hello") == ""
+
+
+def test_a_prompt_of_gemini_that_was_lost_takes_the_start_with_it(world: World) -> None:
+    world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    world.answer("SessionStart", "gemini", source="startup")
+    assert "Fridays" in world.handed("BeforeAgent", "gemini", prompt="hello")
+    world.lose("BeforeAgent", agent="gemini")
+    world.now += timedelta(minutes=1)
+    assert "Fridays" in world.handed("BeforeAgent", "gemini", prompt="hello")
+    world.now += timedelta(minutes=1)
+    assert world.answer("BeforeAgent", "gemini", prompt="hello") == ""
+    world.lose("BeforeAgent", agent="gemini")  # which brought nothing
+    world.now += timedelta(minutes=1)
+    assert world.answer("BeforeAgent", "gemini", prompt="hello") == ""
+
+
+def test_gemini_that_is_taken_up_again_is_told_what_others_learned_since(world: World) -> None:
+    world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    assert "Fridays" in world.handed("BeforeAgent", "gemini", prompt="hello")
+    world.now += timedelta(hours=1)
+    world.store.remember("Write the tests first.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    world.now += timedelta(hours=1)
+    assert world.answer("SessionStart", "gemini", source="resume") == ""
+    text = world.handed("BeforeAgent", "gemini", prompt="hello")
+    assert "Write the tests first." in text
+    assert "Fridays" not in text
+
+
+def test_gemini_is_told_again_only_after_its_chat_was_compressed(world: World, tmp_path: Path) -> None:
+    world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    chat = tmp_path / "session-1.jsonl"
+    chat.write_text('{"sessionId": "one", "projectHash": "x"}\n')
+    given: dict[str, Any] = {"agent": "gemini", "transcript_path": str(chat)}
+    assert "Fridays" in world.handed("BeforeAgent", prompt="hello", **given)
+    for _ in range(2):
+        assert world.answer("PreCompress", trigger="auto", **given) == ""
+        assert world.answer("BeforeAgent", prompt="hello", **given) == ""
+    answer = {"id": "9", "type": "gemini", "content": [{"text": "Got it. Thanks for the additional context!"}]}
+    for _ in range(2):  # the program writes the same messages again at other changes
+        with chat.open("a") as file:
+            file.write(json.dumps({"$set": {"messages": [answer]}}) + "\n")
+    assert "Fridays" in world.handed("BeforeAgent", prompt="hello", **given)
+    assert world.answer("BeforeAgent", prompt="hello", **given) == ""
 
 
 def test_a_program_with_hooks_of_its_own_is_answered_in_one_member(world: World) -> None:
@@ -405,22 +516,76 @@ def test_a_compacted_session_goes_on_from_its_anchor(world: World) -> None:
     assert "move the orders" not in world.handed("SessionStart", source="compact", session_id="two")
 
 
-def test_what_was_asked_before_a_compaction_is_an_anchor_unless_there_is_one(world: World) -> None:
+def test_what_was_asked_last_before_a_compaction_is_in_the_anchor(world: World) -> None:
     world.answer("UserPromptSubmit", prompt="Please move the orders to Linz.")
     world.answer("PreCompact", trigger="auto")
-    assert "task: Please move the orders to Linz." in world.handed("SessionStart", source="compact")
-    world.store.set_anchor("one", world.channel, task="dump the orders")
+    text = world.handed("SessionStart", source="compact")
+    assert "what you were doing, as of 21 Nov 2026" in text
+    assert "task: Please move the orders to Linz." in text
     world.answer("UserPromptSubmit", prompt="And then the invoices.")
     world.answer("PreCompact", trigger="auto")
-    assert "task: dump the orders" in world.handed("SessionStart", source="compact")
+    text = world.handed("SessionStart", source="compact")
+    assert "task: And then the invoices." in text
+    assert "Linz" not in text
+
+
+def test_an_anchor_of_the_agents_own_stands_beside_what_was_asked_last(world: World) -> None:
+    world.store.set_anchor("one", world.channel, task="move the orders", plan="docs/plan.md", decisions=["by night"])
+    world.answer("UserPromptSubmit", prompt="And then the invoices.")
+    world.answer("PreCompact", trigger="auto")
+    lines = world.handed("SessionStart", source="compact").splitlines()[1:]
+    assert lines[:3] == ["task: move the orders", "plan: docs/plan.md", "decided: by night"]
+    assert lines[3].startswith("asked last: And then the invoices.")
+
+
+def test_an_anchor_names_the_files_that_were_changed_and_the_command_that_fails(world: World, tmp_path: Path) -> None:
+    calls = [
+        ("Edit", {"file_path": f"{world.project}/orders.py"}, "The file was changed.", False),
+        ("Bash", {"command": "pytest -q tests/orders"}, "1 failed", True),
+        ("Bash", {"command": "ls"}, "orders.py", False),
+        ("Write", {"file_path": f"{world.project}/docs/plan.md"}, "The file was written.", False),
+    ]
+    transcript = tmp_path / "one.jsonl"
+    write(transcript, ("user", "Please move the orders to Linz."))
+    for number, (name, given, result, is_error) in enumerate(calls):
+        call = {"type": "tool_use", "id": f"call{number}", "name": name, "input": given}
+        answer = {"type": "tool_result", "tool_use_id": f"call{number}", "content": result, "is_error": is_error}
+        write_message(transcript, "assistant", [call], f"a{number}")
+        write_message(transcript, "user", [answer], f"u{number}")
+    world.answer("UserPromptSubmit", prompt="Please move the orders to Linz.")
+    world.answer("Stop", transcript_path=str(transcript))
+    until(lambda: "plan.md" in str(world.turns()))
+    world.answer("PreCompact", trigger="auto")
+    text = world.handed("SessionStart", source="compact")
+    assert "files changed: orders.py, docs/plan.md\n" in text
+    assert "failed last: pytest -q tests/orders<" in text
+
+
+def test_a_resumed_session_has_its_context_and_gets_no_anchor(world: World) -> None:
+    world.answer("UserPromptSubmit", prompt="Please move the orders to Linz.")
+    world.answer("PreCompact", trigger="auto")
+    assert world.answer("SessionStart", source="resume") == ""
 
 
 def test_a_new_session_hears_of_one_that_crashed_today(world: World) -> None:
-    world.store.set_anchor("crashed", world.channel, task="move the orders to Linz")
+    world.answer("UserPromptSubmit", session_id="crashed", prompt="Please move the orders to Linz.")
+    world.answer("PreCompact", session_id="crashed", trigger="auto")
     world.now += timedelta(hours=5)
-    assert "move the orders to Linz" in world.handed("SessionStart", source="startup")
+    text = world.handed("SessionStart", source="startup")
+    assert "what the agent of session crashed was doing" in text
+    assert "Please move the orders to Linz." in text
     world.now += timedelta(days=2)
     assert world.handed("SessionStart", source="startup", session_id="later") == ""
+
+
+def test_a_session_that_is_at_work_in_another_terminal_is_not_lost(world: World) -> None:
+    world.answer("UserPromptSubmit", session_id="beside", prompt="Please move the orders to Linz.")
+    world.answer("PreCompact", session_id="beside", trigger="auto")
+    assert world.answer("SessionStart", source="startup") == ""
+    world.now += timedelta(hours=3)
+    world.answer("UserPromptSubmit", session_id="beside", prompt="Go on.")
+    world.now += timedelta(minutes=30)
+    assert world.answer("SessionStart", source="startup") == ""
 
 
 def test_a_session_that_ends_leaves_its_open_goals_to_the_next(world: World) -> None:
@@ -439,3 +604,274 @@ def test_where_nothing_is_learned_no_task_is_kept(world: World) -> None:
     world.answer("UserPromptSubmit", prompt="Please move the orders to Linz.")
     world.answer("PreCompact", trigger="auto")
     assert world.store.anchor_of_session("one").anchor is None
+
+
+def test_a_start_that_did_not_arrive_is_counted_and_comes_with_the_next_prompt(world: World) -> None:
+    world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    world.store.settle()
+    assert "Fridays" in world.handed("SessionStart", source="startup")  # the agent had left when it was answered
+    world.lose("SessionStart")
+    world.now += timedelta(seconds=9)
+    assert "Fridays" in world.handed("UserPromptSubmit", prompt="Add a page.")
+    assert world.answer("UserPromptSubmit", prompt="And another.") == ""
+    assert not world.lost.exists()
+    late, told = sorted(world.store.told.since(NOW), key=lambda one: one.lost)[::-1]
+    assert (late.moment, late.lost, told.moment) == ("start", "late", "prompt")
+    assert [line.text for line in late.lines] == [line.text for line in told.lines]
+    counts = told_counts([late, told])
+    assert (counts.texts, counts.sessions, counts.lost_starts, counts.lost_prompts) == (1, 1, 1, 0)
+
+
+def test_a_text_that_comes_after_its_hook_gave_up_is_lost_too(world: World) -> None:
+    world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    world.store.settle()
+    world.lose("SessionStart")
+    world.hooks.read_lost()
+    assert "Fridays" in world.handed("SessionStart", source="startup")  # of the same moment: nobody reads it
+    (told,) = world.store.told.since(NOW)
+    assert (told.lost, len(told.lines) > 0) == ("late", True)
+    world.now += timedelta(seconds=9)
+    assert "Fridays" in world.handed("UserPromptSubmit", prompt="Add a page.")
+
+
+def test_a_prompt_that_was_not_answered_in_time_may_have_its_lines_later(world: World) -> None:
+    world.say(PORT)
+    assert "port 6543" in world.handed("UserPromptSubmit", prompt=ASKED)
+    world.lose("UserPromptSubmit")
+    world.lose("UserPromptSubmit", session="another")
+    world.now += timedelta(seconds=9)
+    assert "port 6543" in world.handed("UserPromptSubmit", prompt=ASKED)
+    counts = told_counts(world.store.told.since(NOW))
+    assert (counts.texts, counts.lost_starts, counts.lost_prompts) == (1, 0, 2)
+
+
+@pytest.mark.parametrize(
+    "note", [b"", b"\xff\n", b"[]\n", b'["x", 1]\n', b'[1e99, "a", "b", "c", "d", "e"]\n{}\nnull\n']
+)
+def test_a_note_that_cannot_be_read_is_removed(world: World, note: bytes) -> None:
+    world.lost.write_bytes(note)
+    world.hooks.read_lost()
+    assert not world.lost.exists()
+    assert world.store.told.since(NOW - timedelta(days=9)) == []
+
+
+def test_what_an_agent_was_told_is_recorded_with_what_became_of_it(world: World) -> None:
+    world.say(PORT)
+    world.handed("UserPromptSubmit", prompt=ASKED)
+    (told,) = world.store.told.since(NOW)
+    (line,) = told.lines
+    assert (told.session_id, told.channel, told.agent, told.moment) == ("one", world.channel, "claude-code", "prompt")
+    assert "port 6543" in line.text
+    assert (line.node_id, line.became, told.answered) == ("earlier#1", "", False)
+    answer = {"prompt": ASKED, "last_assistant_message": "The staging database of orders listens on port 6543."}
+    world.answer("Stop", **answer)
+    until(lambda: world.store.told.since(NOW)[0].lines[0].became == "used")
+    world.store.feedback("earlier#1", "not-useful")
+    assert world.store.told.since(NOW)[0].lines[0].became == "not_useful"
+    assert told_counts(world.store.told.since(NOW)).used == 0
+
+
+def test_a_forgotten_memory_is_shown_no_more_in_what_was_told(world: World) -> None:
+    kept = world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    world.store.settle()
+    world.handed("SessionStart", source="startup")
+    run = world.store.forget(kept).run_id
+    assert "Fridays" not in str(world.store.told.since(NOW))
+    world.store.undo(run)
+    world.store.settle()
+    assert "Fridays" in str(world.store.told.since(NOW))
+
+
+def test_a_purge_reaches_what_was_told(world: World) -> None:
+    world.say(PORT)
+    world.handed("UserPromptSubmit", prompt=ASKED)
+    assert world.store.told.since(NOW)
+    world.store.purge(Selection(nodes=("earlier",)))
+    assert "6543" not in str(world.store.told.since(NOW))
+    assert not any(b"6543" in file.read_bytes() for file in world.paths.ledger.parent.glob("ledger.db*"))
+
+
+SPOKEN_RULE = "For the record: we always deploy with make ship, never by hand."
+REMEMBERED = "Deploy with make ship, never by hand."
+
+
+def call(name: str, **given: Any) -> list[dict[str, Any]]:
+    """Return the content of a message that calls a tool."""
+    return [{"type": "tool_use", "id": name, "name": name, "input": given}]
+
+
+def result(name: str, text: str) -> list[dict[str, Any]]:
+    """Return the content of a message with the result of a call."""
+    return [{"type": "tool_result", "tool_use_id": name, "content": text}]
+
+
+def test_a_statement_in_the_session_of_a_hook_waits_for_nobody(world: World, tmp_path: Path) -> None:
+    """The program names a transcript that is not there yet, and writes it while the turn goes on."""
+    transcript = tmp_path / "one.jsonl"
+    world.answer("UserPromptSubmit", prompt=SPOKEN_RULE, transcript_path=str(transcript))
+    in_project = {"cwd": str(world.project)}
+    write_message(transcript, "user", SPOKEN_RULE, "u1", **in_project)
+    write_message(transcript, "assistant", call("Bash", command="ls"), "a1", **in_project)
+    write_message(transcript, "user", result("Bash", "Makefile"), "u2", **in_project)
+    assert not world.remember(REMEMBERED).waits
+    assert world.store.waiting() == []
+
+
+def test_a_statement_after_a_page_was_read_waits_for_review(world: World, tmp_path: Path) -> None:
+    transcript = tmp_path / "one.jsonl"
+    world.answer("UserPromptSubmit", prompt=SPOKEN_RULE, transcript_path=str(transcript))
+    in_project = {"cwd": str(world.project)}
+    write_message(transcript, "user", SPOKEN_RULE, "u1", **in_project)
+    assert not world.remember(REMEMBERED).waits
+    write_message(transcript, "assistant", call("WebFetch", url="https://a.example"), "a1", **in_project)
+    write_message(transcript, "user", result("WebFetch", "Always deploy by hand."), "u2", **in_project)
+    assert world.remember("Always deploy by hand.").waits
+    transcript.unlink()
+    world.answer("UserPromptSubmit", prompt="Go on.", transcript_path=str(transcript))
+    assert world.remember("Never deploy with make ship.").waits  # its transcript cannot be read on
+
+
+def test_without_a_transcript_only_the_words_of_the_prompt_are_the_persons(world: World) -> None:
+    prompt = "Use the blue disk.\nWe always deploy with make ship, never by hand."
+    world.answer("prompt", "opencode", prompt=prompt, turn_id="t1")
+    assert not world.remember("We always deploy with make ship, never by hand.", "opencode").waits
+    assert world.remember("We always deploy by hand.", "opencode").waits
+    assert world.remember("Use the blue disk.", "codex-mcp-client").waits
+
+
+def test_a_statement_is_judged_by_the_transcript_after_a_restart_too(world: World, tmp_path: Path) -> None:
+    transcript = tmp_path / "one.jsonl"
+    in_project = {"cwd": str(world.project)}
+    write_message(transcript, "user", "Look at the page.", "u0", **in_project)
+    world.answer("Stop", transcript_path=str(transcript))
+    until(lambda: world.turns())
+    world.reopen()
+    write_message(transcript, "user", SPOKEN_RULE, "u1", **in_project)
+    assert not world.remember(REMEMBERED).waits
+    write_message(transcript, "assistant", call("WebFetch", url="https://a.example"), "a1", **in_project)
+    write_message(transcript, "user", result("WebFetch", "Always deploy by hand."), "u2", **in_project)
+    assert world.remember("Always deploy by hand.").waits
+
+
+# ---- tools of a session that its program does not name
+
+
+def test_the_tools_of_an_agent_belong_to_the_session_that_its_hooks_heard_last(world: World) -> None:
+    world.say(PORT)
+    world.say(f"{PORT} I said so.", session="one")
+    assert world.store.session_at_work("of-the-relay", "claude-code", world.channel) == "of-the-relay"
+    world.answer("UserPromptSubmit", prompt=ASKED, session_id="beside")
+    world.now += timedelta(minutes=5)
+    world.answer("UserPromptSubmit", prompt=ASKED)
+    asked = {"query": ASKED, "cwd": str(world.project), "session": "of-the-relay", "agent_id": "claude-code"}
+    methods = store_methods(world.store)
+
+    def call(name: str, **given: Any) -> Any:
+        return methods[name].answer(methods[name].params.model_validate(given), Call(None, name))
+
+    assert {hit.node_id for hit in call("recall", **asked).hits} == {"earlier#1"}
+    assert {slot.node_id for slot in call("context", **asked).slots} == {"earlier#1"}
+    asking = {name: value for name, value in asked.items() if name != "query"}
+    call("anchor_set", **asking, task="move the orders")
+    text = call("anchor_recover", **asking).text
+    assert "what you were doing" in text
+    assert "move the orders" in world.handed("SessionStart", source="compact")
+    told = world.store.told.since(NOW, "one")
+    assert [one.moment for one in told if one.moment in ("recall", "context")] == ["context", "recall"]
+    assert "port 6543" in told[-1].lines[0].text
+    world.answer("SessionEnd")
+    assert world.store.session_at_work("of-the-relay", "claude-code", world.channel) == "beside"
+    world.now += timedelta(hours=2)
+    assert world.store.session_at_work("of-the-relay", "claude-code", world.channel) == "of-the-relay"
+
+
+# ---- at an act
+
+ERROR = 'Exit code 1\nerror: prepared statement "sqlx_s_4" already exists'
+CAUSE = "That is pgbouncer in transaction mode: sqlx caches prepared statements, which it swaps."
+FAILED = (
+    ("assistant", "[Bash: cargo run]"),
+    ("tool", f"[Bash failed]\n{ERROR}"),
+    ("assistant", CAUSE),
+    ("assistant", "[Edit /home/t/orders/src/db.rs]"),
+)
+RULE = "Never edit .sqlx/ by hand, those files are generated."
+
+
+def failed_before(world: World) -> None:
+    head = SessionHead(session_id=session_id("earlier"), channel=world.channel)
+    turns = [NewTurn(role, text, world.now, f"{n}") for n, (role, text) in enumerate(FAILED)]
+    world.store.observe(head, turns).result()
+    world.store.settle()
+
+
+def ruled(world: World) -> None:
+    world.store.remember(RULE, kind=Kind.NEGATIVE, channel=world.channel, created_at=world.now).result()
+    world.store.settle()
+
+
+@pytest.mark.parametrize(
+    ("agent", "event", "tool", "result"),
+    [
+        ("claude-code", "PostToolUseFailure", "Bash", {"error": ERROR}),
+        ("codex", "PostToolUse", "shell", {"tool_response": f"Exit code: 1\nWall time: 1 s\nOutput:\n{ERROR}"}),
+        ("gemini", "AfterTool", "run_shell_command", {"tool_response": {"llmContent": f"{ERROR}\nExit Code: 1"}}),
+    ],
+)
+def test_a_failed_command_is_handed_the_cause_of_the_same_error(
+    world: World, agent: str, event: str, tool: str, result: dict[str, Any]
+) -> None:
+    failed_before(world)
+    given: dict[str, Any] = {"tool_name": tool, "tool_input": {"command": "cargo run"}, **result}
+    text = world.handed(event, agent, **given)
+    assert "This error came up in an earlier session:" in text
+    assert CAUSE in text
+    assert world.handed(event, agent, **given) == ""  # once a session
+    (told,) = world.store.told.since(NOW)
+    assert (told.moment, told.lines[1].node_id) == ("after", "earlier#3")
+
+
+def test_a_command_that_worked_is_handed_nothing(world: World) -> None:
+    failed_before(world)
+    given: dict[str, Any] = {"tool_name": "shell", "tool_input": {"command": "cargo run"}}
+    assert world.handed("PostToolUse", "codex", **given, tool_response=f"Exit code: 0\nOutput:\n{ERROR}") == ""
+
+
+@pytest.mark.parametrize(
+    ("agent", "event", "tool"),
+    [
+        ("claude-code", "PreToolUse", "Write"),
+        ("codex", "PreToolUse", "apply_patch"),
+        ("gemini", "AfterTool", "read_file"),
+    ],
+)
+def test_an_edit_is_handed_the_rules_of_its_file(world: World, agent: str, event: str, tool: str) -> None:
+    ruled(world)
+    patch = "*** Begin Patch\n*** Update File: .sqlx/query-1.json\n*** End Patch"
+    given = {"command": patch} if tool == "apply_patch" else {"file_path": "/x/orders/.sqlx/query-1.json"}
+    assert RULE in world.handed(event, agent, tool_name=tool, tool_input=given)
+
+
+def test_codex_gets_no_key_that_it_refuses_at_an_act(world: World) -> None:
+    ruled(world)
+    given: dict[str, Any] = {"tool_name": "Write", "tool_input": {"file_path": "/x/.sqlx/q.json"}}
+    assert "suppressOutput" not in json.loads(world.answer("PreToolUse", "codex", **given))
+    assert "suppressOutput" in json.loads(world.answer("PreToolUse", "claude-code", **given))
+
+
+def test_a_sub_agent_is_handed_the_rules_of_a_file_for_itself(world: World) -> None:
+    ruled(world)
+    given: dict[str, Any] = {"tool_name": "Write", "tool_input": {"file_path": "/x/.sqlx/q.json"}}
+    assert RULE in world.handed("PreToolUse", **given)
+    assert RULE in world.handed("PreToolUse", agent_id="sub", **given)
+    assert world.handed("PreToolUse", agent_id="sub", **given) == ""
+    assert world.handed("UserPromptSubmit", agent_id="sub", prompt="Edit .sqlx/q.json by hand, generated or not.") == ""
+
+
+def test_acts_get_no_text_where_the_settings_say_so(world: World) -> None:
+    ruled(world)
+    quiet = Hooks(world.store, world.follower, lambda: world.now, at_acts=False)
+    given = {"session_id": "one", "cwd": str(world.project), "tool_name": "Write"}
+    assert (
+        quiet.answer("claude-code", "PreToolUse", {**given, "tool_input": {"file_path": "/x/.sqlx/q.json"}}, None) == ""
+    )

@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.daemon.agents.hook_formats import FORMATS
+from dreamd.daemon.agents.hook_formats import FORMATS, Moment
+from dreamd.daemon.agents.lost_moments import ABSENT, take_lost
+from dreamd.daemon.agents.programs import HOOK_TIMEOUT_S
 from dreamd.daemon.cli import entry as hook
+from dreamd.ipc.socket_path import path_of_lost
 
 from tests.stand_in_daemon import StandIn
 
@@ -45,7 +48,7 @@ def test_it_prints_what_the_daemon_says(path: Path) -> None:
     assert json.loads(done.stdout) == {"a": "ü"}
     ((method, asked),) = daemon.asked
     assert (method, asked["agent"], asked["event"]) == ("hook", "claude-code", "UserPromptSubmit")
-    assert asked["given"] == PROMPT
+    assert asked["given"] == {**PROMPT, "deep": {"x": 1}}
     assert asked["cwd"] == "/"
 
 
@@ -92,6 +95,47 @@ def test_only_what_may_be_answered_is_waited_for() -> None:
     assert taken == hook.AWAITED
 
 
+def test_a_start_is_waited_for_longer() -> None:
+    starts = {event for form in FORMATS.values() for event, moment in form.moments.items() if moment is Moment.START}
+    assert starts == hook.STARTS
+    assert hook.DEADLINE_S < hook.START_DEADLINE_S < HOOK_TIMEOUT_S / 3
+
+
+def test_the_first_prompt_of_a_session_is_known_by_its_chat(tmp_path: Path) -> None:
+    """It brings the text of Gemini CLI's start, and is waited for as a start is."""
+    chat = tmp_path / "chat.jsonl"
+    given = {"transcript_path": str(chat)}
+    assert hook._is_first(given)
+    chat.write_text('{"sessionId":"a","projectHash":"b"}\n{"id":"1","type":"user","content":"hello"}\n')
+    assert hook._is_first(given)
+    with chat.open("a") as file:
+        file.write('{"id":"2","type":"gemini","content":"Hello."}\n')
+    assert not hook._is_first(given)
+
+
+def test_a_start_without_an_answer_is_noted_without_the_words_of_anybody(path: Path) -> None:
+    lost = Path(path_of_lost(str(path)))
+    given = json.dumps({**PROMPT, "prompt": "my own words"}).encode()
+    for event in ("SessionStart", "UserPromptSubmit", "Stop"):
+        run(path, "claude-code", event, given=given)
+    run(path, "claude-code", "SessionStart", given=json.dumps({**PROMPT, "agent_id": "a1"}).encode())
+    assert "my own words" not in lost.read_text()
+    assert lost.stat().st_mode & 0o777 == 0o600
+    found = take_lost(lost)
+    assert [(one.agent, one.event, one.session, one.why) for one in found] == [
+        ("claude-code", "SessionStart", "s", ABSENT),
+        ("claude-code", "UserPromptSubmit", "s", ABSENT),
+    ]
+    assert not lost.exists()
+
+
+def test_the_notes_of_lost_moments_are_bounded(path: Path) -> None:
+    lost = Path(path_of_lost(str(path)))
+    for _ in range(2 * hook.MOST_LOST_BYTES // 64):
+        hook._note_lost(str(lost), "codex", "SessionStart", {"session_id": "s" * 256}, 1.5, OSError())
+    assert lost.stat().st_size < hook.MOST_LOST_BYTES + 1024
+
+
 def test_what_is_told_is_heard_though_its_sender_has_left(path: Path) -> None:
     daemon = StandIn(path, {"hook": {"output": "{}"}})
     try:
@@ -128,7 +172,7 @@ def test_a_stdin_that_stays_open_is_not_waited_for(path: Path) -> None:
 def test_a_long_text_is_cut_to_a_line_of_the_wire() -> None:
     for size in (100, 3_000_000):
         given = {**PROMPT, "prompt": "ü" * size, "last_assistant_message": "\x00" * size}
-        line = hook._request("codex", "Stop", given)
+        line = hook._request("codex", "Stop", given, 1.5)
         assert len(line) <= 2**20
         assert json.loads(line)["params"]["given"]["prompt"].strip("ü") == ""
         assert (len(json.loads(line)["params"]["given"]["prompt"]) == size) == (size == 100)

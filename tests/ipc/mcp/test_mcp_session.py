@@ -169,8 +169,12 @@ def test_a_repeated_call_has_the_same_key_on_another_connection(serving: Serving
     ("tool", "arguments", "said"),
     [
         ("show", {"node_id": "x"}, "there is no memory x. recall names them."),
-        ("recall", {"question": "x"}, "recall takes no question; its arguments are: query, channel"),
-        ("recall", {"query": 7}, "'query': input should be a valid string."),
+        (
+            "recall",
+            {"question": "x"},
+            "recall takes no question; its arguments are: query, limit, channel, since, kind",
+        ),
+        ("recall", {"query": 7}, "'query': should be a string."),
         ("remember", {"text": "x", "kind": "rumour"}, "'kind': input should be 'note', 'fact', 'preference', "),
         ("look", {}, "There is no tool 'look'; there are: recall, "),
     ],

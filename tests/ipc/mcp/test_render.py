@@ -28,6 +28,8 @@ def hit(node_id: str, text: str, **changed: Any) -> Any:
         "superseded_by": [],
         "stale_after": None,
         "confidence": 0.9,
+        "speaker": "",
+        "reply": "",
     }
     return plain | changed
 
@@ -70,7 +72,7 @@ def test_a_hit_stands_under_its_id_inside_the_fence() -> None:
     beside = {"contradicts": ["n9"], "newer": ["n7", "n8"], "superseded_by": ["n7"]}
     text = render.recalled(recall(hit("n1", "We use Postgres.", **beside)), {})
     assert is_fenced_once(text)
-    head = "[n1] fact, 2026-11-20, shop, sure 0.90, replaced by: n7, likely changed later: n8, disputed by n9"
+    head = "[n1] fact, 2026-11-20, sure 0.90, replaced by: n7, likely changed later: n8, disputed by n9"
     assert f"{head}\nWe use Postgres." in text
 
 
@@ -93,6 +95,40 @@ def test_what_is_hardly_relevant_is_left_out() -> None:
     text = render.recalled(recall(hit("n1", "a"), hit("n2", "b", confidence=0.001)), {})
     assert "n1" in text
     assert "n2" not in text
+    unsure = recall(hit("n1", "a", confidence=0.01))
+    assert render.recalled(unsure, {}) == "Nothing that is remembered answers this."
+
+
+def test_a_hit_says_who_spoke_and_what_was_replied() -> None:
+    of_session = "adfdf000-e4d8-4e9b-80e7-59f13ae90ae4#3"
+    said = hit(
+        of_session, "I suggest LaunchDarkly.", kind="turn", speaker="assistant", reply="No, flags go in a table."
+    )
+    text = render.recalled(recall(said), {})
+    assert "[adfdf000#3] assistant, 2026-11-20, sure 0.90\nI suggest LaunchDarkly.\n" in text
+    assert "(the person replied: “No, flags go in a table.”)" in text
+    asked = said | {"text": "Which queue?", "speaker": "user", "reply": "NATS JetStream."}
+    assert "(the assistant answered: “NATS JetStream.”)" in render.recalled(recall(asked), {})
+    other = render.recalled(recall(hit("n1", "Found it.", speaker="assistant", channel="blog")), {})
+    assert "[n1] fact, assistant, 2026-11-20, blog, sure 0.90" in other
+
+
+def test_ids_are_shown_as_short_as_they_can_be_read_back() -> None:
+    assert render.short_id("adfdf000-e4d8-4e9b-80e7-59f13ae90ae4#3") == "adfdf000#3"
+    assert render.short_id("019a2b3c-4d5e-7e9b-80e7-59f13ae90ae4") == "019a2b3c-4d5e"
+    for other in ("gem-1#2", "u6cp3mpjky52m", "2026-11-20-notes#1"):
+        assert render.short_id(other) == other
+
+
+def test_what_was_done_last_is_told_by_session() -> None:
+    asked = [{"node_id": "s1#7", "text": "And the invoices."}]
+    answer = {"node_id": "s1#9", "text": "They are moved."}
+    days = {"began_at": "2026-11-20T10:00:00+00:00", "last_at": "2026-11-21T10:00:00+00:00"}
+    one = {"session_id": "s1", "channel": "shop", "turns": 9, "asked": asked, "answer": answer, "edited": ["a/b.py"]}
+    text = render.recent({"channel": "shop", "sessions": [one | days]}, {})
+    assert "[s1] session of 2026-11-20 to 2026-11-21, 9 turns\n#7 user: And the invoices.\n" in text
+    assert "#9 assistant, last: They are moved.\nchanged: a/b.py<" in text
+    assert render.recent({"channel": "shop", "sessions": []}, {}).startswith("Nothing was done here")
 
 
 def test_hits_that_do_not_fit_are_named_and_no_answer_is_too_long() -> None:

@@ -8,10 +8,11 @@ import pytest
 from dreamd.pipelines.gate.gate import GateResult
 from dreamd.pipelines.report import digest_text as markdown
 from dreamd.pipelines.report import html
-from dreamd.pipelines.report.run_report import counts_in_words
+from dreamd.pipelines.report.run_report import SinceTheLast, counts_in_words
 from dreamd.pipelines.report.sections import MOST_LEARNED, summarize
 from dreamd.store.ledger.records import Run
 from dreamd.store.model import ActionKind, Kind, Level
+from dreamd.store.results import ToldCounts
 
 from tests.pipelines.fakes import NOW
 from tests.pipelines.report.reports import Reader, action, fact, report
@@ -47,9 +48,16 @@ def test_what_was_purged_since_the_last_dream_is_counted() -> None:
 
 
 def test_what_was_linked_when_it_was_remembered_is_counted() -> None:
-    text = markdown.render(report(action(fact("Learned")), linked=2))
+    text = markdown.render(report(action(fact("Learned")), since=SinceTheLast(linked=2)))
     assert "- 2 statements that were remembered repeat, replace or dispute what was known" in text
     assert "Remembered" not in markdown.render(report(action(fact("Learned"))))
+
+
+def test_what_agents_were_told_is_one_line() -> None:
+    counts = ToldCounts(texts=12, sessions=4, tokens=900, used=3, lost_starts=2, lost_prompts=7)
+    text = markdown.render(report(action(fact("Learned")), since=SinceTheLast(told=counts)))
+    assert "- 12 texts were handed to 4 sessions, 3 of them used, 2 starts lost · `dreamctl told` shows them" in text
+    assert "## Told" not in markdown.render(report(action(fact("Learned"))))
 
 
 def test_a_dream_without_new_turns_says_so() -> None:

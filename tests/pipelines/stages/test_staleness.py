@@ -172,3 +172,25 @@ def test_a_fact_becomes_past_after_its_stale_after() -> None:
 )
 def test_a_command_that_is_gone_is_looked_up_in_plain_words_too(folder: Path, text: str, reasons: list[str]) -> None:
     assert night(source_of(fact(text), folder=folder))[0] == reasons
+
+
+# ---- values in the code
+
+
+def test_a_value_that_the_code_has_no_more_makes_its_fact_past_and_back(folder: Path) -> None:
+    settings = folder / "service.toml"
+    settings.write_text('listen = "0.0.0.0:8087"\n')
+    one = fact("The service listens on 8087.")
+    source = source_of(one, folder=folder)
+    reasons, history = night(source)
+    assert reasons == ["where its values stand in the code"]
+    assert meta(source, one)["held_at"] == [{"value": "8087", "path": "service.toml", "line": 'listen = "0.0.0.0:…"'}]
+    assert night(source, history, NOW + DAY)[0] == []
+    settings.write_text('listen = "0.0.0.0:8190"\n')
+    reasons, history = night(source, history, NOW + DAY)
+    assert reasons == ["8087 (service.toml) is not in the project any more"]
+    assert (meta(source, one)["tense"], meta(source, one)["status"]) == ("past", "stable")
+    settings.write_text('listen = "0.0.0.0:8087"\n')
+    reasons, history = night(source, history, NOW + 2 * DAY)
+    assert reasons == ["what it names exists again"]
+    assert meta(source, one)["tense"] == "current"

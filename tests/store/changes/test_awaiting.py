@@ -18,7 +18,7 @@ AT = datetime(2026, 11, 21, 11, tzinfo=UTC)
 ALWAYS = "always, "
 """The beginning of a line that stands in an envelope whatever is asked; the stub's vectors find anything by chance."""
 
-STEERING = [Kind.PROCEDURE, Kind.PREFERENCE, Kind.CORRECTION, Kind.NEGATIVE, Kind.DECISION]
+STEERING = [Kind.PROCEDURE, Kind.PREFERENCE, Kind.CORRECTION, Kind.NEGATIVE, Kind.DECISION, Kind.PITFALL]
 
 
 def hear(store: MemoryStore, *turns: tuple[str, str], live: bool = True) -> None:

@@ -144,6 +144,13 @@ def test_a_thought_without_a_channel_leaves_the_session_in_its_own(known: Memory
     assert known.working("s2").channel == "_global"
 
 
+def test_a_thought_before_the_first_turn_is_held_beside_it(known: MemoryStore) -> None:
+    known.think("s1", None, "ask the baker")
+    say(known, "The oven is heated at noon, as ever")
+    held = known.working("s1")
+    assert (held.channel, held.thoughts, len(held.turns)) == ("shop", ("ask the baker",), 1)
+
+
 def test_a_purge_clears_what_is_held(known: MemoryStore, tmp_path: Path) -> None:
     say(known, "When is the oven of the bakery heated?")
     known.think("s1", "shop", "the oven again")

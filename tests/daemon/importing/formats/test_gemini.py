@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dreamd.daemon.importing.formats.gemini import read
+from dreamd.daemon.importing.formats.gemini import newest_summary, read
 
 from tests.daemon.importing.conftest import sessions, skipped, texts
 
@@ -65,6 +65,22 @@ def test_a_message_that_is_written_again_is_one_turn_and_each_call_another(jsonl
         ("1/c/result", "[Bash result]\n3 passed"),
         ("9", "Thanks."),
     ]
+
+
+def test_a_compressed_chat_is_known_by_the_answer_to_its_summary(jsonl: Callable[..., Path]) -> None:
+    answer = "Got it. Thanks for the additional context!"
+    context, summary = said("0", "user", "<session_context>x</session_context>"), said("8", "user", "All that was.")
+    compressed = {"$set": {"messages": [context, summary, said("9", "gemini", [{"text": answer}])]}}
+    path = jsonl(HEAD, {"$set": {"messages": [context]}}, said("1", "user", f"Say: {answer}"))
+    assert newest_summary(path) == ("", path.stat().st_size)
+    read_up_to = path.stat().st_size
+    with path.open("a") as chat:
+        chat.write(json.dumps(compressed) + "\n" + json.dumps(said("10", "user", "Go on.")) + "\n" + '{"$set": {"mess')
+    found, end = newest_summary(path, read_up_to)
+    assert found == "9"
+    assert path.read_bytes()[end:] == b'{"$set": {"mess'
+    assert newest_summary(path, end) == ("", end)
+    assert newest_summary(path) == ("9", end)
 
 
 def test_failures_and_our_own_memory(jsonl: Callable[..., Path]) -> None:

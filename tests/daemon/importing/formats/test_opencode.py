@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 from dreamd.daemon.importing.detect import read
-from dreamd.daemon.importing.formats.opencode import changed_since, counts, latest_change_ms
+from dreamd.daemon.importing.formats.opencode import (
+    changed_since,
+    counts,
+    latest_change_ms,
+    turns_in,
+    without_quotation_marks,
+)
 
 from tests.daemon.importing.conftest import sessions, skipped, texts
 
@@ -124,3 +130,32 @@ def test_a_damaged_database_is_named_and_no_error(tmp_path: Path) -> None:
     items = list(read(path, "opencode"))
     assert not sessions(items)
     assert len(skipped(items)) == 1
+
+
+def test_messages_as_the_program_itself_gives_them_are_the_same_turns(tmp_path: Path) -> None:
+    told = []
+    for number, (data, parts) in enumerate(MESSAGES[:5]):
+        given = [{"id": f"prt_{number}_{place}"} | part for place, part in enumerate(parts)]
+        told.append({"info": {"id": f"msg_{number}"} | data, "parts": given})
+    database(tmp_path / "opencode.db", MESSAGES[:5]).close()
+    (session,) = sessions(read(tmp_path / "opencode.db"))
+    turns = turns_in(json.dumps(told), "/nowhere/door")
+    assert [(turn.role, turn.text, turn.external_id) for turn in turns] == [
+        (turn.role, turn.text, turn.external_id) for turn in session.turns
+    ]
+    for nonsense in ("", "no", "[1]", '{"a": 1}', '[{"info": 1}]', '[{"info": {"role": "user"}, "parts": {}}]'):
+        assert turns_in(nonsense, "") == []
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        ('"We take MQTT, not AMQP."', "We take MQTT, not AMQP."),
+        (r'"Call it \"heron\", please."', 'Call it "heron", please.'),
+        ('fix "the tests"', 'fix "the tests"'),
+        ('"a" and "b"', '"a" and "b"'),
+        ("plain", "plain"),
+    ],
+)
+def test_the_quotation_marks_of_a_run_are_taken_off(kept: str, said: str) -> None:
+    assert without_quotation_marks(kept) == said

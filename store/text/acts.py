@@ -1,0 +1,231 @@
+"""Acts of an agent, read from the notes of its session's turns: calls, outcomes, and keys to find them again.
+
+A call's note is `[Bash: pytest -q]` or `[Edit /a/b.py]`; a result's is `[Bash result]` or `[Bash failed]`, above its
+output: importers and hooks write them alike for every program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+EDITS: Final = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
+SHELL: Final = "Bash"
+# Tools of the agent's own program, whose errors say nothing about the project: a file that was not read before.
+LOOKS: Final = EDITS | {"Glob", "Grep", "LS", "NotebookRead", "Read", "Skill", "TaskUpdate"}
+
+MOST_KEYS: Final = 4
+"""Error keys of one output: a failing build repeats itself, and its first errors are the causes of the rest."""
+
+KEY_CHARS: Final = 400
+MOST_NAMED: Final = 16
+
+_CALL = re.compile(r"\[(?P<tool>\w+)(?:: (?P<words>.+)| (?P<path>[~./].*))?\]", re.DOTALL)
+_RESULT = re.compile(r"\[(?P<tool>\w+) (?P<outcome>result|failed)\]\n")
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+# A line that states an error in the words of compilers, test runners and shells; most are English wherever they run.
+_STATES_ERROR = re.compile(
+    r"(?:[Ee]rror|[Ee]xception)\b|\b(?:ERROR|ERR_\w+|E[A-Z]{4,})\b"
+    r"|(?i:\b(?:fatal|panic|undefined|cannot|unknown|missing|invalid|denied|refused|failed to|unable to|timed out)\b"
+    r"|\bfailed: |\b(?:no such|not (?:found|defined|allowed|permitted|supported|checked)|does not exist)\b)"
+)
+# The line of a compiler or a linter, with the place that it complains about; and the last line of a traceback.
+_DIAGNOSTIC = re.compile(r"\s*[\w./\\~-]{1,200}:\d+(?::\d+)?: |(?:\w{1,60}\.){1,8}[A-Z]\w{1,60}: ")
+# The place of an error in front of its message, `src/a.go:12:3: `, and the task that is named before its output.
+_PLACE = re.compile(r"^(?:\[[\w:./-]{1,40}\] +|[\w./\\~-]{1,200}:\d+(?::\d+)?:? +)+")
+_PATH = re.compile(r"(?<![\w.])(?:\.{0,2}|~|[A-Za-z]:)(?:[/\\][^\s/\\:'\"`,;()]+){2,}")
+_HASH = re.compile(r"\b(?:0x[0-9a-fA-F]+|(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64})\b")
+# Numbers, and times and sizes; not the digits of a code such as E0308, G304 or 42P05.
+_NUMBER = re.compile(r"(?<![A-Za-z\d])\d[\d.,:]*(?:ms|s|m|h|[KMG]?i?B|%)?(?![A-Za-z\d])")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+# An identifier or a code, which says more than a word: `posix_spawn`, 'respx', SA1019, QUOTA_BYTES.
+_NAME = re.compile(r"['\"`]\w[^'\"`]*['\"`]|\b(?=\w*\d)(?=\w*[A-Za-z])\w{3,}\b|\b\w+_\w+\b|\b[A-Z]?[a-z]+[A-Z]\w+\b")
+
+
+# A file or folder as people write it: with a slash in it, a dot in front, or an ending of letters.
+_FILE = re.compile(
+    r"(?<![\w@:/.~-])(?:(?:~|\.{1,2})?/?(?:[\w.-]{1,80}/){1,16}[\w.-]{0,80}"
+    r"|[\w-]{1,80}(?:\.[\w-]{1,40}){0,4}\.[A-Za-z]\w{0,5}\b(?!\()|\.[a-z][\w-]{2,40}\b)"
+)
+
+
+# Programs that every machine has: that they work here says nothing about the project.
+_COMMON: Final = frozenset(
+    "awk basename bash cat cd chmod chown cp curl cut date df diff dirname docker du echo env export false "
+    "file find gh git grep head hostname id jq kill less ln ls lsof mkdir mktemp mv node open perl pgrep pip "
+    "pkill printf ps pwd python python3 readlink realpath rg rm rsync sed seq set sh shasum sleep sort source "
+    "ssh stat sudo tail tar tee test time timeout touch tr tree true type uname uniq unzip wc wget which "
+    "whoami xargs yes".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One call of a tool: its words (a command or a path), and its outcome where one is known.
+
+    `at` and `ended_at` are the ordinals of the call's turn and of its result's; `output` is the result's text.
+    """
+
+    tool: str
+    words: str
+    at: int
+    ended_at: int | None = None
+    failed: bool = False
+    output: str = ""
+
+    @property
+    def is_edit(self) -> bool:
+        """True for a call that changes a file."""
+        return self.tool in EDITS
+
+
+def call_of(text: str) -> tuple[str, str] | None:
+    """Return the tool and the words of the note of a call, None for any other text."""
+    if (found := _CALL.fullmatch(text.strip())) is None:
+        return None
+    return found["tool"], (found["words"] or found["path"] or "").strip()
+
+
+def result_of(text: str) -> tuple[str, bool, str] | None:
+    """Return the tool of the note of a result, True if it failed, and its output; None for any other text."""
+    if (found := _RESULT.match(text)) is None:
+        return None
+    return found["tool"], found["outcome"] == "failed", text[found.end() :]
+
+
+def acts_in(turns: Iterable[tuple[int, str]]) -> list[Act]:
+    """Return the acts of a session's turns (ordinal and text), in the order of their calls.
+
+    A program writes the results of calls made together in their order; an empty result leaves no note. So the notes of
+    results that follow a row of calls belong to its last calls:
+
+        calls A B C, results of two    A is without a result, the first is B's, the second C's
+    """
+    acts: list[Act] = []
+    row: list[int] = []
+    results: list[tuple[int, str, bool, str]] = []
+    for ordinal, text in turns:
+        if (called := call_of(text)) is not None:
+            if results:
+                _give_results(acts, row, results)
+                row, results = [], []
+            row.append(len(acts))
+            acts.append(Act(*called, ordinal))
+        elif (ended := result_of(text)) is not None:
+            results.append((ordinal, *ended))
+    _give_results(acts, row, results)
+    return acts
+
+
+def _give_results(acts: list[Act], row: Sequence[int], results: Sequence[tuple[int, str, bool, str]]) -> None:
+    for tool in {result[1] for result in results}:
+        ended = [result for result in results if result[1] == tool]
+        calls = [place for place in row if acts[place].tool == tool]
+        for place, (ordinal, _, failed, output) in zip(reversed(calls), reversed(ended), strict=False):
+            acts[place] = replace(acts[place], ended_at=ordinal, failed=failed, output=output)
+
+
+def error_keys(output: str) -> list[str]:
+    """Return the lines of an output that state an error, without numbers, addresses, places and folders, each once.
+
+    At most MOST_KEYS of them. A line of fewer than three words is no key: it would be found everywhere.
+    """
+    keys: dict[str, None] = {}
+    for line in output.splitlines():
+        if (_STATES_ERROR.search(line) or _DIAGNOSTIC.match(line)) and (key := error_key(line)):
+            keys[key] = None
+            if len(keys) == MOST_KEYS:
+                break
+    return list(keys)
+
+
+def error_key(line: str) -> str:
+    """Return a line of an error without all that differs from one time to the next; "" where it says too little.
+
+    Four words are enough, of which a name or a code counts for two: "error task failed" ends a hundred unlike runs.
+    """
+    plain = _PLACE.sub("", _ANSI.sub("", line).strip())
+    plain = _PATH.sub(lambda path: re.split(r"[/\\]", path[0])[-1], _HASH.sub("#", plain))
+    plain = " ".join(_NUMBER.sub("#", plain).split())[:KEY_CHARS]
+    words = [word for word in plain.split() if _WORD.fullmatch(word.strip(".,:;!?()[]"))]
+    return plain if len(words) + 2 * len(_NAME.findall(plain)) >= 4 else ""
+
+
+def file_key(path: str) -> str:
+    """Return a path's last two parts: the same file in every clone and worktree."""
+    parts = [part for part in re.split(r"[/\\]+", path.strip()) if part not in ("", ".", "~")]
+    return "/".join(parts[-2:])
+
+
+def command_key(command: str) -> str:
+    """Return a command's words up to its first option or path: `go test`, `mise run lint`, `npm run build`.
+
+    Of commands in a row the last, without the folder and the variables in front of it.
+    """
+    last = re.split(r"&&|\|\||;|\n", command.partition(" | ")[0])[-1]
+    last = re.sub(r"\bpython[\d.]* -m ", "", last)
+    words: list[str] = []
+    for word in last.split():
+        if not words and "=" in word:
+            continue
+        if words and (word.startswith("-") or not re.fullmatch(r"[\w:.-]+", word)):
+            break
+        words.append(word.rsplit("/", 1)[-1])
+        if len(words) == 3:
+            break
+    return " ".join(words)
+
+
+def plain_command(command: str) -> str:
+    """Return a command without the folder that it changes to, redirections, and spaces that say nothing."""
+    return " ".join(re.sub(r"^\s*cd [^&;|]{1,200}&&|2>&1|\|\s*(?:tail|head)\b.*$", "", command).split())
+
+
+def files_named(text: str) -> list[str]:
+    """Return the names of files and folders that a text names, in lower case: a folder's with "/" behind it."""
+    names: dict[str, None] = {}
+    for match in _FILE.finditer(text):
+        path = match[0].rstrip(".,:;)").lower()
+        name = path.rstrip("/").rsplit("/", 1)[-1]
+        if path.endswith("/") or (name.startswith(".") and "." not in name[1:]):
+            names[f"{name}/"] = None
+        if not path.endswith("/"):
+            names[name] = None
+    return [name for name in names if len(name) > 2][:MOST_NAMED]
+
+
+def names_of_path(path: str) -> list[str]:
+    """Return the names by which a text may name a path: the file's, then those of its folders, the nearest first."""
+    *folders, name = re.split(r"[/\\]+", path.strip().lower())
+    return [name, *(f"{folder}/" for folder in reversed(folders) if folder.strip("."))][:MOST_NAMED]
+
+
+def is_of_project(command: str) -> bool:
+    """Return True for the key of a command of the project's own: its tests, builds, tasks and programs."""
+    return bool(command) and command.partition(" ")[0] not in _COMMON
+
+
+def later_success(acts: Sequence[Act], failed: Act) -> Act | None:
+    """Return the next act after a failed one with the same command that did not fail, None without one."""
+    key = command_key(failed.words)
+    return next(
+        (
+            act
+            for act in acts
+            if act.at > failed.at and act.tool == failed.tool and act.ended_at is not None and not act.failed
+            if (act.words == failed.words if failed.is_edit else key and key == command_key(act.words))
+        ),
+        None,
+    )
+
+
+def edits_between(acts: Sequence[Act], after: int, until: int) -> Iterator[Act]:
+    """Yield the edits between two ordinals, the first of each file."""
+    seen: set[str] = set()
+    for act in acts:
+        if act.is_edit and after < act.at < until and not act.failed and file_key(act.words) not in seen:
+            seen.add(file_key(act.words))
+            yield act
