@@ -32,7 +32,6 @@ from .text.fence import unmarked, unmarked_lines
 from .text.sentences import first_sentences
 from .text.words import query_terms
 from .upkeep.feedback import Feedback, shown_hit, shown_slot
-from .vault.vault import FileStamp
 
 FORGOTTEN = "[forgotten]"
 """The text of a forgotten turn, which stays in its session's file."""
@@ -72,7 +71,7 @@ class Recall:
         self._writer = core.writer
         self._tombstones = core.tombstones
         self._now = core.now
-        self._whole: dict[str, tuple[FileStamp, Memory]] = {}
+        self._whole: dict[str, tuple[object, Memory]] = {}  # each with its file's stamp
         self._search = search
         self._questions = questions
         self._feedback = feedback
