@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...ipc.channels import channel_of
 from ...store import estimate_tokens, fenced, redact, unmarked
-from ...store.model import GLOBAL_CHANNEL, Level, NodeId
+from ...store.model import GLOBAL_CHANNEL, Kind, Level, NodeId
 from ...store.roles import Role
 from .instruction_files import InstructionFiles
 
@@ -33,6 +33,11 @@ WHOLE_TEXT_TOKENS = 2
 FACTS_READ = 400
 SESSIONS_READ, SESSIONS_PREPARED = 4, 24
 _CUT = re.compile(r"(?:(?<=[.!?])\s)?[^.!?]*…\Z")
+
+# The commands of a line, each in backticks, and as many as an agent needs to check its work.
+COMMANDS = "Commands that worked here"
+MOST_COMMANDS = 5
+_COMMAND = re.compile(r"^- (`[^`\n]+`)", re.MULTILINE)
 
 OPENING = "Remembered of this project, quoted:"
 
@@ -86,7 +91,8 @@ class Briefs:
         today, last = self._now().date(), self._last_session(start)
         known = InstructionFiles.read(start.agent, Path(start.folder), Path.home()) if start.agent else None
         chosen: dict[str, list[str]] = {}
-        left = budget_tokens - estimate_tokens(fenced(OPENING))
+        commands = [line for line in self._commands(start.channel) if not any(line in one for one in start.given)]
+        left = budget_tokens - estimate_tokens(fenced("\n".join((OPENING, COMMANDS, *commands))))
         for part in self._parts(start, today, last):
             heading = _heading(part, last, today)
             room = min(left, part.most_tokens or left) - estimate_tokens(heading)
@@ -99,9 +105,21 @@ class Briefs:
                 left -= cost + (estimate_tokens(heading) if heading not in chosen else 0)
                 room -= cost
                 chosen.setdefault(heading, []).append(text)
+        if commands:
+            chosen[COMMANDS] = commands
         laid_out = chain.from_iterable((f"{heading}:", *lines) for heading, lines in chosen.items())
         sections = tuple(BriefSection(heading, tuple(lines)) for heading, lines in chosen.items())
         return Brief(fenced("\n".join((OPENING, *laid_out))) if sections else "", sections)
+
+    def _commands(self, channel: str) -> list[str]:
+        """Return the commands that worked in several sessions, on one line, as the page of a dream has them."""
+        from ...pipelines.stages.know_how import TITLE
+
+        for listed in self._store.list(channel=channel, level=Level.SCENARIO, kind=Kind.PROCEDURE):
+            if listed.live and listed.title == TITLE:
+                commands = _COMMAND.findall(self._store.show(listed.node_id, wanted=False).text)
+                return [f"- {', '.join(map(_shown, commands[:MOST_COMMANDS]))}"] if commands else []
+        return []
 
     def prepare(self) -> None:
         """Build the briefings of the newest channels once, so that the first start waits for no loading."""

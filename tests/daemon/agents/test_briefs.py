@@ -11,9 +11,10 @@ import pytest
 from dreamd.daemon.agents.briefs import BRIEF_TOKENS, OPENING, Brief, Briefs, Start
 from dreamd.daemon.agents.undreamt_sessions import UndreamtSessions
 from dreamd.pipelines.pages import briefing
-from dreamd.store import MemoryStore, StorePaths, estimate_tokens
+from dreamd.pipelines.stages import know_how
+from dreamd.store import MemoryStore, StorePaths, estimate_tokens, okf
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.model import GLOBAL_CHANNEL, Kind, NewTurn, SessionHead
+from dreamd.store.model import GLOBAL_CHANNEL, Kind, Level, Memory, NewTurn, SessionHead
 from dreamd.store.settings import StoreSettings
 
 from tests.system.waiting import until
@@ -156,3 +157,22 @@ def test_a_session_that_goes_on_is_told_what_others_said_meanwhile(world: World)
     assert world.brief(session_id="mine", given=given).text == ""
     assert "NATS" in world.brief(session_id="mine", since=NOW - timedelta(hours=1)).text
     assert world.brief(session_id="s1", since=NOW - timedelta(hours=1)).text == ""
+
+
+def test_a_briefing_names_the_commands_that_worked_here(world: World) -> None:
+    page = Memory(
+        node_id="abcdefghijklm",
+        level=Level.SCENARIO,
+        kind=Kind.PROCEDURE,
+        title=know_how.TITLE,
+        text="- `make test`: worked in 4 sessions [^t1]\n- `make lint`: worked in 2 sessions [^t2]",
+        channel="orders",
+    )
+    file = world.store.paths.vault / okf.path_for(page.level, page.title, page.node_id)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(okf.from_memory(page))
+    world.store.reconcile()
+    world.store.settle()
+    brief = world.brief()
+    assert brief.text.endswith("Commands that worked here:\n- `make test`, `make lint`</dreamd-memory>")
+    assert world.brief(given=brief.lines).text == ""
