@@ -25,12 +25,7 @@ from .upkeep.health import Checkup, Health
 from .upkeep.linking import Linker
 from .upkeep.pages import Pages
 from .upkeep.reconciliation import Reconciliation
-from .working.anchors import Anchors
-from .working.cues import Cues
-from .working.goals import Goals
-from .working.sessions import HandedSessions, WorkingSessions
-from .working.surfacing import Surfacing
-from .working.told import ToldTexts
+from .working import Anchors, Cues, Goals, HandedSessions, Surfacing, ToldTexts, WorkingSessions
 
 
 class Operations:

@@ -8,9 +8,10 @@ import { execFile } from "node:child_process"
 const COMMAND = @COMMAND@
 const VARIABLES = @VARIABLES@
 const TIMEOUT_MS = 5000
-// Characters of a text in a message, and of the messages in one call: a line of the wire has a bound.
-const LONGEST_TEXT = 8000
-const LONGEST_CALL = 60000
+// Characters of a text in a message, and of the messages in one call: a line of the wire has a bound of a megabyte, and a
+// character takes six bytes there at most.
+const LONGEST_TEXT = 100000
+const LONGEST_CALL = 150000
 const LONGEST_OUTPUT = 20000
 // The tools whose calls recall something: a read before an edit, and a command that failed.
 const TOOLS = new Set(["bash", "read", "edit", "write"])
@@ -80,7 +81,7 @@ export const Dreamd = async ({ client, directory }) => {
     if (!known || !known.prompt) return
     const { prompt, turn } = known
     known.prompt = ""
-    const given = { session_id: id, cwd: directory, turn_id: turn, prompt }
+    const given = { session_id: id, cwd: directory, turn_id: turn }
     let messages = []
     try {
       const { data } = await client.session.messages({ path: { id } })
@@ -88,7 +89,8 @@ export const Dreamd = async ({ client, directory }) => {
     } catch {
       // the prompt alone is kept
     }
-    for (const call of messages.length ? packed(messages) : [""]) await ask("answered", { ...given, messages: call })
+    if (!messages.length) await ask("answered", { ...given, prompt })
+    for (const call of packed(messages)) await ask("answered", { ...given, messages: call })
   }
 
   return {

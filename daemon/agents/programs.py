@@ -67,7 +67,8 @@ class Program:
     """An agent program. `folder` finds its settings, `files` returns our entries in them, `executable` is its command.
 
     `remarks` are printed once it is connected. `passes_on` are the variables of its own environment that the process of
-    our tools gets; None: all that matter to us.
+    our tools gets; None: all that matter to us, as was seen of Claude Code 2.1.332 and opencode 1.18.33 by a server
+    that wrote its environment down. Cursor's is not known.
     """
 
     name: str

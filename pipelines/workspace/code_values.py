@@ -37,7 +37,7 @@ _SETTINGS: Final = frozenset({".github", ".gitlab", ".circleci", ".cargo", ".con
 # shorter number only beside a word of the fact.
 _VALUE = re.compile(
     r"(?<![\w.:/-])(?:--[a-z][\w-]{2,40}|v?\d{1,5}(?:\.\d{1,5}){1,3}|\d{2,6}"
-    r"|[A-Za-z]\w*_\w+|[a-z]+[A-Z]\w{2,60}|[A-Z][a-z]+[A-Z]\w{2,60})(?![\w/-]|\.\d|:\d)"
+    r"|[A-Za-z][^\W_]{0,40}_\w{1,60}|[a-z]{1,40}[A-Z]\w{2,60}|[A-Z][a-z]{1,40}[A-Z]\w{2,60})(?![\w/-]|\.\d|:\d)"
 )
 # Days and times of the clock are no values of code.
 _TIME = re.compile(r"\b\d{1,2}:\d{2}\b|\b\d{4}-\d{2}-\d{2}\b|\b(?:19|20)\d{2}\b|\b\d{1,2}\.\d{1,2}\.\d{2,4}\b")

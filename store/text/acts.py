@@ -28,7 +28,7 @@ _RESULT = re.compile(r"\[(?P<tool>\w+) (?P<outcome>result|failed)\]\n")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # A line that states an error in the words of compilers, test runners and shells; most are English wherever they run.
 _STATES_ERROR = re.compile(
-    r"\b[A-Za-z_.]*(?:[Ee]rror|[Ee]xception)\b|\b(?:ERROR|ERR_\w+|E[A-Z]{4,})\b"
+    r"(?:[Ee]rror|[Ee]xception)\b|\b(?:ERROR|ERR_\w+|E[A-Z]{4,})\b"
     r"|(?i:\b(?:fatal|panic|undefined|cannot|unknown|missing|invalid|denied|refused|failed to|unable to|timed out)\b"
     r"|\bfailed: |\b(?:no such|not (?:found|defined|allowed|permitted|supported|checked)|does not exist)\b)"
 )
@@ -47,7 +47,8 @@ _NAME = re.compile(r"['\"`]\w[^'\"`]*['\"`]|\b(?=\w*\d)(?=\w*[A-Za-z])\w{3,}\b|\
 
 # A file or folder as people write it: with a slash in it, a dot in front, or an ending of letters.
 _FILE = re.compile(
-    r"(?<![\w@:/.])(?:(?:~|\.{1,2})?/?(?:[\w.-]+/)+[\w.-]*|[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,5}\b(?!\()|\.[a-z][\w-]{2,}\b)"
+    r"(?<![\w@:/.~-])(?:(?:~|\.{1,2})?/?(?:[\w.-]{1,80}/){1,16}[\w.-]{0,80}"
+    r"|[\w-]{1,80}(?:\.[\w-]{1,40}){0,4}\.[A-Za-z]\w{0,5}\b(?!\()|\.[a-z][\w-]{2,40}\b)"
 )
 
 

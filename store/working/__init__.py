@@ -1,1 +1,10 @@
-"""The state of work that is under way, in sessions that go on."""
+"""Work that is under way: sessions, their anchors and goals, what they were told, and what an act recalls."""
+
+from .anchors import Anchors
+from .cues import Cues
+from .goals import Goals
+from .sessions import HandedSessions, WorkingSessions
+from .surfacing import Surfacing
+from .told import ToldTexts
+
+__all__ = ["Anchors", "Cues", "Goals", "HandedSessions", "Surfacing", "ToldTexts", "WorkingSessions"]

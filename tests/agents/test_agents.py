@@ -28,7 +28,7 @@ COMPRESSED_AT = 1e-5
 """The share of its model's context at which Gemini CLI compresses a chat: some ten tokens, so at the second prompt."""
 FACT = "Please note: our staging database is called heron, and it listens on port 6543."
 ASKED = "On which port does our staging database heron listen?"
-TRIES = 3
+TRIES = 6
 """Sessions that are asked: on a machine that starts these programs beside others a hook may give up in time."""
 OWN_STATE = {".claude.json"}
 """Files that a program rewrites while it runs: there our entry is gone, and what it wrote itself stays."""

@@ -363,6 +363,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "link": (["link", "x", "y"], "HasTag weekly."),
     "tag": (["tag", "x", "baking"], "#baking"),
     "told": (["told"], "claude-code context"),
+    "brief": (["brief"], "Bread is baked on Saturdays."),
     "anchor_get": (["anchor"], "docs/backups.md"),
     "goals": (["goals"], "the backups are moved"),
     "goal_set": (["goals", "--complete", "x"], "Completed: the disk is mounted"),

@@ -111,6 +111,14 @@ ANSWERS: dict[str, Any] = {
         "notes": [],
         "channel": "work",
     },
+    "brief": {
+        "channel": "work",
+        "text": "…",
+        "sections": [
+            {"heading": "Rules", "lines": ["- 2 Mar: “Never push on Fridays.”", "- 1 Mar: “Answers are short.”"]},
+            {"heading": "People", "lines": ["- 1 Mar: “Ines owns the office.”"]},
+        ],
+    },
     "remember": {"node_id": "k2m4", "channel": "_global", "novelty": "new", "redacted": 0, "waits": False},
     "forget": {"node_id": "k2m4", "run_id": "r1", "also": []},
     "feedback": {"node_id": "k2m4", "verdict": "useful"},
@@ -216,9 +224,9 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 EVERY_COMMAND = [
-    ("status",), ("recall", "office"), ("context", "office"), ("show", "k2m4"), ("list",), ("remember", "a"),
-    ("forget", "k2m4"), ("import", "/x"), ("dream",), ("dream", "weekly", "--dry-run"), ("runs",), ("undo", "r1"),
-    ("digest",), ("review",), ("decay", "--preview"), ("restore", "k2m4"),
+    ("status",), ("recall", "office"), ("context", "office"), ("brief",), ("show", "k2m4"), ("list",),
+    ("remember", "a"), ("forget", "k2m4"), ("import", "/x"), ("dream",), ("dream", "weekly", "--dry-run"),
+    ("runs",), ("undo", "r1"), ("digest",), ("review",), ("decay", "--preview"), ("restore", "k2m4"),
     ("rebuild",), ("check",), ("pause",), ("resume",), ("channel", "work", "off"), ("version",),
     ("feedback", "k2m4", "useful"), ("purge", "--probes"), ("purge", "k2m4", "--yes"),
     ("purge", "--matching", "a word", "--dry-run"),
@@ -268,6 +276,18 @@ def test_recall_says_what_it_found_and_where_from(daemon: FakeDaemon, run: Run) 
     assert out == "L1 fact · undated · work · 0.90  k2m4\n  The office is in Linz.\n  from s#1\n"
     assert err == "12 chunks wait for their embedding.\n"
     assert code == 0
+
+
+def test_a_briefing_is_printed_by_its_sections(daemon: FakeDaemon, run: Run) -> None:
+    code, out, _ = run("brief", "--channel", "work")
+    assert daemon.asked == [("brief", {"channel": "work"})]
+    assert out == (
+        "Rules\n- 2 Mar: “Never push on Fridays.”\n- 1 Mar: “Answers are short.”\n"
+        "\nPeople\n- 1 Mar: “Ines owns the office.”\n"
+    )
+    assert code == 0
+    daemon.answers["brief"] = {"channel": "work", "text": "", "sections": []}
+    assert run("brief") == (4, "A session starts with nothing here yet.\n", "")
 
 
 def test_options_become_the_filter_of_the_wire(daemon: FakeDaemon, run: Run) -> None:
