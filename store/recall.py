@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime
 
+from .changes.run_kinds import LEARNED_FROM
 from .core import Core
 from .door import outgoing, outgoing_envelope, outgoing_hit
 from .filters import Filter, unmet, values_of
@@ -128,8 +129,9 @@ class Recall:
         always = self._curated(ranking, budget_tokens, given)
         left_tokens = budget_tokens - sum(slot.tokens for slot in always)
         at = as_of or self._now()
+        read_to = self._core.ledger.cursors(LEARNED_FROM) if only_sure else None
         with self._search.alone.held():
-            packed = packing.envelope(ranking, self._catalog, left_tokens, at, given=given, only_sure=only_sure)
+            packed = packing.envelope(ranking, self._catalog, left_tokens, at, given=given, read_to=read_to)
         if only_sure and not packed.slots:
             return outgoing_envelope(packing.with_curated(packed, always))
         envelope = outgoing_envelope(packed)
