@@ -119,6 +119,7 @@ class Daemon:
             stack.push_async_callback(dreamer.stop)
             stack.push_async_callback(asyncio.to_thread, watch.stop)
             stack.push_async_callback(asyncio.to_thread, follower.stop)
+            stack.push_async_callback(asyncio.to_thread, hooks.undreamt.stop)
             # Otherwise watch and follower wait until everything is indexed.
             stack.callback(store.begin_to_stop)
         self._notifier.ready()
@@ -127,6 +128,7 @@ class Daemon:
             await stack.enter_async_context(in_background(self._feed_watchdog(self._notifier.watchdog_every_s)))
         watch.start()
         follower.start()
+        hooks.undreamt.start(hooks.briefs.prepare)
         if settings.pipelines.schedule.enabled:
             await stack.enter_async_context(in_background(_run_scheduler(schedule)))
 

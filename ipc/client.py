@@ -38,7 +38,7 @@ RETRY_S = 0.02
 
 # Both tables are of methods in `daemon/methods/table.py`, which would cost this client pydantic; a test compares them.
 _OF_A_CHANNEL = (
-    *("recall", "context", "recent", "remember", "reflect"),
+    *("recall", "context", "brief", "recent", "remember", "reflect"),
     *("anchor_set", "anchor_get", "anchor_recover", "goal_set", "goals"),
     "document_put",
 )
@@ -51,6 +51,7 @@ _READING = frozenset(
             "status",
             "told",
             "recall",
+            "brief",
             "recent",
             "show",
             "list",

@@ -20,7 +20,19 @@ from .filters import Filter
 from .index.index import Reconciled
 from .index.projection import Node
 from .ledger.records import Run
-from .model import GLOBAL_CHANNEL, Changeset, Envelope, Kind, Level, NewTurn, NodeId, Relation, SessionHead, Verdict
+from .model import (
+    GLOBAL_CHANNEL,
+    Changeset,
+    Envelope,
+    Kind,
+    Level,
+    Memory,
+    NewTurn,
+    NodeId,
+    Relation,
+    SessionHead,
+    Verdict,
+)
 from .operations import Operations
 from .paths import StorePaths
 from .purge.erase import Progress
@@ -469,6 +481,18 @@ class MemoryStore:
         return self.operations.recall.list(
             channel=channel, level=level, kind=kind, limit=limit, offset=offset, always=always, where=where
         )
+
+    def facts(self, channel: str, limit: int) -> Sequence[Memory]:
+        """Read the newest facts of a channel whole, from their files, without those that a person took back."""
+        return self.operations.recall.facts(channel, limit)
+
+    def undreamt(self, facts: Sequence[Memory]) -> Sequence[Memory]:
+        """Return those facts to be whose turns are still there, and were read by no dream."""
+        return self.operations.recall.undreamt(facts)
+
+    def dreamt_to(self, session_id: NodeId) -> int:
+        """Return the ordinal of the last turn of a session that a dream has read; 0 for none."""
+        return self.operations.recall.dreamt_to(session_id)
 
     # ---- Erasing
 

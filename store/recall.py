@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime
 
+from . import okf
 from .changes.run_kinds import LEARNED_FROM
 from .core import Core
 from .door import outgoing, outgoing_envelope, outgoing_hit
@@ -14,7 +15,7 @@ from .index.projection import LATER, SUCCESSOR, Node
 from .index.repairs import repeated_after_repair
 from .index.visibility import Scope, living_scope_beside, scope_beside
 from .ledger import records
-from .model import ALL_CHANNELS, GLOBAL_CHANNEL, Envelope, Hit, IndexDamaged, Kind, Level, NodeId, Slot
+from .model import ALL_CHANNELS, GLOBAL_CHANNEL, Envelope, Hit, IndexDamaged, Kind, Level, Memory, NodeId, Slot
 from .results import Elsewhere, ListedNode, RecentSession, Shown
 from .roles import MACHINES, Role
 from .search import hits, packing
@@ -39,6 +40,9 @@ SAME_TOPIC = 0.3
 
 MEMORIES_READ, CHANNELS_READ, QUESTION_CHARS = 300, 4, 300
 """The newest facts and turns of a channel, and the channels, in which a misspelt word of a question is looked for."""
+
+WHOLE_FACTS = 1024
+"""The facts whose files are held, read: the start of a session reads a few hundred of them."""
 
 MOST_ANSWERED, TURNS_TO_A_REPLY, REPLY_CHARS = 50, 3, 200
 """Hits that are shown with their speaker, the turns behind one among which its reply is, and the reply's characters."""
@@ -66,6 +70,7 @@ class Recall:
         self._writer = core.writer
         self._tombstones = core.tombstones
         self._now = core.now
+        self._whole: dict[str, tuple[object, Memory]] = {}  # each with its file's stamp
         self._search = search
         self._questions = questions
         self._feedback = feedback
@@ -274,6 +279,42 @@ class Recall:
         """Return the fields by which a filter leaves a memory out, with its own values. Raises NotFound."""
         payload = self._core.node(node_id).payload()
         return {field: tuple(map(str, values_of(payload.get(field)))) for field in unmet(payload, where)}
+
+    def facts(self, channel: str, limit: int) -> list[Memory]:
+        """Read the newest facts of a channel whole, from their files, without those that a person took back."""
+        self._core.settle(runs=False)
+        nodes = self._catalog.listing(channel, Level.FACT, limit=limit)
+        return [fact for node in nodes if not node.forgotten and (fact := self._read(node))]
+
+    def _read(self, node: Node) -> Memory | None:
+        """Read a memory's file, once while it is the same; None where it is gone or damaged."""
+        stamp = self._core.vault.stamp(node.path)
+        if stamp is None:
+            return None
+        known = self._whole.get(node.path)
+        if known is None or known[0] != stamp:
+            data = self._core.vault.read_if_any(node.path)
+            if data is None:
+                return None
+            while len(self._whole) >= WHOLE_FACTS:
+                self._whole.pop(next(iter(self._whole)))
+            known = self._whole[node.path] = (stamp, okf.to_memory(node.path, okf.parse(data)))
+        return known[1] if known[1].node_id == node.node_id else None
+
+    def undreamt(self, facts: Sequence[Memory]) -> list[Memory]:
+        """Return those facts to be whose turns are still there, and were read by no dream."""
+        read_to = self._core.ledger.cursors(LEARNED_FROM) if facts else {}
+        turns = self._catalog.nodes({source for fact in facts for source in fact.sources})
+        return [
+            fact
+            for fact in facts
+            if all(one in turns and not self._tombstones.is_hidden(one) for one in fact.sources)
+            and turns[fact.sources[0]].ordinal > read_to.get(fact.session_id or "", 0)
+        ]
+
+    def dreamt_to(self, session_id: NodeId) -> int:
+        """Return the ordinal of the last turn of a session that a dream has read; 0 for none."""
+        return self._core.ledger.cursors(LEARNED_FROM).get(session_id, 0)
 
     @repeated_after_repair
     def list(

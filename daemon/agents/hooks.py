@@ -22,9 +22,11 @@ from ...store.roles import Role
 from ..importing.formats.opencode import turns_in
 from ..importing.turns import by_first_words
 from .act_hooks import act_of, text_at_act
+from .briefs import BRIEF_TOKENS, Briefs, Start
 from .hook_formats import ACTS, FORMATS, AgentFormat, HookInput, Moment, read_input, render_output
 from .lost_moments import take_lost
-from .session_start import STANDING_TOKENS, open_work, standing_lines, standing_text
+from .session_start import open_work
+from .undreamt_sessions import UndreamtSessions
 
 if TYPE_CHECKING:
     from ...store import HandedSession, MemoryStore
@@ -67,6 +69,8 @@ class Hooks:
         self.store = store
         self._follower = follower
         self._now = now
+        self.undreamt = UndreamtSessions(store, now)
+        self.briefs = Briefs(store, self.undreamt, now)
         self._lost = lost
         self._at_acts = at_acts
         self._acts: Mapping[Moment, Callable[[str, HookInput, HandedSession], str]] = {
@@ -155,12 +159,12 @@ class Hooks:
             session.forget_given()
         session.is_owed = False
         channel, name = channel_of(None, hook.folder), session_id(hook.session)
-        lines = standing_lines(self.store, channel, name, since)
-        text, given = standing_text(lines, session.given, min(STANDING_TOKENS, SESSION_TOKENS - session.tokens))
-        session.hand(given, estimate_tokens(text) if text else 0)
+        start = Start(channel, name, agent, hook.folder, since, session.given)
+        brief = self.briefs.brief(start, min(BRIEF_TOKENS, SESSION_TOKENS - session.tokens))
+        session.hand(brief.lines, estimate_tokens(brief.text) if brief.text else 0)
         work = open_work(self.store, channel, name, hook.source, self._now())
         session.hand([], estimate_tokens(work) if work else 0)
-        return "\n".join(filter(None, (work, text)))
+        return "\n".join(filter(None, (work, brief.text)))
 
     def _look_for_start(self, agent: str, form: AgentFormat, hook: HookInput, session: HandedSession) -> None:
         """Note that a start is owed, where none was seen, or a summary has taken the place of older turns."""
@@ -234,6 +238,7 @@ class Hooks:
         """Keep the turns of one exchange, unless they are read from the agent's transcript."""
         if not self._is_in_transcript(agent, hook):
             self._observe(agent, hook, session)
+        self.undreamt.judge_later(session_id(hook.session), ended=False)
         return ""
 
     def _end(self, agent: str, hook: HookInput, session: HandedSession) -> str:
@@ -241,6 +246,7 @@ class Hooks:
         self._is_in_transcript(agent, hook)
         self._follower.end(session_id(hook.session))
         session.is_over()
+        self.undreamt.judge_later(session_id(hook.session), ended=True)
         return ""
 
     def _is_in_transcript(self, agent: str, hook: HookInput) -> bool:

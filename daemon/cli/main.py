@@ -27,6 +27,7 @@ BROKEN_PIPE = 141
 COMMANDS = {
     "recall": ("query_commands", "find what is remembered about something"),
     "context": ("query_commands", "recall as one text within a token budget, as an agent gets it"),
+    "brief": ("query_commands", "show what a session of a project starts with"),
     "show": ("query_commands", "show one memory or turn in full, with its sources"),
     "list": ("query_commands", "list the newest memories"),
     "remember": ("write_commands", "keep one memory"),

@@ -1,4 +1,4 @@
-"""The commands that show memories and work in progress: recall, context, show, list, anchor, goals."""
+"""The commands that show memories and work in progress: recall, context, brief, show, list, anchor, goals."""
 
 from __future__ import annotations
 
@@ -112,6 +112,23 @@ def context(options: Namespace, terminal: Terminal) -> int:
         for note in answer["notes"]:
             terminal.note(note)
     return 0 if answer["slots"] else 4
+
+
+def brief_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of brief."""
+    parser.add_argument("--channel", help=CHANNEL_HELP)
+
+
+def brief(options: Namespace, terminal: Terminal) -> int:
+    """Print the briefing of a channel by its sections."""
+    answer = ask(terminal, "brief", {"channel": options.channel})
+    found = [section for section in answer["sections"] if section["lines"]]
+    lines: list[str] = []
+    for section in found:
+        lines += ["", terminal.look.paint(clean(section["heading"]), BOLD)]
+        lines += [one for line in section["lines"] for one in terminal.look.wrap(clean(line))]
+    terminal.report(answer, lines[1:] or ["A session starts with nothing here yet."])
+    return 0 if found else 4
 
 
 def show_arguments(parser: ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""The methods of agents' hooks: the answer to one, and the record of the texts handed over."""
+"""The methods of agents' hooks: the answer to one, the briefing of a start, and the record of the texts handed over."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from ...ipc.call import Call, Method
 from ...ipc.channels import channel_of
 from ...ipc.params import Folder, Instant, Limit, Params
 from ...store.model import ALL_CHANNELS
-from ...store.names import Name, NodeRef
+from ...store.names import Channel, Name, NodeRef
 from ...store.results import ToldCounts, ToldText
+from ..agents.briefs import BriefSection
 from ..agents.hooks import Hooks
 
 Word = Annotated[str, Field(max_length=64)]
@@ -31,6 +32,13 @@ class HookParams(Params):
     given: Annotated[Mapping[str, Any], Field(max_length=256)]
     cwd: Folder | None = None
     at: Annotated[float, Field(ge=0, le=2**33)] | None = None
+
+
+class BriefParams(Params):
+    """The channel whose briefing is wanted, else that of the working directory."""
+
+    channel: Channel | None = None
+    cwd: Folder | None = None
 
 
 class ToldParams(Params):
@@ -50,6 +58,15 @@ class HookAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class BriefAnswer:
+    """The briefing of a channel: its text as an agent gets it at a session's start, and the same by its sections."""
+
+    channel: str
+    text: str
+    sections: tuple[BriefSection, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ToldAnswer:
     """The texts that agents were handed, the newest first, and the counts of all that were asked for."""
 
@@ -61,6 +78,12 @@ def hook(hooks: Hooks, params: HookParams, call: Call) -> HookAnswer:
     """Answer an agent's hook."""
     at = None if params.at is None else datetime.fromtimestamp(params.at, UTC)
     return HookAnswer(hooks.answer(params.agent, params.event, params.given, params.cwd, at))
+
+
+def brief(hooks: Hooks, params: BriefParams, call: Call) -> BriefAnswer:
+    """Return the briefing that a session of a channel starts with."""
+    channel, found = hooks.briefs.of_channel(params.channel, params.cwd)
+    return BriefAnswer(channel, found.text, found.sections)
 
 
 def told(hooks: Hooks, params: ToldParams, call: Call) -> ToldAnswer:
@@ -77,5 +100,6 @@ def told(hooks: Hooks, params: ToldParams, call: Call) -> ToldAnswer:
 
 HOOK_METHODS: tuple[Method[Any, Any], ...] = (
     Method("hook", HookParams, HookAnswer, hook, blocking=True, activity=True, first=True),
+    Method("brief", BriefParams, BriefAnswer, brief, blocking=True, activity=True),
     Method("told", ToldParams, ToldAnswer, told, blocking=True),
 )

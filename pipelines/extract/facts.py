@@ -67,6 +67,7 @@ class Draft:
     about: tuple[str, ...] = ()
     days: tuple[date, ...] = ()
     worth: float = 0.0
+    reply: str = ""
     by_model: bool = False
     """True if a language model chose it."""
 
@@ -104,6 +105,7 @@ def draft_of(
         names.in_text(body),
         days_of(text, context.turn.at.date() if context.turn.at else None),
         judgement.worth if judgement else LEAST_WORTH[Speaker.USER],
+        judgement.reply if judgement else "",
     )
 
 

@@ -12,11 +12,12 @@ from datetime import datetime
 from functools import partial
 
 from ...store import okf
+from ...store.judges.judge import unload
 from ...store.model import Level, Memory, NodeId, Turn
 from ...store.text.quotes import title_of_fact
 from ...store.text.statements import slot_of
 from ...store.text.words import normal_form
-from ..extract.attributes import WORTH
+from ..extract.attributes import REPLY, WORTH
 from ..extract.facts import Draft, drafts_of
 from ..grounding.claims import extract
 from ..workspace.memo import once
@@ -70,6 +71,19 @@ def plan(view: View, now: datetime) -> Proposals:
         planned.cursors[STAGE, session.session_id] = session.last_ordinal
     collector.finish()
     return planned
+
+
+def facts_of(session_id: NodeId, channel: str, turns: Sequence[Turn], new_from: int, now: datetime) -> list[Memory]:
+    """Return the facts that a dream without a language model would draw from a session's turns; nothing is written.
+
+    The judge is unloaded afterwards: the caller, unlike a dream's process, lives on.
+    """
+    session = SessionState(session_id, channel, "", turns[-1].ordinal)
+    try:
+        drafts = drafts_of(turns, new_from)
+    finally:
+        unload()
+    return [fact(session, draft, okf.fact_id(channel, draft.text), "", now) for draft in drafts]
 
 
 def _drafts_of(view: View, planned: Proposals, turns: Sequence[Turn], new_from: int) -> list[Draft]:
@@ -179,7 +193,12 @@ def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now:
         sources=draft.sources,
         run=run_id,
         path=okf.path_for(Level.FACT, title, node_id, session.channel),
-        extra={"ordinal": ordinal, WORTH: round(draft.worth, 2), "learned_at": now.isoformat()},
+        extra={
+            "ordinal": ordinal,
+            WORTH: round(draft.worth, 2),
+            **({REPLY: draft.reply} if draft.reply else {}),
+            "learned_at": now.isoformat(),
+        },
     )
 
 

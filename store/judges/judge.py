@@ -274,3 +274,11 @@ def judge() -> Judge:
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(b"".join(model.pieces), options, providers=["CPUExecutionProvider"])
     return Judge(session, {name.removeprefix("head."): own[name] for name in own if name.startswith("head.")})
+
+
+def unload() -> None:
+    """Drop the loaded judge and give its memory back, where turns are judged only now and then."""
+    from ..embedding.fastembed_loading import return_freed_memory
+
+    judge.cache_clear()
+    return_freed_memory()

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ..limits import LONGEST_QUESTION_CHARS
@@ -100,14 +101,28 @@ def certain(text: str, said_on: date) -> list[Resolved]:
 
     Not "yesterday's list", which may be any day's, nor two that qualify each other ("tomorrow in a week").
     """
-    # Two dates with nothing between them qualify each other: "tomorrow in a week" is neither of them.
     found = find(text, said_on)
-    beside = {place for place in range(len(found) - 1) if not text[found[place].end : found[place + 1].start].strip()}
+    doubtful: set[int] = set()
+    for place, (one, following) in enumerate(pairwise(found)):
+        between = text[one.end : following.start].strip()
+        if between not in {"", ",", "("}:
+            continue
+        # Of "next Tuesday, 22 Sept" the day of the calendar is meant, whatever week "next" is.
+        is_fixed = [_is_of_calendar(text[day.start : day.end], day, said_on) for day in (one, following)]
+        if is_fixed[0] != is_fixed[1]:
+            doubtful.add(place + is_fixed[0])
+        elif not between:
+            # Two dates with nothing between them qualify each other: "tomorrow in a week" is neither of them.
+            doubtful |= {place, place + 1}
     return [
-        one
-        for place, one in enumerate(found)
-        if not {place, place - 1} & beside and not text.startswith(("'s", "’s"), one.end)
+        one for place, one in enumerate(found) if place not in doubtful and not text.startswith(("'s", "’s"), one.end)
     ]
+
+
+def _is_of_calendar(words: str, day: Resolved, said_on: date) -> bool:
+    """Check for a day that the words name whenever they are said; "next Tuesday" moves with the week."""
+    a_week_on = find(words, said_on + timedelta(weeks=1))
+    return day.is_day and [one.first for one in a_week_on] == [day.first]
 
 
 def last_named(text: str, said_on: date) -> date | None:
@@ -206,7 +221,11 @@ def _patterns(language: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     }
     templates = [(f"offset {days}", f"(?:{words})") for days, words in table(language, "days.offsets").items()]
     templates += [(kind, template) for kind in (*_KINDS, *_ASKED) for template in entries(language, f"days.{kind}")]
-    return tuple((kind, _compiled(template, parts)) for kind, template in templates)
+    # Only beside a day is a short month sure: "22 Sept", but not "in mar", which is the sea.
+    short = (rf"{name[:letters]}\.?" for name in entries(language, "months") for letters in (4, 3))
+    named = dict.fromkeys((*entries(language, "months"), *short))
+    beside_day = parts | {"{month}": rf"(?P<month>{'|'.join(named)})"}
+    return tuple((kind, _compiled(one, beside_day if "{d}" in one else parts)) for kind, one in templates)
 
 
 def _compiled(template: str, parts: Mapping[str, str]) -> re.Pattern[str]:
@@ -262,23 +281,25 @@ def _span(
         if kind == "asked" and will_be:
             earliest = earliest.replace(day=1)
         return _named(said, language, earliest, earliest.year if recent_days == _ASKED_DAYS else said_on.year)
+    count = _count(said.get("n"), language)
     if weekday := said.get("weekday"):
+        if said.get("n") and not said.get("week"):
+            return None  # "Friday in three days" is neither
         ahead = (entries(language, "weekdays").index(weekday.lower()) - said_on.weekday()) % 7
         day = said_on + timedelta(days=ahead - 7 if sign < 0 else ahead or 7)
-        day += timedelta(days=7 if kind == "next_but_one" else 0)
+        day += timedelta(weeks=count if kind == "next_but_one" else 0)
         return day, day
     unit = next(unit for unit in ("day", "week", "month", "year") if said.get(unit))
     if unit == "day" and kind in {"last_unit", "next_unit", "this_unit"}:
         return None  # "the next day" is the one after what is told
-    number = said.get("n")
-    count = (
-        1
-        if number is None
-        else int(number)
-        if number.isdigit()
-        else int(table(language, "days.counts")[number.lower()])
-    )
     return None if count > _MOST_YEARS else _moved(said_on, unit, sign * count)
+
+
+def _count(number: str | None, language: str) -> int:
+    """Read a count, written in digits or in words; 1 where there is none."""
+    if number is None or number.isdigit():
+        return int(number or 1)
+    return int(table(language, "days.counts")[number.lower()])
 
 
 def _moved(said_on: date, unit: str, count: int) -> tuple[date, date]:
@@ -300,7 +321,8 @@ def _named(said: Mapping[str, str | None], language: str, earliest: date, this_y
     year = int(said.get("year") or this_year)
     if not said.get("month"):
         return date(year, 1, 1), date(year, 12, 31)
-    month = entries(language, "months").index((said["month"] or "").lower()) + 1
+    named = (said["month"] or "").lower().rstrip(".")
+    month = next(number for number, name in enumerate(entries(language, "months"), 1) if name.startswith(named))
     if not said.get("d"):
         first = date(year, month, 1)
         if not said.get("year") and first < earliest:

@@ -15,11 +15,13 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from dreamd.store import session_id
 from loguru import logger
 
 from .in_process import DaemonInProcess
@@ -105,6 +107,7 @@ class Replay:
         self._stop(answer or "")
         self._ask("SessionEnd", reason="prompt_input_exit")
         self._read_on()
+        self._daemon.hooks.undreamt.judge(session_id(session.session_id))
 
     def _line(self, line: Mapping[str, Any], file: Path) -> None:
         """Write one line of a transcript, between the hooks of the tools that it calls or gives the results of."""
@@ -168,7 +171,7 @@ def blocks_of(line: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]
 
 
 def prompt_of(line: Mapping[str, Any]) -> str:
-    """Return what a person typed in a line, "" for every other line."""
+    """Return the words that a person typed in a line, "" for every other line."""
     if line.get("type") != "user" or line.get("isMeta") or line.get("isSidechain"):
         return ""
     text = "\n".join(block["text"] for block in blocks_of(line, "text"))
@@ -177,7 +180,7 @@ def prompt_of(line: Mapping[str, Any]) -> str:
 
 def read_session(file: Path) -> Recorded | None:
     """Read a session file of Claude Code; None where no person says anything in it."""
-    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    lines = list(_objects(file.read_text(encoding="utf-8").split("\n")))
     named = {key: line[key] for line in lines for key in ("sessionId", "cwd") if isinstance(line.get(key), str)}
     times = [datetime.fromisoformat(line["timestamp"]) if "timestamp" in line else None for line in lines]
     first = next(filter(None, times), None)
@@ -186,6 +189,13 @@ def read_session(file: Path) -> Recorded | None:
     dated = itertools.accumulate(times, lambda before, at: at or before, initial=first)
     next(dated)
     return Recorded(file.stem, named["sessionId"], named["cwd"], list(zip(dated, lines, strict=True)))
+
+
+def _objects(lines: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """Yield the lines that are whole: real files hold some that two processes wrote into one."""
+    for line in lines:
+        with suppress(ValueError):
+            yield json.loads(line)
 
 
 def sessions_of(name: str, scratch: Path) -> list[Recorded]:

@@ -61,14 +61,14 @@ class DaemonInProcess:
         self._loop = asyncio.Runner()
         self.store = MemoryStore.open(paths, settings.store, embedder, self._now)
         follower = Follower(self.store, settings.transcripts, (), self._now, activity.touch, activity.quiet_s)
-        self.follower = follower
+        self.follower, self.hooks = follower, Hooks(self.store, follower, self._now)
         dreamer = Dreamer(self.store, paths, settings, self._local_now, activity)
         methods = methods_of(
             self.store,
             dreamer,
             Schedule(self.store, dreamer, activity, settings.pipelines, self._local_now),
             VaultWatch(settings.vault, settings.watch, self.store.file_changed, self.store.reconcile),
-            Hooks(self.store, follower, self._now),
+            self.hooks,
             follower,
             settings,
             Process(time.monotonic(), stop=lambda: None, socket_problem=str, read_lost=lambda: None),

@@ -95,6 +95,8 @@ def test_what_was_remembered_is_recalled(client: Client) -> None:
             "superseded_by",
             "stale_after",
             "confidence",
+            "reply",
+            "speaker",
         ),
     }
     assert (hit["node_id"], hit["level"], hit["kind"]) == (kept["node_id"], "L1", "procedure")

@@ -95,6 +95,7 @@ class Recording:
         ]
         self.daemon.call("list")  # which waits until all of it is visible
         self.daemon.wait_until_embedded(120)
+        self.ask("brief", channel="kitchen")
 
     def _work(self) -> None:
         here = {"cwd": str(self.project)}

@@ -362,6 +362,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "feedback": (["feedback", "x", "not-useful"], "Noted: x was not useful."),
     "link": (["link", "x", "y"], "HasTag weekly."),
     "tag": (["tag", "x", "baking"], "#baking"),
+    "brief": (["brief"], "Bread is baked on Saturdays."),
     "anchor_get": (["anchor"], "docs/backups.md"),
     "goals": (["goals"], "the backups are moved"),
     "goal_set": (["goals", "--complete", "x"], "Completed: the disk is mounted"),

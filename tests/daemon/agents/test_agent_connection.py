@@ -13,6 +13,7 @@ import pytest
 from dreamd.daemon.agents.agent_connection import AgentConnection, ConnectError, OriginalContents, make_private
 from dreamd.daemon.agents.hook_formats import FORMATS
 from dreamd.daemon.agents.programs import (
+    HOOK_TIMEOUT_S,
     PROGRAMS,
     Command,
     UserEnvironment,
@@ -146,7 +147,7 @@ def test_claude_code_is_given_the_hooks_that_it_knows(connect: Connect, tmp_path
                 {
                     "type": "command",
                     "command": "/opt/dreamd/bin/dreamctl hook claude-code UserPromptSubmit",
-                    "timeout": 5,
+                    "timeout": HOOK_TIMEOUT_S,
                 }
             ]
         }

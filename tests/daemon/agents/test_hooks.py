@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dreamd.daemon.agents.briefs import BRIEF_TOKENS
 from dreamd.daemon.agents.hook_formats import FORMATS, Moment
 from dreamd.daemon.agents.hooks import MOST_CHARACTERS, SESSION_TOKENS, Hooks, own_words
-from dreamd.daemon.agents.session_start import STANDING_TOKENS
 from dreamd.daemon.cli import entry
 from dreamd.daemon.importing.following.followed_places import place_of
 from dreamd.daemon.importing.following.follower import Follower
@@ -185,29 +185,6 @@ def test_a_session_starts_with_what_holds(world: World) -> None:
     assert text.startswith("<dreamd-memory id=")
 
 
-def test_a_start_names_speakers_plainly_and_two_instructions_a_round(world: World) -> None:
-    page = "".join(
-        f"## {heading}\n\n"
-        + "".join(f"- {day} November 2026{who}: “{words} {day}.” [^m1]\n" for day in (9, 8, 7))
-        + "\n"
-        for heading, who, words in [
-            ("Preferences and standing instructions", "", "Never apply on day"),
-            ("Decisions and values", ", assistant", "No [^ab] in port"),
-        ]
-    )
-    folder = world.paths.vault / "profiles" / world.channel
-    folder.mkdir(parents=True)
-    head = f"type: Profile\ntitle: What holds now\nnode_id: holds\nlevel: L3\nkind: profile\nchannel: {world.channel}"
-    (folder / "what-holds-now.md").write_text(f"---\n{head}\n---\n\n{page}")
-    world.store.reconcile()
-    lines = world.handed("SessionStart", source="startup").splitlines()[1:]
-    assert lines[:3] == [
-        "- 9 November 2026: “Never apply on day 9.”",
-        "- 8 November 2026: “Never apply on day 8.”",
-        "- 9 November 2026, assistant: “No [^ab] in port 9.”",
-    ]
-
-
 def test_a_start_leaves_out_what_has_likely_changed(world: World) -> None:
     for text in ("Anna is the release manager.", "Bert is the release manager now, Anna left."):
         world.store.remember(text, channel=world.channel, kind=Kind.DECISION).result()
@@ -246,7 +223,7 @@ def test_a_start_is_short(world: World) -> None:
     world.store.remember("long " * 400, kind=Kind.PREFERENCE, channel=world.channel).result()
     world.store.settle()
     text = world.handed("SessionStart", source="startup")
-    assert 100 < estimate_tokens(text) <= STANDING_TOKENS
+    assert 100 < estimate_tokens(text) <= BRIEF_TOKENS
 
 
 def test_a_session_costs_so_much_and_no_more(world: World) -> None:

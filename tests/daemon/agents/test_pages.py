@@ -8,10 +8,10 @@ import shlex
 from pathlib import Path
 
 import pytest
+from dreamd.daemon.agents.briefs import BRIEF_TOKENS
 from dreamd.daemon.agents.hook_formats import FORMATS, Moment
 from dreamd.daemon.agents.hooks import SESSION_TOKENS
 from dreamd.daemon.agents.programs import GENERIC, PROGRAMS, Command, UserEnvironment
-from dreamd.daemon.agents.session_start import STANDING_TOKENS
 from dreamd.daemon.cli import connect_commands as connect
 from dreamd.daemon.cli import entry as hook
 from dreamd.daemon.cli import main
@@ -94,7 +94,7 @@ def test_moments_and_figures_are_those_of_the_pages() -> None:
     assert FORMATS["cursor"].takes == {Moment.START}
     assert "Cursor takes a text at a session's start alone" in PAGES["cursor"]
     for figure in (
-        f"in at most {STANDING_TOKENS} tokens",
+        f"in at most {BRIEF_TOKENS} tokens",
         f"at most {SESSION_TOKENS:,} tokens",
         f"takes 150 ms at most, at a session's start {hook.START_DEADLINE_S} s",
     ):

@@ -35,6 +35,13 @@ HIT = {
     "node_id": "k2m4", "level": "L1", "kind": "fact", "title": "Linz", "text": "The office is in Linz.", "score": 0.9,
     "channel": "work", "created_at": None, "evidence": [{"node_id": "s#1", "external_id": None}],
     "contradicts": [], "newer": [], "superseded_by": [], "stale_after": None, "confidence": 0.8,
+    "speaker": "", "reply": "",
+}  # fmt: skip
+TOLD_COUNTS = {"texts": 1, "sessions": 1, "tokens": 12, "used": 1, "lost_starts": 0, "lost_prompts": 0}
+TOLD: dict[str, Any] = {
+    "at": "2026-11-21T12:00:00+00:00", "session_id": "s1", "channel": "work", "agent": "codex", "moment": "prompt",
+    "tokens": 12, "answered": True, "lost": "",
+    "lines": [{"text": "The office is in Linz.", "node_id": "k2m4", "became": "used"}],
 }  # fmt: skip
 LISTED: dict[str, Any] = {
     "node_id": "k2m4", "level": "L1", "kind": "fact", "title": "Linz", "channel": "work", "created_at": None,
@@ -57,7 +64,7 @@ STATUS = {
     "runs": 0, "paused": False, "channels_off": [],
     "transcripts": {"places": [], "active": [], "turns": 0, "backlog": None, "problem": ""},
     "watching": "on", "llm": None, "dream": None, "last_dream": None, "next_dream": None, "waiting_for": "",
-    "broken_files": 0, "problems": [],
+    "told": TOLD_COUNTS, "broken_files": 0, "problems": [],
 }  # fmt: skip
 
 
@@ -67,6 +74,7 @@ DREAM: dict[str, Any] = {
 ANCHOR: dict[str, Any] = {
     "session_id": "s1", "channel": "work", "set_at": "2026-11-21T12:00:00+00:00", "task": "move the office to Graz",
     "plan": "docs/move.md", "decisions": ["in the spring"], "next_step": "ask the landlord", "ended_at": None,
+    "asked": "", "edited": [], "failing": "",
 }  # fmt: skip
 GOAL: dict[str, Any] = {
     "goal_id": "goal-abcd2345", "session_id": "s1", "channel": "work", "text": "the lease is signed", "state": "active",
@@ -102,6 +110,14 @@ ANSWERS: dict[str, Any] = {
         "confidence": 0.8,
         "notes": [],
         "channel": "work",
+    },
+    "brief": {
+        "channel": "work",
+        "text": "…",
+        "sections": [
+            {"heading": "Rules", "lines": ["- 2 Mar: “Never push on Fridays.”", "- 1 Mar: “Answers are short.”"]},
+            {"heading": "People", "lines": ["- 1 Mar: “Ines owns the office.”"]},
+        ],
     },
     "remember": {"node_id": "k2m4", "channel": "_global", "novelty": "new", "redacted": 0, "waits": False},
     "forget": {"node_id": "k2m4", "run_id": "r1", "also": []},
@@ -161,6 +177,7 @@ ANSWERS: dict[str, Any] = {
     "restore": {"node_id": "k2m4", "run_id": "r2", "path": "facts/a.md", "beside": "x7"},
     "rebuild": {"files": 1, "nodes": 2, "chunks": 3, "embedded": 0, "seconds": 0.5},
     "check": {"problems": [], "settings_problems": []},
+    "told": {"texts": [TOLD], "counts": TOLD_COUNTS},
     "pause": {"paused": True},
     "resume": {"paused": False},
     "channel": {"channel": "work", "learning": False, "notes": []},
@@ -207,14 +224,14 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 EVERY_COMMAND = [
-    ("status",), ("recall", "office"), ("context", "office"), ("show", "k2m4"), ("list",), ("remember", "a"),
-    ("forget", "k2m4"), ("import", "/x"), ("dream",), ("dream", "weekly", "--dry-run"), ("runs",), ("undo", "r1"),
-    ("digest",), ("review",), ("decay", "--preview"), ("restore", "k2m4"),
+    ("status",), ("recall", "office"), ("context", "office"), ("brief",), ("show", "k2m4"), ("list",),
+    ("remember", "a"), ("forget", "k2m4"), ("import", "/x"), ("dream",), ("dream", "weekly", "--dry-run"),
+    ("runs",), ("undo", "r1"), ("digest",), ("review",), ("decay", "--preview"), ("restore", "k2m4"),
     ("rebuild",), ("check",), ("pause",), ("resume",), ("channel", "work", "off"), ("version",),
     ("feedback", "k2m4", "useful"), ("purge", "--probes"), ("purge", "k2m4", "--yes"),
     ("purge", "--matching", "a word", "--dry-run"),
     ("remember", "a", "--always", "--priority", "9"), ("list", "--always"),
-    ("link", "k2m4", "m5n6"), ("tag", "k2m4", "linz"), ("anchor",), ("goals",),
+    ("link", "k2m4", "m5n6"), ("tag", "k2m4", "linz"), ("anchor",), ("goals",), ("told",),
     ("goals", "--complete", "goal-abcd2345"),
 ]  # fmt: skip
 
@@ -259,6 +276,18 @@ def test_recall_says_what_it_found_and_where_from(daemon: FakeDaemon, run: Run) 
     assert out == "L1 fact · undated · work · 0.90  k2m4\n  The office is in Linz.\n  from s#1\n"
     assert err == "12 chunks wait for their embedding.\n"
     assert code == 0
+
+
+def test_a_briefing_is_printed_by_its_sections(daemon: FakeDaemon, run: Run) -> None:
+    code, out, _ = run("brief", "--channel", "work")
+    assert daemon.asked == [("brief", {"channel": "work"})]
+    assert out == (
+        "Rules\n- 2 Mar: “Never push on Fridays.”\n- 1 Mar: “Answers are short.”\n"
+        "\nPeople\n- 1 Mar: “Ines owns the office.”\n"
+    )
+    assert code == 0
+    daemon.answers["brief"] = {"channel": "work", "text": "", "sections": []}
+    assert run("brief") == (4, "A session starts with nothing here yet.\n", "")
 
 
 def test_options_become_the_filter_of_the_wire(daemon: FakeDaemon, run: Run) -> None:

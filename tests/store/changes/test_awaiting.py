@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from dreamd.daemon.agents.session_start import standing_lines
+from dreamd.daemon.agents.briefs import Brief, Briefs, Start
+from dreamd.daemon.agents.undreamt_sessions import UndreamtSessions
 from dreamd.store import MemoryStore, okf
 from dreamd.store.model import Kind, Memory, NewTurn, NotFound, SessionHead
 from dreamd.store.results import Kept
@@ -42,6 +43,10 @@ def file_of(store: MemoryStore, node_id: str) -> Memory:
     return okf.to_memory(path, okf.parse(store.vault.read(path)))
 
 
+def briefing(store: MemoryStore) -> Brief:
+    return Briefs(store, UndreamtSessions(store, lambda: AT), lambda: AT).brief(Start("shop", "s2"))
+
+
 def settle(store: MemoryStore) -> None:
     assert store.operations.linker.settle(10)
     store.settle(10)
@@ -56,7 +61,7 @@ def test_no_attack_by_way_of_an_agent_steers(attack: str, store: MemoryStore) ->
     assert (memory.kind, memory.said_by, memory.provenance) == (Kind.FACT, "assistant", "inferred")
     assert not store.list(always=True)
     assert ALWAYS not in store.context("Paint the fence", channel="shop").text
-    assert not standing_lines(store, "shop", "s2")
+    assert not briefing(store).lines
     hits = store.recall("which port is the shop on", channel="shop").hits
     assert kept.node_id in [hit.node_id for hit in hits]
     told = store.context("which port is the shop on", channel="shop").text

@@ -48,6 +48,11 @@ SATURDAY = date(2023, 7, 15)
         ("for to uker siden", "2023-06-26", "2023-07-02"),
         ("fristen er 2. oktober", "2023-10-02", "2023-10-02"),
         ("neste tirsdag", "2023-07-18", "2023-07-18"),
+        ("the release is on 22 Sept.", "2023-09-22", "2023-09-22"),
+        ("frozen from Aug 21 on", "2023-08-21", "2023-08-21"),
+        ("bis 4. Okt. fertig", "2023-10-04", "2023-10-04"),
+        ("Saturday in two weeks", "2023-08-05", "2023-08-05"),
+        ("mittwoch in zwei wochen ist inventur", "2023-08-02", "2023-08-02"),
     ],
 )
 def test_what_a_day_is_called_in_each_language(said: str, first: str, last: str) -> None:
@@ -56,7 +61,8 @@ def test_what_a_day_is_called_in_each_language(said: str, first: str, last: str)
 
 
 @pytest.mark.parametrize(
-    "said", ["4000 years ago", "last of all, I may go", "mañana por la mañana no", "the 31st of June"]
+    "said",
+    ["4000 years ago", "last of all, I may go", "mañana por la mañana no", "the 31st of June", "Friday in three days"],
 )
 def test_what_is_no_day(said: str) -> None:
     assert [found for found in find(said, SATURDAY) if said[found.start : found.end] != "mañana"] == []
@@ -65,6 +71,19 @@ def test_what_is_no_day(said: str) -> None:
 def test_only_certain_days_are_days_and_each_once() -> None:
     said = "yesterday, last month and yesterday again, and on 2 October 2023"
     assert days_in(said, SATURDAY) == (date(2023, 7, 14), date(2023, 10, 2))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "it goes out next Tuesday, 1 Aug",
+        "next Tuesday (1 August)",
+        "am nächsten Dienstag, 1. August",
+        "1 Aug, next Tuesday",
+    ],
+)
+def test_of_two_days_beside_each_other_the_calendar_s_is_meant(said: str) -> None:
+    assert days_in(said, SATURDAY) == (date(2023, 8, 1),)
 
 
 days = st.dates(min_value=date(1900, 1, 1), max_value=date(2100, 1, 1))

@@ -1,0 +1,197 @@
+"""The briefing that a session starts with: as many lines on the state of a channel as its budget takes.
+
+It is read from the facts of dreams and from those that the judges see in the sessions since, so that the second session
+of a first day has one too. Statements in the program's own files of instructions are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...ipc.channels import channel_of
+from ...store import estimate_tokens, fenced, redact, unmarked
+from ...store.model import GLOBAL_CHANNEL, Kind, Level, NodeId
+from ...store.roles import Role
+from .instruction_files import InstructionFiles
+
+if TYPE_CHECKING:
+    from ...pipelines.pages.briefing import BriefLine, BriefPart
+    from ...store import MemoryStore
+    from ...store.results import ListedNode
+    from .undreamt_sessions import UndreamtSessions
+
+BRIEF_TOKENS = 500
+LONGEST_LINE_TOKENS = 70
+# Tokens in an estimate that a text has once, however many lines it is made of.
+WHOLE_TEXT_TOKENS = 2
+FACTS_READ = 400
+SESSIONS_READ, SESSIONS_PREPARED = 4, 24
+_CUT = re.compile(r"(?:(?<=[.!?])\s)?[^.!?]*…\Z")
+
+# The commands of a line, each in backticks, and as many as an agent needs to check its work.
+COMMANDS = "Commands that worked here"
+MOST_COMMANDS = 5
+_COMMAND = re.compile(r"^- (`[^`\n]+`)", re.MULTILINE)
+
+OPENING = "Remembered of this project, quoted:"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A session's start: its channel and its own id ("" for none), its program, and its folder.
+
+    With `since` only later statements of other sessions are wanted. `given` are lines that the session has already.
+    """
+
+    channel: str
+    session_id: NodeId = ""
+    agent: str = ""
+    folder: str = ""
+    since: datetime | None = None
+    given: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BriefSection:
+    """A heading of a briefing, and the lines under it."""
+
+    heading: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """A briefing by its sections, and as the text that an agent gets, fenced; "" without any line."""
+
+    text: str
+    sections: tuple[BriefSection, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of all sections."""
+        return [line for section in self.sections for line in section.lines]
+
+
+class Briefs:
+    """Builds briefings from the store. Any thread may call."""
+
+    def __init__(self, store: MemoryStore, undreamt: UndreamtSessions, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._undreamt = undreamt
+        self._now = now
+
+    def brief(self, start: Start, budget_tokens: int = BRIEF_TOKENS) -> Brief:
+        """Return the briefing for a start, of at most so many tokens."""
+        today, last = self._now().date(), self._last_session(start)
+        known = InstructionFiles.read(start.agent, Path(start.folder), Path.home()) if start.agent else None
+        chosen: dict[str, list[str]] = {}
+        commands = [line for line in self._commands(start.channel) if not any(line in one for one in start.given)]
+        left = budget_tokens - estimate_tokens(fenced("\n".join((OPENING, COMMANDS, *commands))))
+        for part in self._parts(start, today, last):
+            heading = _heading(part, last, today)
+            room = min(left, part.most_tokens or left) - estimate_tokens(heading)
+            for line in part.lines:
+                text = rendered(line, today, is_dated=part.session is None)
+                cost = estimate_tokens(text) - WHOLE_TEXT_TOKENS
+                is_known = any(text in before for before in start.given) or (known and known.say(line.words))
+                if cost > min(room, LONGEST_LINE_TOKENS) or is_known or not _is_wanted(line, start):
+                    continue
+                left -= cost + (estimate_tokens(heading) if heading not in chosen else 0)
+                room -= cost
+                chosen.setdefault(heading, []).append(text)
+        if commands:
+            chosen[COMMANDS] = commands
+        laid_out = chain.from_iterable((f"{heading}:", *lines) for heading, lines in chosen.items())
+        sections = tuple(BriefSection(heading, tuple(lines)) for heading, lines in chosen.items())
+        return Brief(fenced("\n".join((OPENING, *laid_out))) if sections else "", sections)
+
+    def _commands(self, channel: str) -> list[str]:
+        """Return the commands that worked in several sessions, on one line, as the page of a dream has them."""
+        from ...pipelines.stages.know_how import TITLE
+
+        for listed in self._store.list(channel=channel, level=Level.SCENARIO, kind=Kind.PROCEDURE):
+            if listed.live and listed.title == TITLE:
+                commands = _COMMAND.findall(self._store.show(listed.node_id, wanted=False).text)
+                return [f"- {', '.join(map(_shown, commands[:MOST_COMMANDS]))}"] if commands else []
+        return []
+
+    def prepare(self) -> None:
+        """Build the briefings of the newest channels once, so that the first start waits for no loading."""
+        newest = self._store.list(level=Level.SESSION, limit=SESSIONS_PREPARED)
+        for channel in dict.fromkeys(one.channel for one in newest):
+            self.brief(Start(channel))
+
+    def of_channel(self, channel: str | None, cwd: str | None) -> tuple[str, Brief]:
+        """Return a channel, by its name or else by a working directory, and the briefing of its sessions."""
+        named = channel_of(channel, cwd, self._store.channel_names_with)
+        return named, self.brief(Start(named))
+
+    def _parts(self, start: Start, today: date, last: ListedNode | None) -> list[BriefPart]:
+        # Loaded at the first briefing, since the daemon's start is to be short.
+        from ...pipelines.pages.briefing import parts_of
+
+        channels = dict.fromkeys((start.channel, GLOBAL_CHANNEL))
+        facts = [
+            fact
+            for channel in channels
+            for fact in (*self._store.facts(channel, FACTS_READ), *self._undreamt.facts_of(channel))
+        ]
+        return parts_of(facts, today, last.node_id if last else None)
+
+    def _last_session(self, start: Start) -> ListedNode | None:
+        """Return the newest session of the channel that is not the one which starts."""
+        newest = self._store.list(channel=start.channel, level=Level.SESSION, limit=SESSIONS_READ)
+        return next((one for one in newest if one.node_id != start.session_id), None)
+
+
+def _is_wanted(line: BriefLine, start: Start) -> bool:
+    """Check that a line is news to a session that goes on; every line is to one that begins."""
+    if start.since is None:
+        return True
+    said_at = line.fact.created_at
+    return said_at is not None and said_at > start.since and line.fact.session_id != start.session_id
+
+
+def _heading(part: BriefPart, last: ListedNode | None, today: date) -> str:
+    if part.session is None or last is None or last.created_at is None:
+        return part.heading
+    # A session without a title of its own has its first words, cut in the middle of a sentence.
+    title = _shown(_CUT.sub("", last.title))
+    return f"{part.heading}, {_day(last.created_at.date(), today)}{f', “{title}”' if title else ''}"
+
+
+def rendered(line: BriefLine, today: date, *, is_dated: bool) -> str:
+    """Return a line as it is handed over: its day, whose words they are where not the person's own, and the quote."""
+    fact = line.fact
+    said_on = _day(fact.created_at.date(), today) if fact.created_at else ""
+    quote = f"“{_shown(line.words)}”"
+    if line.steps_left_out:
+        quote += ", in steps: `recall` has them"
+    if line.reply_to:
+        quote = f"“{_shown(line.reply_to)}” – {quote}"
+    if line.is_open and line.day is None:
+        quote = f"left open: {quote}"
+    named = f", {_shown(fact.said_by)}" if fact.said_by not in (None, Role.USER) else ""
+    if line.day is not None:
+        return f"- {_day(line.day, today)}, {_days_left(line.day, today)}: {quote} (said {said_on}{named})"
+    head = f"{said_on if is_dated else ''}{named}".removeprefix(", ")
+    return f"- {head}: {quote}" if head else f"- {quote}"
+
+
+def _shown(text: str | None) -> str:
+    return unmarked(redact(text or "").text)
+
+
+def _day(day: date, today: date) -> str:
+    return f"{day:%-d %b}" if day.year == today.year else f"{day:%-d %b %Y}"
+
+
+def _days_left(day: date, today: date) -> str:
+    days = (day - today).days
+    return "today" if not days else "tomorrow" if days == 1 else f"in {days} days"

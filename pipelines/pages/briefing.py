@@ -1,0 +1,210 @@
+"""The briefing for the start of a session: the state of a channel, a line a thing, under the headings of a hand-over.
+
+Only a person's statements that still hold: nothing asked, replaced or over. A line is whole sentences of one quote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from ...store.model import Kind, Memory, NodeId
+from ...store.roles import MACHINES
+from ...store.text.chunking import estimate_tokens
+from ...store.text.languages import phrases
+from ...store.text.quotes import read_reply
+from ...store.text.sentences import sentences_of
+from ...store.text.statements import read
+from ...store.text.words import words_of_turn
+from ..extract.attributes import REMEMBERED_WORTH, REPLY, UNKNOWN_WORTH, WORTH, read_memory
+from ..extract.replies import FEW_WORDS
+from ..extract.worth import FEW_CONTENT, opens
+from .current_facts import LONGEST_NOTE, SURE_WORTH, current, newest_first, with_plain_successors
+from .fact_lines import place_of
+
+RULES, AHEAD, LAST = "Rules", "Dates ahead", "Last session"
+PEOPLE, CHANGED, STEPS, DECIDED = "People", "Changed lately", "Procedures", "Decided before"
+HEADINGS = (RULES, AHEAD, LAST, PEOPLE, CHANGED, STEPS, DECIDED)
+
+MOST_OF = {RULES: 24, AHEAD: 5, LAST: 6, PEOPLE: 5, CHANGED: 5, STEPS: 4, DECIDED: 24}
+
+# Smallest worth of a line by its heading. An agent breaks a rule that it lacks; an old decision stands in every start.
+# A fact from before replies were noted has to be sure, whatever it is.
+LEAST_WORTH = {RULES: 0.5, DECIDED: 0.9}
+# The same by the reply: of the turns that readers labelled (tests/train) 5 % of questions, 12 % of talk and 27 % of
+# reports and orders ("run the tests please") were worth keeping, and most of all others.
+PASSING = {"question": 1.0, "chat": 0.85, "report": 0.85, "command": 0.85}
+
+# What the first headings may take where there is more to say. Rules come first: an agent breaks one that it lacks.
+MOST_TOKENS = {RULES: 280, LAST: 150}
+# A longer procedure is named by the words before its steps, for the agent to look up when it comes to that.
+LONGEST_STEPS_TOKENS = 45
+# "option 3", "2": they say something only beside the option.
+_CHOICE = re.compile(r"(?:[^\W\d]+ )?(\d)\W*")
+_FIRST_STEP = re.compile(r"[\s:]*\b1[.)]\s")
+
+DAYS_AHEAD = timedelta(days=60)
+CHANGED_WITHIN = timedelta(days=45)
+LONGEST_RULE_WORDS = 45
+
+_RULES = frozenset({Kind.PREFERENCE, Kind.NEGATIVE})
+_DECIDED = frozenset({Kind.DECISION, Kind.VALUE, Kind.CORRECTION, Kind.PITFALL})
+
+
+@dataclass(frozen=True, slots=True)
+class BriefLine:
+    """A line: a fact, the words of it that are quoted, those that they answer ("" for none), and a day ahead in it.
+
+    `is_open`: it is only a wish or an intention.
+    """
+
+    fact: Memory
+    words: str
+    reply_to: str = ""
+    day: date | None = None
+    steps_left_out: bool = False
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BriefPart:
+    """The lines under one heading, the most useful first, and the most tokens that they may take.
+
+    `session` is that of the heading, if it is one session's.
+    """
+
+    heading: str
+    lines: Sequence[BriefLine]
+    most_tokens: int | None = None
+    session: NodeId | None = None
+
+
+def parts_of(facts: Iterable[Memory], today: date, last_session: NodeId | None) -> list[BriefPart]:
+    """Return the briefing of a channel's facts; `last_session` is the one that ended before this start."""
+    every = with_plain_successors(facts)
+    newer = {node_id for fact in every for node_id in (fact.superseded_by, *fact.later)}
+    by_heading: dict[str, list[BriefLine]] = defaultdict(list)
+    for fact in newest_first([fact for fact in current(every) if is_worth_a_line(fact)]):
+        heading = _heading(fact, today, fact.node_id in newer or bool(fact.supersedes), last_session)
+        line = _line(fact, today) if heading and _worth(fact) >= LEAST_WORTH.get(heading, SURE_WORTH) else None
+        if line is not None and (not line.is_open or heading == AHEAD or (heading == LAST and _is_intended(fact))):
+            by_heading[heading].append(line)
+    by_heading[AHEAD].sort(key=lambda line: line.day or date.max)
+    by_heading[LAST].sort(key=lambda line: line.is_open)
+    return [
+        BriefPart(
+            heading,
+            by_heading[heading][: MOST_OF[heading]],
+            MOST_TOKENS.get(heading),
+            last_session if heading == LAST else None,
+        )
+        for heading in HEADINGS
+        if by_heading[heading]
+    ]
+
+
+def is_worth_a_line(fact: Memory) -> bool:
+    """Check for a person's statement, no question and no order for once, that is worth enough for how it came."""
+    words, reply_to = read_reply(fact.text)
+    if fact.said_by in MACHINES or fact.is_waiting or words.rstrip("”\"' ").endswith("?") or _is_once(words, reply_to):
+        return False
+    if not fact.sources:
+        return len(fact.text) <= LONGEST_NOTE
+    reply = fact.extra.get(REPLY)
+    # A trap is told when it is past, in a report or against a claim: what opens a talk is a problem, and solved then.
+    if fact.kind is Kind.PITFALL and reply == "new":
+        return False
+    return _worth(fact) >= (PASSING.get(reply, 0.0) if isinstance(reply, str) else SURE_WORTH)
+
+
+def _worth(fact: Memory) -> float:
+    return float(fact.extra.get(WORTH, UNKNOWN_WORTH)) if fact.sources else REMEMBERED_WORTH
+
+
+def _is_intended(fact: Memory) -> bool:
+    return bool(phrases("tense.intended").search(fact.text))
+
+
+def _is_once(words: str, reply_to: str) -> bool:
+    """Check for a program's command, a bare yes to an offer ("Shall I add it?"), or a choice of unknown options."""
+    if words.startswith("/") or len(words.split()) > FEW_WORDS:
+        return words.startswith("/")
+    if choice := _CHOICE.fullmatch(words.strip()):
+        return not re.search(rf"\b{choice[1]}[.)]", reply_to)
+    return len(words_of_turn(words)) < FEW_CONTENT and (not reply_to or reply_to.endswith("?"))
+
+
+def _heading(fact: Memory, today: date, is_newer: bool, last_session: NodeId | None) -> str:
+    """Return the heading of a lasting fact, "" for none."""
+    kind = fact.kind if fact.sources else _kind_of_note(fact)
+    if _day_ahead(fact, today) is not None:
+        return AHEAD
+    if _is_over(fact, today):
+        return ""
+    if kind in _RULES or (kind in _DECIDED and _is_rule(fact)):
+        return RULES
+    if kind is Kind.PERSON:
+        return PEOPLE
+    # Steps with commands in them may be pasted, and are no procedure then; their first words are quoted all the same.
+    if kind is Kind.PROCEDURE or (kind is Kind.FACT and _FIRST_STEP.search(fact.text)):
+        return STEPS
+    if kind not in _DECIDED and not (kind is Kind.FACT and fact.slot is not None) and kind is not Kind.NOTE:
+        return ""
+    if last_session is not None and place_of(fact)[0] == last_session:
+        return LAST
+    is_late = fact.created_at is not None and today - fact.created_at.date() <= CHANGED_WITHIN
+    if is_newer and is_late:
+        return CHANGED
+    # A claim that was put right was put right in the work too.
+    return DECIDED if kind is not Kind.CORRECTION else ""
+
+
+def _kind_of_note(fact: Memory) -> Kind:
+    reading = read_memory(fact)
+    return reading.kind if reading else Kind.EVENT
+
+
+def _is_rule(fact: Memory) -> bool:
+    words, reply_to = read_reply(fact.text)
+    number = len(words.split())
+    is_whole = not reply_to or number > FEW_WORDS
+    return is_whole and number <= LONGEST_RULE_WORDS and bool(phrases("kind.rule").search(words))
+
+
+def _day_ahead(fact: Memory, today: date) -> date | None:
+    return min((day for day in fact.days if today <= day <= today + DAYS_AHEAD), default=None)
+
+
+def _is_over(fact: Memory, today: date) -> bool:
+    """Check for an event, or for an announcement whose day is past, unless it tells from when something holds."""
+    if not fact.days or max(fact.days) >= today:
+        return False
+    said_on = fact.created_at.date() if fact.created_at else None
+    if fact.kind is Kind.EVENT or said_on is None:
+        return True
+    return max(fact.days) > said_on and not read(read_reply(fact.text)[0]).is_now
+
+
+def _line(fact: Memory, today: date) -> BriefLine | None:
+    """Return the line of a fact, None for one that depends on words that are not known."""
+    text, reply_to = read_reply(fact.text)
+    words = " ".join(text.split())
+    if len(words.split()) <= FEW_WORDS and not reply_to and opens("speech.accept", words):
+        return None  # it accepts what is not known
+    if fact.kind in {Kind.PROCEDURE, Kind.FACT, Kind.DECISION} and estimate_tokens(words) > LONGEST_STEPS_TOKENS:
+        lead, *steps = _FIRST_STEP.split(words, maxsplit=1)
+        if steps or fact.kind is Kind.FACT:
+            return BriefLine(fact, lead, steps_left_out=True) if lead and steps else None
+    is_open = _is_open(text, reply_to)
+    if len(words.split()) > FEW_WORDS:
+        reply_to = ""  # it can be understood alone
+    return BriefLine(fact, words, " ".join(reply_to.split()), _day_ahead(fact, today), is_open=is_open)
+
+
+def _is_open(words: str, reply_to: str) -> bool:
+    # A refusal of what was proposed tells what would be ("nobody will be able to explain that"), and is no wish.
+    is_refusal = bool(reply_to) and read(words).is_negated
+    return not is_refusal and all(said.is_open or said.is_brief for said in map(read, sentences_of(words)))

@@ -1,0 +1,178 @@
+"""Briefings against a real store: what a start is handed, in how many tokens, from which sessions, past which files."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from dreamd.daemon.agents.briefs import BRIEF_TOKENS, OPENING, Brief, Briefs, Start
+from dreamd.daemon.agents.undreamt_sessions import UndreamtSessions
+from dreamd.pipelines.pages import briefing
+from dreamd.pipelines.stages import know_how
+from dreamd.store import MemoryStore, StorePaths, estimate_tokens, okf
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.model import GLOBAL_CHANNEL, Kind, Level, Memory, NewTurn, SessionHead
+from dreamd.store.settings import StoreSettings
+
+from tests.system.waiting import until
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+EXCHANGE = (
+    ("user", "hi, please look at the queue of the orders service"),
+    ("assistant", "Two queues would do: Kafka and NATS JetStream. Which one do you want?"),
+    (
+        "user",
+        "We take NATS JetStream, not Kafka, because Femi is the only one in ops and nobody can babysit ZooKeeper.",
+    ),
+    ("assistant", "Understood, NATS JetStream it is."),
+    ("user", "And never commit to main directly here, always on a branch with a pull request."),
+    ("assistant", "I'll open a branch for it."),
+    ("user", "run the orders tests please"),
+    ("assistant", "All 14 tests pass."),
+    ("user", "thanks, bye"),
+)
+
+
+class World:
+    """A store with what briefings are built from, on a day that moves."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.now = NOW
+        self.undreamt = UndreamtSessions(store, lambda: self.now)
+        self.briefs = Briefs(store, self.undreamt, lambda: self.now)
+
+    def hear(self, session: str, turns: Sequence[tuple[str, str]] = EXCHANGE, channel: str = "orders") -> None:
+        said = [NewTurn(role, text, self.now + timedelta(minutes=at)) for at, (role, text) in enumerate(turns)]
+        self.store.observe(SessionHead(session, channel, title="The queue of orders"), said).result()
+        self.store.settle()
+
+    def remember(self, text: str, kind: Kind = Kind.PREFERENCE, channel: str = "orders") -> None:
+        self.store.remember(text, kind=kind, channel=channel).result()
+        self.store.settle()
+
+    def brief(self, channel: str = "orders", budget_tokens: int = BRIEF_TOKENS, **start: object) -> Brief:
+        return self.briefs.brief(Start(channel, **start), budget_tokens)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    paths = StorePaths(
+        vault=tmp_path / "vault",
+        ledger=tmp_path / "ledger.db",
+        index=tmp_path / "index" / "index.db",
+        embeddings=tmp_path / "index" / "embeddings.db",
+        runs=tmp_path / "runs",
+    )
+    with contextlib.closing(MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW)) as store:
+        one = World(store)
+        yield one
+        one.undreamt.stop()
+
+
+def test_the_second_session_of_a_first_day_is_briefed(world: World) -> None:
+    world.hear("s1")
+    assert world.brief().text == ""
+    world.undreamt.judge("s1")
+    found = {section.heading: " ".join(section.lines) for section in world.brief().sections}
+    assert "never commit to main" in found.pop(briefing.RULES)
+    ((heading, decided),) = found.items()
+    assert heading == f"{briefing.LAST}, 21 Nov, “The queue of orders”"
+    assert "We take NATS JetStream" in decided
+    text = world.brief().text
+    assert text.startswith("<dreamd-memory id=")
+    assert OPENING in text
+    assert not any(words in text for words in ("run the orders", "bye", "All 14 tests", "Which one"))
+    assert world.brief("another").text == ""
+
+
+def test_sessions_are_judged_in_the_background_from_the_daemon_s_start_on(world: World) -> None:
+    world.hear("s1")
+    world.undreamt.start()
+    until(lambda: "NATS" in world.brief().text)
+    world.hear("s2", channel="shop")
+    world.undreamt.judge_later("s2", ended=True)
+    until(lambda: "NATS" in world.brief("shop").text)
+    world.undreamt.judge_later("s2", ended=False)
+    world.undreamt.stop()
+
+
+def test_what_was_forgotten_or_read_by_a_dream_is_not_told_from_the_turns(world: World) -> None:
+    world.hear("s1")
+    world.undreamt.judge("s1")
+    assert world.store.undreamt(world.undreamt.facts_of("orders"))
+    world.store.forget("s1#3")
+    assert "NATS" not in world.brief().text
+    assert "never commit" in world.brief().text
+
+
+def test_a_budget_holds_and_rules_come_first(world: World) -> None:
+    for number in range(60):
+        world.remember(f"Module {number} is always written in a folder of its own, and tested there.")
+        world.remember(f"We chose the {number}th library since it is small.", Kind.DECISION)
+    world.remember("long " * 200)
+    brief = world.brief()
+    assert BRIEF_TOKENS * 0.8 < estimate_tokens(brief.text) <= BRIEF_TOKENS
+    assert [section.heading for section in brief.sections] == [briefing.RULES, briefing.DECIDED]
+    assert estimate_tokens(world.brief(budget_tokens=120).text) <= 120
+
+
+def test_rules_of_the_person_everywhere_hold_in_each_project(world: World) -> None:
+    world.remember("Answers are short, please.", channel=GLOBAL_CHANNEL)
+    world.remember("The other project uses tabs.", channel="other")
+    (line,) = world.brief().lines
+    assert line.endswith(": “Answers are short, please.”")
+
+
+def test_a_day_ahead_comes_with_the_days_left_until_it_is_over(world: World) -> None:
+    world.hear("s1", [("user", "Customs audit on 28 Nov, the auditor wants the event history per parcel as pdf.")])
+    world.undreamt.judge("s1")
+    assert "- 28 Nov, in 7 days: “Customs audit" in world.brief().text
+    world.now = datetime(2026, 11, 27, 8, tzinfo=UTC)
+    assert "- 28 Nov, tomorrow: “" in world.brief().text
+    world.now = datetime(2026, 11, 29, 8, tzinfo=UTC)
+    assert world.brief().text == ""
+
+
+def test_what_the_program_s_own_files_say_is_not_said_again(world: World, tmp_path: Path) -> None:
+    world.hear("s1")
+    world.undreamt.judge("s1")
+    (tmp_path / "CLAUDE.md").write_text(
+        "# Rules\n\nNever commit to main directly, always on a branch with a pull request.\n"
+    )
+    ours = world.brief(agent="claude-code", folder=str(tmp_path)).text
+    assert "never commit" not in ours
+    assert "NATS" in ours
+    assert "never commit" in world.brief(agent="codex", folder=str(tmp_path)).text
+
+
+def test_a_session_that_goes_on_is_told_what_others_said_meanwhile(world: World) -> None:
+    world.hear("s1")
+    world.undreamt.judge("s1")
+    assert world.brief(session_id="mine", since=NOW + timedelta(hours=1)).text == ""
+    given = world.brief(session_id="mine").lines
+    assert world.brief(session_id="mine", given=given).text == ""
+    assert "NATS" in world.brief(session_id="mine", since=NOW - timedelta(hours=1)).text
+    assert world.brief(session_id="s1", since=NOW - timedelta(hours=1)).text == ""
+
+
+def test_a_briefing_names_the_commands_that_worked_here(world: World) -> None:
+    page = Memory(
+        node_id="abcdefghijklm",
+        level=Level.SCENARIO,
+        kind=Kind.PROCEDURE,
+        title=know_how.TITLE,
+        text="- `make test`: worked in 4 sessions [^t1]\n- `make lint`: worked in 2 sessions [^t2]",
+        channel="orders",
+    )
+    file = world.store.paths.vault / okf.path_for(page.level, page.title, page.node_id)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(okf.from_memory(page))
+    world.store.reconcile()
+    world.store.settle()
+    brief = world.brief()
+    assert brief.text.endswith("Commands that worked here:\n- `make test`, `make lint`</dreamd-memory>")
+    assert world.brief(given=brief.lines).text == ""

@@ -1,0 +1,138 @@
+"""The briefing: each statement that lasts under its heading; nothing asked, over, replaced, or meant for once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import pytest
+from dreamd.pipelines.extract.attributes import REPLY, WORTH
+from dreamd.pipelines.pages import briefing
+from dreamd.pipelines.pages.briefing import parts_of
+from dreamd.store.model import Kind, Memory
+
+from tests.pipelines.pages.said import said
+
+TODAY = date(2026, 4, 1)
+
+
+def judged(
+    text: str, turn: str = "s1#1", kind: Kind = Kind.DECISION, worth: float = 0.9, reply: str = "new", **more: Any
+) -> Memory:
+    return replace(said(text, turn, kind, **more), extra={WORTH: worth, REPLY: reply})
+
+
+def under(*facts: Memory, today: date = TODAY, last: str | None = None) -> dict[str, list[str]]:
+    """Return the words of the lines by their heading."""
+    return {part.heading: [line.words for line in part.lines] for part in parts_of(facts, today, last)}
+
+
+def test_each_kind_has_its_heading_and_rules_come_first() -> None:
+    found = under(
+        judged("Answers are short.", "s1#2", Kind.PREFERENCE),
+        judged("At night we never run migrations.", "s1#3", Kind.PITFALL, reply="correct"),
+        judged("The audit is on 9 May.", "s1#4", Kind.VALUE, days=(date(2026, 5, 9),)),
+        judged("We take Postgres.", "s9#1"),
+        judged("Graça owns the shop.", "s1#5", Kind.PERSON),
+        judged("First staging, then production.", "s1#6", Kind.PROCEDURE),
+        judged("The port is 8181.", "s1#7", Kind.VALUE),
+        last="s9",
+    )
+    assert found == {
+        briefing.RULES: ["At night we never run migrations.", "Answers are short."],
+        briefing.AHEAD: ["The audit is on 9 May."],
+        briefing.LAST: ["We take Postgres."],
+        briefing.PEOPLE: ["Graça owns the shop."],
+        briefing.STEPS: ["First staging, then production."],
+        briefing.DECIDED: ["The port is 8181."],
+    }
+    assert list(found) == [heading for heading in briefing.HEADINGS if heading in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        ("Which queue do we take, Kafka or NATS?", {}),
+        ("run the orders tests", {"kind": Kind.PREFERENCE, "reply": "command", "worth": 0.6}),
+        ("it arrives but the umlauts are broken", {"reply": "report", "worth": 0.7}),
+        ("ok going for a run", {"reply": "chat", "worth": 0.6}),
+        ("I might rewrite the label module in winter.", {}),
+        ("The popup keeps the database open.", {"kind": Kind.FINDING, "by": "assistant"}),
+        ("The upload always breaks off at 1 GB.", {"kind": Kind.PITFALL, "reply": "new"}),
+        ("We take Kafka.", {"worth": 0.4}),
+    ],
+)
+def test_what_does_not_last_is_left_out(text: str, more: dict[str, Any]) -> None:
+    assert under(judged(text, **more)) == {}
+
+
+def test_what_was_left_open_is_told_of_the_last_session_alone() -> None:
+    wish, decision = judged("I will write the postmortem tomorrow.", "s3#2"), judged("We take Postgres.", "s3#1")
+    assert under(wish, decision, last="s2") == {briefing.DECIDED: [decision.text]}
+    (part,) = parts_of([wish, decision], TODAY, "s3")
+    assert [(line.words, line.is_open) for line in part.lines] == [(decision.text, False), (wish.text, True)]
+
+
+def test_an_order_that_is_surely_a_rule_is_one() -> None:
+    rule = judged(
+        "commit messages in Spanish, and no mocks in tests", kind=Kind.PREFERENCE, reply="command", worth=0.99
+    )
+    assert list(under(rule)) == [briefing.RULES]
+
+
+def test_a_fact_from_before_replies_were_kept_has_to_be_surer() -> None:
+    sure, doubted = (
+        replace(judged(f"Answers have {worth} pages.", kind=Kind.PREFERENCE), extra={WORTH: worth})
+        for worth in (0.8, 0.7)
+    )
+    assert under(sure, doubted) == {briefing.RULES: [sure.text]}
+
+
+def test_what_was_replaced_is_left_out_and_what_replaced_it_is_a_change() -> None:
+    old = judged("Raw scans are kept for 90 days.", "s1#1", Kind.VALUE)
+    new = judged("Raw scans are kept for 180 days now.", "s20#1", Kind.VALUE, supersedes=(old.node_id,))
+    found = under(replace(old, superseded_by=new.node_id), new)
+    assert found == {briefing.CHANGED: ["Raw scans are kept for 180 days now."]}
+    assert list(under(replace(old, superseded_by=new.node_id), new, today=date(2026, 9, 1))) == [briefing.DECIDED]
+
+
+def test_a_day_that_is_over_takes_its_announcement_along_unless_something_holds_from_then_on() -> None:
+    release = judged("Release 0.4 is planned for 5 March.", kind=Kind.VALUE, days=(date(2026, 3, 5),))
+    surcharge = judged("The surcharge is 7 % from 5 March on.", kind=Kind.VALUE, days=(date(2026, 3, 5),))
+    moved = judged("We are on Postgres 16 since 1 March.", kind=Kind.VALUE, days=(date(2026, 3, 1),))
+    assert list(under(release, today=date(2026, 3, 5))) == [briefing.AHEAD]
+    (part,) = parts_of([release, surcharge, moved], TODAY, None)
+    assert {line.words for line in part.lines} == {surcharge.text, moved.text}
+
+
+def test_a_short_reply_comes_with_what_it_answers_and_a_bare_yes_to_an_offer_not_at_all() -> None:
+    typst = judged("> I'd render it with Typst, a single binary.\n\nfine, typst", reply="accept")
+    alone = judged("> A genetic algorithm?\n\nno ga. nobody will be able to explain to a driver why", reply="reject")
+    offer = judged("> Shall I put that as point 1?\n\nok do that", reply="accept")
+    (part,) = parts_of([typst, alone, offer], TODAY, None)
+    assert {(line.reply_to, line.words) for line in part.lines} == {
+        ("I'd render it with Typst, a single binary.", "fine, typst"),
+        ("", "no ga. nobody will be able to explain to a driver why"),
+    }
+    assert under(judged("ja, mach 04:30 draus", reply="refine")) == {}
+
+
+def test_a_choice_is_told_only_with_its_option() -> None:
+    known = judged("> How many workers? 1. Half of the cores: the rest is for the API.\n\n1", reply="accept")
+    unknown = judged("> Or should we keep it simple with option 1?\n\noption 3", reply="answer")
+    (part,) = parts_of([known, unknown, judged("2", reply="answer")], TODAY, None)
+    assert [line.fact for line in part.lines] == [known]
+
+
+def test_a_correction_is_told_of_the_last_session_and_where_it_changed_something() -> None:
+    fixed = judged("no, the logs folder is not in the ignore file", "s1#1", Kind.CORRECTION, reply="correct")
+    assert under(fixed) == {}
+    assert list(under(fixed, last="s1")) == [briefing.LAST]
+    assert list(under(replace(fixed, supersedes=("f0",)))) == [briefing.CHANGED]
+
+
+def test_a_long_procedure_is_named_by_what_stands_before_its_steps() -> None:
+    steps = " ".join(f"{number}. do the {number}th thing and look whether it worked" for number in range(1, 8))
+    (part,) = parts_of([judged(f"release steps: {steps}", kind=Kind.PROCEDURE)], TODAY, None)
+    assert [(line.words, line.steps_left_out) for line in part.lines] == [("release steps", True)]
