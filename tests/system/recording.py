@@ -108,6 +108,8 @@ class Recording:
         learned = [{"text": "Mount the blue disk before the copy."}]
         self.ask("reflect", "a reflection", session="work", learned=learned, outcome="Half of it is copied.", **here)
         self.ask("reflect", session="work", learned=learned, **here)
+        question = [{"role": "user", "text": "To which disk do the backups go?", "external_id": "q1"}]
+        self.daemon.call("observe", session={"session_id": "work", **here}, turns=question)
         self.ask("session_end", session="work")
         self.ask("goals", "open threads", session="work", **here)
         self.ask("tag", node_id=self.bread, add=["baking"])
