@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from .. import __version__
 from ..store.model import Envelope, Hit, NodeId, Verdict
-from ..store.results import Document, Elsewhere, Goal, Lesson, ListedNode, RecentSession, Shown, Working
+from ..store.results import Document, Elsewhere, Goal, Lesson, ListedNode, RecentSession, Shown
 from .protocol import PROTOCOL_VERSION
 
 IF_ANY: Final = {"sent": "unless None"}
@@ -166,21 +166,6 @@ class SessionEndAnswer:
 
     session_id: NodeId
     goals: Sequence[Goal]
-
-
-@dataclass(frozen=True, slots=True)
-class ThoughtAnswer:
-    """The number of a session's thoughts in memory."""
-
-    session_id: NodeId
-    thoughts: int
-
-
-@dataclass(frozen=True, slots=True)
-class WorkingAnswer(Working):
-    """The part of a session that is in memory, and its goals."""
-
-    goals: Sequence[Goal] = ()
 
 
 # ---- documents

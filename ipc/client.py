@@ -39,7 +39,7 @@ RETRY_S = 0.02
 # Both tables are of methods in `daemon/methods/table.py`, which would cost this client pydantic; a test compares them.
 _OF_A_CHANNEL = (
     *("recall", "context", "brief", "recent", "remember", "reflect"),
-    *("anchor_set", "anchor_get", "anchor_recover", "goal_set", "goals", "thought"),
+    *("anchor_set", "anchor_get", "anchor_recover", "goal_set", "goals"),
     "document_put",
 )
 """The methods that belong to the working folder's channel where neither channel nor folder is named."""
@@ -56,12 +56,11 @@ _READING = frozenset(
             "show",
             "list",
             "runs",
-            "pending",
             "digest",
             "review_list",
             "decay_preview",
         ),
-        *("anchor_get", "goals", "working_get", "document_get", "document_list", "document_search"),
+        *("anchor_get", "goals", "document_get", "document_list", "document_search"),
     )
 )
 """Methods that change nothing."""

@@ -325,15 +325,6 @@ class GoalSetParams(WorkParams):
     parent: Annotated[str, Field(max_length=64)] | None = None
 
 
-class ThoughtParams(Params):
-    """A thought of a session's agent, which is kept in memory alone."""
-
-    session: Name
-    text: Annotated[str, Field(min_length=1, max_length=2000)]
-    channel: Channel | None = None
-    cwd: Folder | None = None
-
-
 class SessionIdParams(Params):
     """A session."""
 

@@ -1,12 +1,12 @@
-"""The methods about work under way: anchors, goals, thoughts, and the lessons that an agent learned."""
+"""The methods about work under way: anchors, goals, and the lessons that an agent learned."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ..store.model import Kind
-from ..store.results import FoundAnchor, Goal, Surfaced
-from .answers import GoalsAnswer, ReflectAnswer, SessionEndAnswer, ThoughtAnswer, WorkingAnswer, widened
+from ..store.results import FoundAnchor, Goal
+from .answers import GoalsAnswer, ReflectAnswer, SessionEndAnswer
 from .call import Call, Method
 from .channels import channel_of
 from .params import (
@@ -16,7 +16,6 @@ from .params import (
     GoalSetParams,
     ReflectParams,
     SessionIdParams,
-    ThoughtParams,
     WorkParams,
 )
 
@@ -93,25 +92,7 @@ def session_end(store: MemoryStore, params: SessionIdParams, call: Call) -> Sess
     return SessionEndAnswer(store.session_name(params.session), open_goals)
 
 
-def thought(store: MemoryStore, params: ThoughtParams, call: Call) -> ThoughtAnswer:
-    """Keep a thought of a session's agent in memory."""
-    # Without a channel of its own a thought belongs to that of its session, which the store knows.
-    named = _channel_of(store, params) if params.channel or params.cwd else None
-    thoughts = store.think(params.session, named, params.text)
-    return ThoughtAnswer(store.session_name(params.session), thoughts)
-
-
-def working_get(store: MemoryStore, params: SessionIdParams, call: Call) -> WorkingAnswer:
-    """Return the part of a session that is in memory, with its goals."""
-    return widened(WorkingAnswer, store.working(params.session), goals=store.goals(params.session))
-
-
-def pending(store: MemoryStore, params: SessionIdParams, call: Call) -> Surfaced:
-    """Return the text that waits for a session's agent, once."""
-    return store.take_pending(params.session)
-
-
-def _channel_of(store: MemoryStore, params: WorkParams | AnchorSetParams | ReflectParams | ThoughtParams) -> str:
+def _channel_of(store: MemoryStore, params: WorkParams | AnchorSetParams | ReflectParams) -> str:
     return channel_of(params.channel, params.cwd, lambda _: store.channel_names(), beginning=False)
 
 
@@ -125,7 +106,4 @@ WORK_METHODS: tuple[Method[Any, Any], ...] = (
     Method("goal_set", GoalSetParams, Goal, goal_set, blocking=True, activity=True),
     Method("goals", WorkParams, GoalsAnswer, goals, blocking=True, activity=True, first=True),
     Method("session_end", SessionIdParams, SessionEndAnswer, session_end, blocking=True),
-    Method("thought", ThoughtParams, ThoughtAnswer, thought, activity=True, first=True),
-    Method("working_get", SessionIdParams, WorkingAnswer, working_get, blocking=True, activity=True),
-    Method("pending", SessionIdParams, Surfaced, pending, blocking=True, activity=True, first=True),
 )

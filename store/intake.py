@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import astuple, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from . import okf
 from .changes.agent_statements import (
@@ -25,14 +25,14 @@ from .changes.session_plans import Observed, SessionPlans
 from .changes.tombstone_keys import fingerprint
 from .core import Core
 from .index.projection import CURATED
-from .limits import INFERRED_CERTAINTY, LONGEST_CURATED, STATED_CERTAINTY
+from .limits import INFERRED_CERTAINTY, LONGEST_CURATED, SESSION_TTL_S, STATED_CERTAINTY
 from .model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, NewTurn, NodeId, SessionHead
 from .redaction import REDACTED
 from .results import Goal, Kept, Lesson
 from .text.quotes import title_of
 from .upkeep.feedback import Feedback
 from .upkeep.linking import Linker
-from .working.surfacing import Surfacing
+from .working.sessions import SessionsAtWork
 
 
 class Intake:
@@ -45,7 +45,7 @@ class Intake:
         feedback: Feedback,
         linker: Linker,
         corrections: Corrections,
-        surfacing: Surfacing,
+        at_work: SessionsAtWork,
         foreign: ForeignWords,
     ) -> None:
         self._core = core
@@ -59,7 +59,7 @@ class Intake:
         self._feedback = feedback
         self._linker = linker
         self._corrections = corrections
-        self._surfacing = surfacing
+        self._at_work = at_work
         self._foreign = foreign
 
     # The acknowledgement path: the caller's thread checks, redacts and plans, and takes no lock of the index;
@@ -250,9 +250,11 @@ class Intake:
             nothing: Future[Observed] = Future()
             nothing.set_result(Observed(head.session_id, 0, 0, 0))
             return nothing
-        # Feedback and surfacing only queue the turns; neither delays the acknowledgement.
+        # Feedback only queues the turns, so that it does not delay the acknowledgement.
         self._feedback.said(head.session_id, head.channel, turns)
-        self._surfacing.on_turns(head.session_id, head.channel, turns)
+        recent = self._now() - timedelta(seconds=SESSION_TTL_S)  # older turns are an import, and no work under way
+        if any(turn.at is None or (turn.at.tzinfo is not None and turn.at >= recent) for turn in turns):
+            self._at_work.hear(head.session_id)
         if live:
             self._foreign.hear(head.session_id, head.agent_id or "", head.channel, turns)
         plan = self._sessions.observe(head, turns)

@@ -55,7 +55,3 @@ MOST_TRUST: Final = 2.0
 
 SESSION_TTL_S: Final = 3600.0
 """A session that was not touched for so long is over, though its end was not noted: DESIGN, "Reference values"."""
-
-MOST_TURN_CHARS: Final = 4_000
-MOST_THOUGHT_CHARS: Final = 2_000
-"""Characters of a turn, and of a thought, that working memory holds of a session."""

@@ -60,9 +60,7 @@ from .results import (
     Shown,
     Stored,
     StoreStatus,
-    Surfaced,
     Tagged,
-    Working,
 )
 from .search.gathering import Ranking
 from .search.hits import Recalled
@@ -293,18 +291,6 @@ class MemoryStore:
         """Note that a session is over; return its open goals, which are threads of its channel from now on."""
         return self.operations.goals.end_session(session_id)
 
-    def think(self, session_id: NodeId, channel: str | None, text: str) -> int:
-        """Keep a thought of a session's agent in memory; return how many are held."""
-        return self.operations.surfacing.think(session_id, channel, text)
-
-    def working(self, session_id: NodeId) -> Working:
-        """Return the part of a session that is held in memory, after its turns so far are read."""
-        return self.operations.surfacing.working(session_id)
-
-    def take_pending(self, session_id: NodeId) -> Surfaced:
-        """Return the memories found for a session's last turn, once; they count as handed out and as used."""
-        return self.operations.surfacing.take(session_id)
-
     # ---- Documents by key
 
     def put_document(
@@ -398,6 +384,10 @@ class MemoryStore:
             given=given,
             only_sure=only_sure,
         )
+
+    def is_same_topic(self, before: str, now: str) -> bool:
+        """Return True if two prompts of a session, one after the other, are about the same."""
+        return self.operations.recall.is_same_topic(before, now)
 
     def elsewhere(self, query: str, limit: int = 10, session: NodeId | None = None) -> list[Elsewhere]:
         """Find what answers a question in any channel, by channel, best first; nothing of it is counted or kept."""

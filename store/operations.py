@@ -25,7 +25,7 @@ from .upkeep.health import Checkup, Health
 from .upkeep.linking import Linker
 from .upkeep.pages import Pages
 from .upkeep.reconciliation import Reconciliation
-from .working import Anchors, Cues, Goals, HandedSessions, Surfacing, ToldTexts, WorkingSessions
+from .working import Anchors, Cues, Goals, HandedSessions, SessionsAtWork, ToldTexts
 
 
 class Operations:
@@ -114,20 +114,16 @@ class Operations:
     def _build_working(self, running: ExitStack) -> None:
         """Build the state of sessions at work, and the intake of their turns and statements."""
         core = self.core
-        self.working = WorkingSessions()
-        self.surfacing = Surfacing(core, self.working, self.recall)
-        running.callback(self.surfacing.stop)
-        # Recall is built before surfacing, which searches with it, and reports to it what agents were handed.
-        self.recall.on_given = self.surfacing.on_given
+        self.at_work = SessionsAtWork()
         self.foreign_words = ForeignWords(core.now)
         self.intake = Intake(
-            core, self.sessions, self.feedback, self.linker, self.corrections, self.surfacing, self.foreign_words
+            core, self.sessions, self.feedback, self.linker, self.corrections, self.at_work, self.foreign_words
         )
         # Held while an anchor or a goal is changed, and by a purge of these rows.
         self.work_gate = threading.Lock()
         self.handed = HandedSessions(core.ledger, core.writer, core.now)
         self.anchors = Anchors(core, self.work_gate, self._at_work)
-        self.goals = Goals(core, self.work_gate, self.working, self.intake.keep_thread, self.corrections.close_thread)
+        self.goals = Goals(core, self.work_gate, self.at_work, self.intake.keep_thread, self.corrections.close_thread)
         self.told = ToldTexts(core)
         # Feedback and corrections are built before it.
         self.feedback.on_said, self.feedback.on_verdict = self.told.said, self.told.judged
@@ -136,7 +132,7 @@ class Operations:
 
     def _at_work(self) -> set[str]:
         """Return the sessions that gave a sign of life lately."""
-        return {*self.working.at_work(), *(one.session_id for one in self.handed.at_work())}
+        return {*self.at_work.ids(), *(one.session_id for one in self.handed.at_work())}
 
     def _build_upkeep(self, running: ExitStack) -> None:
         """Build pages, status, cleanup and purge."""
@@ -154,7 +150,7 @@ class Operations:
     def _forget_working(self) -> None:
         """Drop the sessions and questions held in memory, before a purge erases their rows."""
         self._forget_questions()
-        self.working.forget()
+        self.at_work.forget()
         self.handed.forget()
         self.told.forget()
         self.foreign_words.forget()
@@ -179,7 +175,6 @@ class Operations:
         if self.core.opened.is_copy:
             self.core.mending.noticed()
         self.queue.start()
-        self.surfacing.start()
         self.linker.start()
         self.cleanup.start()
         self.purge.start()

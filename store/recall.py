@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime
 
@@ -36,8 +35,8 @@ from .upkeep.feedback import Feedback, shown_hit, shown_slot
 FORGOTTEN = "[forgotten]"
 """The text of a forgotten turn, which stays in its session's file."""
 
-UNASKED_LIMIT = 10
-"""Memories that are looked at for a turn that asked nothing."""
+SAME_TOPIC = 0.3
+"""The least cosine of two prompts on one topic."""
 
 MEMORIES_READ, CHANNELS_READ, QUESTION_CHARS = 300, 4, 300
 """The newest facts and turns of a channel, and the channels, in which a misspelt word of a question is looked for."""
@@ -75,8 +74,6 @@ class Recall:
         self._search = search
         self._questions = questions
         self._feedback = feedback
-        self.on_given: Callable[[NodeId | None, Sequence[Slot]], None] = lambda session, slots: None
-        """Called with what a session's agent was handed."""
 
     @repeated_after_repair
     def recall(
@@ -128,8 +125,8 @@ class Recall:
     ) -> Envelope:
         """Find what answers a question, packed into a budget of tokens. `session` is left out: its agent has it.
 
-        So are sentences that occur in a text of `given`. `only_sure` is for a prompt that asked nothing: sentences that
-        are not surely worth showing are left out too, and an empty envelope is not counted.
+        So are sentences that occur in a text of `given`. `only_sure` is for a prompt that asked nothing: the one
+        exchange that surely helps it, if there is any; an empty envelope is not counted.
         """
         limit = max(10, min(200, budget_tokens // 10))
         ranking = self._rank(Question(text=query, limit=limit, channel=channel, as_of=as_of, where=where))
@@ -137,15 +134,15 @@ class Recall:
         always = self._curated(ranking, budget_tokens, given)
         left_tokens = budget_tokens - sum(slot.tokens for slot in always)
         at = as_of or self._now()
+        read_to = self._core.ledger.cursors(LEARNED_FROM) if only_sure else None
         with self._search.alone.held():
-            packed = packing.envelope(ranking, self._catalog, left_tokens, at, given=given, only_sure=only_sure)
+            packed = packing.envelope(ranking, self._catalog, left_tokens, at, given=given, read_to=read_to)
         if only_sure and not packed.slots:
             return outgoing_envelope(packing.with_curated(packed, always))
         envelope = outgoing_envelope(packed)
         self._writer.later(*records.log_usage([slot.node_id for slot in envelope.slots], self._now()))
         if not (as_of or where):
             self._feedback.answered(query, channel, session, ranking, [shown_slot(slot) for slot in envelope.slots])
-        self.on_given(session, envelope.slots)
         asked_tokens = 0 if only_sure else budget_tokens
         return outgoing_envelope(packing.with_curated(envelope, always, asked_tokens)) if always else envelope
 
@@ -161,18 +158,6 @@ class Recall:
         ranking.candidates = [one for one in ranking.candidates if one.unit not in ahead]
         return slots
 
-    def unasked(
-        self, text: str, channel: str, session: NodeId, given: AbstractSet[NodeId], budget_tokens: int
-    ) -> Envelope:
-        """Find what surely answers a turn that asked nothing, but for what `given` names; nothing of it is counted."""
-        ranking = self._search.rank(Question(text=text, limit=UNASKED_LIMIT, channel=channel))
-        ranking.leave_out_session(session)
-        ranking.candidates = [
-            one for one in ranking.candidates if one.unit not in given and given.isdisjoint(one.matched)
-        ]
-        found = packing.envelope(ranking, self._catalog, budget_tokens, self._now(), only_sure=True)
-        return outgoing_envelope(found)
-
     def full_id(self, named: str) -> NodeId:
         """Return the id that a session's or turn's short one (`1a2b3c4d#3`) means, if it means one; else the same."""
         head, mark, ordinal = named.partition("#")
@@ -181,6 +166,11 @@ class Recall:
         self._core.settle()
         found = self._catalog.sessions_beginning(head, 2)
         return f"{found[0]}{mark}{ordinal}" if len(found) == 1 else named
+
+    def is_same_topic(self, before: str, now: str) -> bool:
+        """Return True if two prompts of a session, one after the other, are about the same; False without vectors."""
+        one, other = (self._search.embed(text)[0] for text in (before, now))
+        return one is not None and other is not None and float(one @ other) >= SAME_TOPIC
 
     @repeated_after_repair
     def recent(
@@ -197,14 +187,6 @@ class Recall:
         self._core.settle()
         named = session and self.full_id(session)
         return recent_sessions(self._catalog, channel, limit, session=named, day=day, file=file, left_out=left_out)
-
-    def living(self, node_ids: Collection[NodeId]) -> set[NodeId]:
-        """Return those of some nodes that may still be shown."""
-        return {name for name, node in self._catalog.nodes(node_ids).items() if node.live}
-
-    def used(self, node_ids: Collection[NodeId]) -> None:
-        """Count that these were shown."""
-        self._writer.later(*records.log_usage(node_ids, self._now()))
 
     @repeated_after_repair
     def elsewhere(self, query: str, limit: int = 10, session: NodeId | None = None) -> list[Elsewhere]:

@@ -87,17 +87,6 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True)
-class Surfaced:
-    """The text that waited for a session's agent, "" where none did, and the nodes in it; `topic` counts topics."""
-
-    session_id: NodeId
-    text: str = ""
-    tokens: int = 0
-    nodes: tuple[NodeId, ...] = ()
-    topic: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class ToldLine:
     """A line that an agent was handed, and the node that it is of, where that is known.
 
@@ -168,29 +157,6 @@ class RecentSession:
     asked: tuple[RecentTurn, ...] = ()
     answer: RecentTurn | None = None
     edited: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class BufferedTurn:
-    """One of a session's last turns, in memory: without secrets, cut to a bounded length."""
-
-    role: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Working:
-    """The part of a session that is in memory: its last turns, their summary, its thoughts; `topic` counts topics.
-
-    `channel` is None for a session that is not in memory.
-    """
-
-    session_id: NodeId
-    channel: str | None
-    turns: tuple[BufferedTurn, ...] = ()
-    summary: tuple[str, ...] = ()
-    thoughts: tuple[str, ...] = ()
-    topic: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,6 +147,8 @@ class Hooks:
         # The text of a start may have come with a prompt, and was lost with it.
         brought = moment is Moment.PROMPT and session.start_prompt == session.prompts
         session.is_owed |= moment is Moment.START or brought
+        if moment is Moment.PROMPT and lines:
+            session.unanswered = session.prompt
 
     # ---- text for the agent
 
@@ -179,18 +181,22 @@ class Hooks:
         session.summary = (found or known, looked_up_to)
 
     def _prompt(self, agent: str, hook: HookInput, session: HandedSession) -> str:
-        """Return the memories that surely answer a prompt, behind the text of a start that did not arrive; "" without.
+        """Return the exchange that surely helps a prompt, behind the text of a start that did not arrive; "" without.
 
-        A start's text is rather late than never: it is the one that matters most in a session.
+        A start's text is rather late than never: it is the one that matters most in a session. So is the text of the
+        prompt before, while the person is on the same topic.
         """
         owed = ""
         if session.is_owed:
             owed = self._start(agent, replace(hook, source=session.source), session)
             session.source, session.start_prompt = "", session.prompts
-        return "\n".join(filter(None, (owed, self._answers_to(hook, session))))
+        late, session.unanswered = session.unanswered, ""
+        answers = [self._answer_to(session.prompt, hook, session)]
+        if late and self.store.is_same_topic(late, session.prompt):
+            answers.append(self._answer_to(late, hook, session))
+        return "\n".join(filter(None, (owed, *answers)))
 
-    def _answers_to(self, hook: HookInput, session: HandedSession) -> str:
-        prompt = session.prompt
+    def _answer_to(self, prompt: str, hook: HookInput, session: HandedSession) -> str:
         budget = min(PROMPT_TOKENS, SESSION_TOKENS - session.tokens)
         if not prompt or _COMMAND.match(prompt) or budget <= 0:
             return ""

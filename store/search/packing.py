@@ -18,7 +18,7 @@ from ..model import Envelope, Evidence, NodeId, Slot
 from ..roles import MACHINES
 from ..text.dates import format_short_date, with_days
 from ..text.fence import fenced, speaker_name, unmarked
-from ..text.quotes import leading, leans, quote, read_reply
+from ..text.quotes import leading, leans, quote
 from ..text.sentences import Sentence as Piece
 from ..text.sentences import joined_sentences
 from ..text.token_count import estimate_tokens
@@ -28,15 +28,18 @@ from .gathering import Ranking
 from .hits import section_budget
 from .relevance import (
     AnswerSentence,
+    Option,
     Passage,
     Passages,
     Words,
     confidence_of,
     passages_of,
     with_sections,
+    words_of,
 )
 from .scoring import note_of_time
 from .supersession import FactState, States, answers
+from .unasked import helping
 
 # One turn's words beyond the first count half as much with every so many tokens: a long answer leaves room for others.
 #
@@ -94,25 +97,6 @@ NOTE = "note"
 TOO_SMALL = "what was found does not fit: ask with a larger budget"
 
 
-class _Option(NamedTuple):
-    """A sentence that may be shown, with the fact that it states, if any.
-
-    `relevance` orders the options: it is at least that of the sentence by itself.
-    """
-
-    relevance: float
-    sentence: AnswerSentence
-    state: FactState | None
-
-    @property
-    def node(self) -> Node:
-        return self.sentence.passage.node
-
-    @property
-    def unit(self) -> NodeId:
-        return self.sentence.passage.unit
-
-
 def envelope(
     ranking: Ranking,
     catalog: Catalog,
@@ -120,13 +104,13 @@ def envelope(
     now: datetime | None = None,
     *,
     given: Sequence[str] = (),
-    only_sure: bool = False,
+    read_to: Mapping[NodeId, int] | None = None,
 ) -> Envelope:
     """Choose the sentences that answer, and render them by day, the newest first; abstain where nothing is near.
 
     The text is fenced, and every line names its speaker. `tokens` is an upper estimate of the whole text's. Without
-    `now` nothing is out of date. Sentences that occur in a text of `given` are left out, and with `only_sure` those
-    that are not surely worth showing to a person who has not asked.
+    `now` nothing is out of date. Sentences that occur in a text of `given` are left out. With `read_to`, the last turn
+    of each session that a dream has read, it is for a person who has not asked: the exchange that surely helps.
     """
     records = fetch(ranking, catalog, CANDIDATES_READ, beside=CANDIDATES_BESIDE)
     passages = passages_of(ranking, records, CANDIDATES_READ, CANDIDATES_BESIDE)
@@ -134,14 +118,17 @@ def envelope(
         return Envelope("", 0, (), abstained=True, notes=tuple(ranking.notes))
     passages = with_sections(passages, ranking, records)
     states = records.states
-    options = _options(passages, states, ranking.question.scope)
+    if read_to is not None:
+        options = helping(passages, records, ranking, catalog, read_to)
+    else:
+        options = _options(passages, states, ranking.question.scope)
     if options and options[0].relevance < FAINT_RELEVANCE:
         return Envelope(
             "", 0, (), abstained=True, notes=tuple(ranking.notes), confidence=confidence_of(options[0].relevance)
         )
     options = [one for one in options if not _is_in(one, given)]
-    if only_sure:
-        options = [one for one in options if passages.is_sure(one.sentence)]
+    if read_to is not None:
+        options = options[:1]
     room = max(1.0, budget_tokens / USUAL_TOKENS)
     selection = _Selection(budget_tokens - FENCE_TOKENS, passages, states, ranking.question.scope, room)
     selection.fill(options)
@@ -150,7 +137,7 @@ def envelope(
             _render(selection, now)
         )  # parts are estimated more dearly than the whole
         selection.fill(options)
-    if budget_tokens > USUAL_TOKENS and not only_sure:
+    if budget_tokens > USUAL_TOKENS and read_to is None:
         selection.widen(budget_tokens - USUAL_TOKENS, given)
     rendered = _render(selection, now)
     return Envelope(
@@ -168,7 +155,7 @@ def envelope(
     )
 
 
-def _is_in(one: _Option, given: Sequence[str]) -> bool:
+def _is_in(one: Option, given: Sequence[str]) -> bool:
     text = " ".join(one.sentence.text.split())
     return any(text in words for words in given)
 
@@ -183,28 +170,28 @@ def _tokens_of(rendered: Sequence[_Rendered]) -> int:
     return max(whole, SPECIAL_TOKENS + sum(line.tokens for line in rendered))
 
 
-def _options(passages: Passages, states: States, scope: Scope) -> list[_Option]:
+def _options(passages: Passages, states: States, scope: Scope) -> list[Option]:
     """Return what may be shown: the sentences, each with its fact, and the facts that paraphrase no sentence."""
-    options: list[_Option] = []
+    options: list[Option] = []
     covered: set[NodeId] = set()
     for one in passages.sentences():
         state = _state_of(one, states.of(one.passage.unit))
         if state is not None:
             covered.add(state.fact.node_id)
-        options.append(_Option(one.relevance, one, state))
+        options.append(Option(one.relevance, one, state))
     for passage in passages.passages:
         for place, state in enumerate(states.of(passage.unit)):
             if state.fact.node_id not in covered and not state.is_reworded and scope.admits(state.fact):
-                text, reply_to = _words_of(state.fact)
+                text, reply_to = words_of(state.fact)
                 sentence = AnswerSentence(
                     passage, place, text, reply_to, passages.relevance(passage, f"{text} {reply_to}")
                 )
-                options.append(_Option(sentence.relevance, sentence, state))
+                options.append(Option(sentence.relevance, sentence, state))
     options = _with_likely_raised(list(_without_repeats(options)), passages.words)
     return sorted(options, key=lambda one: (-one.relevance, one.unit, one.sentence.place))
 
 
-def _with_likely_raised(options: list[_Option], asked: Words) -> list[_Option]:
+def _with_likely_raised(options: list[Option], asked: Words) -> list[Option]:
     """Raise a likely successor that has a word of the question to LIKELY_SHARE of the older fact's relevance."""
     least: dict[NodeId, float] = {}
     for one in options:
@@ -218,9 +205,9 @@ def _with_likely_raised(options: list[_Option], asked: Words) -> list[_Option]:
     ]
 
 
-def _without_repeats(options: Iterable[_Option]) -> Iterable[_Option]:
+def _without_repeats(options: Iterable[Option]) -> Iterable[Option]:
     """Yield of options with the same words the newest that a person said, else the newest, as relevant as the best."""
-    alike: dict[tuple[object, ...], list[_Option]] = {}
+    alike: dict[tuple[object, ...], list[Option]] = {}
     for one in options:
         alike.setdefault((one.sentence.reply_to, *folded_words(one.sentence.text)), []).append(one)
     for same in alike.values():
@@ -283,7 +270,7 @@ class _Selection:
         self._days: set[date | None] = set()
         self._relevance: dict[NodeId, float] = {}
 
-    def fill(self, options: Sequence[_Option]) -> None:
+    def fill(self, options: Sequence[Option]) -> None:
         """Take the most relevant options until the budget is full or relevance ends.
 
         A turn's next sentence counts less the more of the turn is shown already. So the heap has each option with the
@@ -311,7 +298,7 @@ class _Selection:
         """Return the factor of the next sentence of a turn, of which this number of tokens is shown already."""
         return float(0.5 ** (max(0.0, spent_tokens - FREE_TOKENS * self._room) / (HALVING_TOKENS * self._room)))
 
-    def _take_part(self, one: _Option, least: float) -> None:
+    def _take_part(self, one: Option, least: float) -> None:
         """Show the most relevant sentence that fits, of relevance `least` or more, of a turn that is too long whole.
 
         None where no sentence has a word of the question: nothing says then which of them answers.
@@ -365,7 +352,7 @@ class _Selection:
     def _tokens_of_unit(self, unit: NodeId) -> int:
         return self.lines[unit].tokens if unit in self.lines else 0
 
-    def _take(self, one: _Option, *, exact: bool = False) -> bool:
+    def _take(self, one: Option, *, exact: bool = False) -> bool:
         """Show a sentence after its fact's successors and before what the fact contradicts, if all of it fits.
 
         Return True if the sentence is shown, now or before. `exact`: measure the whole text, since the estimates of
@@ -396,7 +383,7 @@ class _Selection:
             self._note(line, one.state)
         return True
 
-    def _likely(self, one: _Option) -> list[Node]:
+    def _likely(self, one: Option) -> list[Node]:
         """Return the likely successors of an option's fact that are relevant enough to be shown before it."""
         later = one.state.later if one.state else ()
         relevance = self._relevance.get
@@ -415,17 +402,17 @@ class _Selection:
         return [
             fact
             for fact in dict.fromkeys(facts)
-            if not self._shows(self._unit_of(fact), _words_of(fact)[0])
+            if not self._shows(self._unit_of(fact), words_of(fact)[0])
             and (not self._scope.where or self._scope.admits(fact))
         ]
 
-    def _cost(self, one: _Option, texts: Iterable[str]) -> int:
+    def _cost(self, one: Option, texts: Iterable[str]) -> int:
         note = sum(_cost(note) + JOIN_TOKENS for note in _notes(one.state)) if one.state is not None else 0
         text = f"{_dated(' '.join(texts), one.node)} {one.sentence.reply_to}"
         marks = GAP_TOKENS * (one.unit in self.lines) + SHARE_TOKENS * one.sentence.is_step
         return _cost(text) + marks + self._head(one.unit, one.node) + note
 
-    def _cost_alone(self, one: _Option, texts: Mapping[int, str]) -> int:
+    def _cost_alone(self, one: Option, texts: Mapping[int, str]) -> int:
         passage = one.sentence.passage
         line = _Line(one.node, one.unit, passage.pieces(), passage.node.text, dict(texts), one.sentence.reply_to)
         line.notes += _notes(one.state) if one.state is not None else []
@@ -435,7 +422,7 @@ class _Selection:
         return _cost(f"{_dated(fact.text, fact)} (to)") + self._head(self._unit_of(fact), fact)
 
     def _add_fact(self, fact: Node) -> None:
-        words, reply_to = _words_of(fact)
+        words, reply_to = words_of(fact)
         line = self._add(self._unit_of(fact), fact, {-1: words}, fact, self._cost_of_fact(fact))
         line.reply_to = reply_to
 
@@ -468,7 +455,7 @@ class _Selection:
         return self._states.unit_of.get(node.node_id, node.node_id)
 
 
-def _with_leading(one: _Option) -> dict[int, str]:
+def _with_leading(one: Option) -> dict[int, str]:
     """Return a sentence by its place, and those before it without which it only points."""
     place, text = one.sentence.place, one.sentence.text
     if place < 1 or not leans(text):
@@ -481,12 +468,6 @@ def _with_leading(one: _Option) -> dict[int, str]:
 def _at_odds(relevance: float, share: float) -> float:
     """Return the relevance whose odds are this share of those of a relevance in [0, 1]."""
     return share * relevance / (1.0 - relevance + share * relevance)
-
-
-def _words_of(fact: Node) -> tuple[str, str]:
-    """Return a fact's words on one line, and what they reply to, if it is a reply."""
-    words, reply_to = read_reply(fact.text)
-    return " ".join(words.split()), f'to "{unmarked(reply_to)}"' if reply_to else ""
 
 
 def _edges(chosen: AbstractSet[int], count: int) -> set[int]:

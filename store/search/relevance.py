@@ -23,7 +23,7 @@ from ..model import NodeId
 from ..redaction import redact
 from ..roles import MACHINES, Role
 from ..text.fence import speaker_name, unmarked
-from ..text.quotes import with_steps
+from ..text.quotes import read_reply, with_steps
 from ..text.sentences import Sentence as Piece
 from ..text.sentences import joined, rows_in, split
 from ..text.spelling import beginning_of_name, names_asked, unnamed
@@ -31,6 +31,7 @@ from ..text.token_count import estimate_tokens
 from ..text.words import stem, without_possessive
 from .fetch import AnswerRecords
 from .gathering import Candidate, Ranking
+from .supersession import FactState
 
 FUSED, COSINE, COVER, COVER_OF_SENTENCE = 8.0, 8.0, 1.0, 2.0
 PERSON, ASSISTANT, SAID, DONE = 1.0, -0.7, 2.0, -4.0
@@ -41,15 +42,6 @@ BIAS = -11.5
 #
 # On the readers' benchmark 12 of 15 questions about another project abstain so, and one of 115 that have an answer.
 FAR_COSINE, FAR_COVER = 0.30, 0.40
-
-# A sentence is shown to a person who has not asked if it is at least so relevant, and has two words of the prompt that
-# are so rare together, or three that are this share of it. Chosen on seven of eight people for the eighth, such values
-# help .18 of the prompts that need something, .64 of the envelopes help, and .97 of the other prompts get none.
-# Where many words counted together, a long prompt matched "next", "one" and "shop" in turns of another matter.
-SURE_RELEVANCE, SURE_WEIGHT, SURE_SHARE = 0.8, 5.4, 0.4
-
-# The weight of a word that an assistant said: it repeats much, and its questions are no knowledge.
-WORTH_OF_ASSISTANT = 0.75
 
 # A text with so many of a question's words is near it, however long the question is.
 ENOUGH_WORDS = 3
@@ -120,7 +112,7 @@ class Passage:
         if len(pieces) != 1 or len(pieces[0].text.split()) >= FEWEST_WORDS:
             answer = self._answer()
             yield from ((piece, answer) for piece in pieces)
-        elif self.before is not None and not _is_deed(self.before) and (asked := pieces_of(self.before.text)):
+        elif self.before is not None and not is_deed(self.before) and (asked := pieces_of(self.before.text)):
             other = self.before.role != self.node.role
             reply_to = f'{f"to {speaker_name(self.before.role)}:" if other else "after"} "{unmarked(asked[-1].text)}"'
             yield pieces[0], reply_to
@@ -160,6 +152,33 @@ class AnswerSentence:
     reply_to: str
     relevance: float
     is_step: bool = False
+
+
+class Option(NamedTuple):
+    """A sentence that may be shown, with the fact that it states, if any.
+
+    `relevance` orders the options: it is at least that of the sentence by itself.
+    """
+
+    relevance: float
+    sentence: AnswerSentence
+    state: FactState | None
+
+    @property
+    def node(self) -> Node:
+        """The node that has it."""
+        return self.sentence.passage.node
+
+    @property
+    def unit(self) -> NodeId:
+        """The name under which that node was found."""
+        return self.sentence.passage.unit
+
+
+def words_of(fact: Node) -> tuple[str, str]:
+    """Return a fact's words on one line, and what they reply to, if it is a reply."""
+    words, reply_to = read_reply(fact.text)
+    return " ".join(words.split()), f'to "{unmarked(reply_to)}"' if reply_to else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,17 +288,6 @@ class Passages:
         best = inside[shares.index(max(shares))]
         return best.start, best.end
 
-    def is_sure(self, sentence: AnswerSentence) -> bool:
-        """Return True if a sentence holds enough of a prompt to be shown to a person who has not asked."""
-        node = sentence.passage.node
-        found = self.words.found(sentence.text, sentence.passage.said) if sentence.passage.said else frozenset()
-        if sentence.relevance < SURE_RELEVANCE or len(found) < 2 or _is_deed(node):
-            return False
-        weight = self.rarity.weight_of_two(found) * (WORTH_OF_ASSISTANT if node.role == Role.ASSISTANT else 1.0)
-        if sentence.reply_to or len(found) < ENOUGH_WORDS:
-            return weight >= SURE_WEIGHT
-        return weight >= SURE_WEIGHT or self.rarity.share(found) >= SURE_SHARE
-
     def relevance(self, passage: Passage, text: str) -> float:
         """Return how probably a text of a passage answers, 0 to 1."""
         return _probability(passage.logit, text, self._cover(text))
@@ -342,6 +350,7 @@ class Rarity:
         among = Counter(one for text in texts for one in text)
         self._weights = {one: math.log(1 + (len(texts) - among[one] + 0.5) / (among[one] + 0.5)) for one in stems}
         self._whole = sum(self._weights.values())
+        self._most = math.log(1 + (len(texts) - 0.5) / 1.5)
 
     def share(self, found: Iterable[str]) -> float:
         """Return the share of the question's words that these stems are, the rare ones counting more, 0 to 1."""
@@ -351,9 +360,12 @@ class Rarity:
         """Return the weight of these stems together."""
         return sum(self._weights[one] for one in found)
 
-    def weight_of_two(self, found: Iterable[str]) -> float:
-        """Return the weight of the two rarest of these stems together."""
-        return sum(nlargest(2, (self._weights[one] for one in found)))
+    def share_of_two(self, found: Iterable[str]) -> float:
+        """Return the weight of the two rarest of these stems, as a share of what two weigh that one text alone has.
+
+        So it means the same in a store of three memories and in one of thousands.
+        """
+        return sum(nlargest(2, (self._weights[one] for one in found))) / (2 * self._most)
 
 
 def passages_of(ranking: Ranking, records: AnswerRecords, read: int, beside: int = 0) -> Passages:
@@ -506,7 +518,8 @@ def pieces_of(text: str) -> tuple[Piece, ...]:
     return tuple(sorted((*sentences, *rows_in(text)), key=lambda piece: piece.start))
 
 
-def _is_deed(node: Node) -> bool:
+def is_deed(node: Node) -> bool:
+    """Return True for the record of what a program did."""
     return node.role == Role.TOOL or _DEED.match(node.text) is not None
 
 

@@ -3,8 +3,7 @@
 from .anchors import Anchors
 from .cues import Cues
 from .goals import Goals
-from .sessions import HandedSessions, WorkingSessions
-from .surfacing import Surfacing
+from .sessions import HandedSessions, SessionsAtWork
 from .told import ToldTexts
 
-__all__ = ["Anchors", "Cues", "Goals", "HandedSessions", "Surfacing", "ToldTexts", "WorkingSessions"]
+__all__ = ["Anchors", "Cues", "Goals", "HandedSessions", "SessionsAtWork", "ToldTexts"]

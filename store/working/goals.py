@@ -16,7 +16,7 @@ from ..ledger.work import end_session, set_goal
 from ..limits import SESSION_TTL_S
 from ..model import InvalidInput, NodeId, NotFound
 from ..results import Goal, GoalState
-from .sessions import WorkingSessions
+from .sessions import SessionsAtWork
 
 # Open goals of one session, and threads of one channel that are returned.
 MOST_OPEN: Final = 50
@@ -36,7 +36,7 @@ class Goals:
         self,
         core: Core,
         gate: Lock,
-        sessions: WorkingSessions,
+        sessions: SessionsAtWork,
         keep_thread: Callable[[Goal], None],
         close_thread: Callable[[Goal], None],
     ) -> None:
@@ -98,7 +98,7 @@ class Goals:
             for goal in self._ledger.goals(channel=channel)
             if goal.is_open and goal.thread_since is None and goal.changed_at < idle
         }
-        for session_id in left.difference(self._sessions.at_work()):
+        for session_id in left.difference(self._sessions.ids()):
             self.end_session(session_id)
         found = [goal for goal in self._ledger.goals(channel=channel) if goal.is_open and goal.thread_since]
         found.sort(key=lambda goal: goal.changed_at, reverse=True)

@@ -1,161 +1,59 @@
-"""The sessions at work: their last turns and thoughts, in memory, and the lines that hooks handed to their agents.
+"""The sessions at work, and the lines that hooks handed to their agents.
 
-A crash loses the former, and no more: anchors and goals are in the ledger, and so are the handed lines, so that none is
-handed to an agent twice.
+A crash loses the former, and no more: the handed lines are in the ledger, so that none is handed to an agent twice.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final
 
-import numpy as np
-
-from ..engine.interface import Vector
 from ..ledger.ledger import Ledger
 from ..ledger.work import HANDED_KEPT, MOST_HANDED, Handed, set_handed
 from ..limits import SESSION_TTL_S
-from ..model import GLOBAL_CHANNEL, Envelope, NodeId
-from ..results import BufferedTurn
+from ..model import NodeId
 from ..writer.writer import Writer
 
-# Turns whose mean is the running context.
 MOST_SESSIONS: Final = 64
-MOST_TURNS, MOST_CHARS, MOST_THOUGHTS = 64, 64_000, 64
-MOST_GIVEN: Final = 2000
-WINDOW: Final = 8
-
-# A turn with a lower cosine to the running context begins another topic.
-OTHER_TOPIC: Final = 0.3
 
 
-@dataclass(slots=True)
-class WorkingSession:
-    """One session. `given` are the nodes that its agent was handed on the present topic, each with the `asked` of then.
-
-    `asked` counts the turns of its person that were read. `is_unplaced`: its channel was not named yet.
-    """
-
-    session_id: NodeId
-    channel: str
-    touched_s: float
-    turns: deque[BufferedTurn] = field(default_factory=lambda: deque(maxlen=MOST_TURNS))
-    thoughts: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_THOUGHTS))
-    given: dict[NodeId, int] = field(default_factory=dict)
-    asked: int = 0
-    window: deque[Vector] = field(default_factory=lambda: deque(maxlen=WINDOW))
-    pending: Envelope | None = None
-    topics: int = 1
-    is_unplaced: bool = False
-
-    def add(self, turn: BufferedTurn) -> None:
-        """Add a turn to the buffer, and drop the oldest beyond its bound."""
-        self.turns.append(turn)
-        while sum(len(one.text) for one in self.turns) > MOST_CHARS:
-            self.turns.popleft()
-
-    def give(self, nodes: Iterable[NodeId]) -> None:
-        """Note the nodes that its agent was handed."""
-        self.given.update(dict.fromkeys(nodes, self.asked))
-        while len(self.given) > MOST_GIVEN:
-            del self.given[next(iter(self.given))]
-
-    def turn_to(self, vector: Vector) -> bool:
-        """Add a turn's vector to the running context; return True if the turn begins another topic.
-
-        The nodes given since the turn before stay given: `context` may have been called for this very turn.
-        """
-        # The mean of the last turns, not the last alone: one short reply does not change the topic.
-        context = np.mean(self.window, axis=0) if self.window else vector
-        length = float(np.linalg.norm(context))
-        is_other = bool(self.window) and length > 0 and float(vector @ context) / length < OTHER_TOPIC
-        if is_other:
-            self.window.clear()
-            self.given = {name: asked for name, asked in self.given.items() if asked == self.asked}
-            self.pending = None
-            self.topics += 1
-        self.window.append(vector)
-        self.asked += 1
-        return is_other
-
-
-class WorkingSessions:
-    """Holds sessions, a bounded number for a bounded time. Every method may be called from any thread."""
+class SessionsAtWork:
+    """The sessions that were heard of within the last hour, the last MOST_SESSIONS. Any thread may call any method."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = Lock()
-        self._sessions: OrderedDict[NodeId, WorkingSession] = OrderedDict()
-        self._generation = 0
+        self._heard_s: OrderedDict[NodeId, float] = OrderedDict()
 
-    @property
-    def generation(self) -> int:
-        """Counts the calls of `forget`: what was read before one is not written after it."""
-        return self._generation
-
-    @contextmanager
-    def touched(
-        self, session_id: NodeId, channel: str | None, generation: int | None = None
-    ) -> Iterator[WorkingSession | None]:
-        """Lock and return a session, a new one if it is not held; None if all was forgotten since `generation`.
-
-        A session held in another channel begins anew; without a channel it stays in its own, which may be named later.
-        """
+    def hear(self, session_id: NodeId) -> None:
+        """Note that a session is at work."""
         with self._lock:
-            self._drop_old()
-            if generation is not None and generation != self._generation:
-                yield None
-                return
-            held = self._sessions.get(session_id)
-            if held is not None and held.is_unplaced and channel is not None:
-                held.channel, held.is_unplaced = channel, False
-            if held is None or channel not in (None, held.channel):
-                held = self._sessions[session_id] = WorkingSession(session_id, channel or GLOBAL_CHANNEL, 0.0)
-                held.is_unplaced = channel is None
-            held.touched_s = self._clock()
-            self._sessions.move_to_end(session_id)
-            while len(self._sessions) > MOST_SESSIONS:
-                self._sessions.popitem(last=False)
-            yield held
+            self._heard_s[session_id] = self._clock()
+            self._heard_s.move_to_end(session_id)
+            while len(self._heard_s) > MOST_SESSIONS:
+                self._heard_s.popitem(last=False)
 
-    @contextmanager
-    def held(self, session_id: NodeId) -> Iterator[WorkingSession | None]:
-        """Lock and return a session that is held, None for any other; it counts as touched."""
+    def ids(self) -> Collection[NodeId]:
+        """Return the ids of these sessions."""
+        oldest = self._clock() - SESSION_TTL_S
         with self._lock:
-            self._drop_old()
-            if (found := self._sessions.get(session_id)) is not None:
-                found.touched_s = self._clock()
-                self._sessions.move_to_end(session_id)
-            yield found
-
-    def at_work(self) -> Collection[NodeId]:
-        """Return the ids of the sessions that are held."""
-        with self._lock:
-            self._drop_old()
-            return set(self._sessions)
+            return {session_id for session_id, heard_s in self._heard_s.items() if heard_s >= oldest}
 
     def end(self, session_id: NodeId) -> None:
         """Drop a session."""
         with self._lock:
-            self._sessions.pop(session_id, None)
+            self._heard_s.pop(session_id, None)
 
     def forget(self) -> None:
-        """Drop all sessions, and whatever is being read at this moment."""
+        """Drop all sessions."""
         with self._lock:
-            self._sessions.clear()
-            self._generation += 1
-
-    def _drop_old(self) -> None:
-        oldest = self._clock() - SESSION_TTL_S
-        while self._sessions and next(iter(self._sessions.values())).touched_s < oldest:
-            self._sessions.popitem(last=False)
+            self._heard_s.clear()
 
 
 MOST_LINES: Final = 300
@@ -165,7 +63,8 @@ MOST_LINES: Final = 300
 class HandedSession:
     """One session of an agent. `given` are the lines in its context, `tokens` their number of tokens.
 
-    `prompt` is the last one, `is_kept` is True once it is kept as a turn, `named` are the lines of the present moment
+    `prompt` is the last one, `is_kept` is True once it is kept as a turn, `unanswered` is one whose text did not arrive
+    in time, `named` are the lines of the present moment
     with the ids of their memories, and `is_owed` is True after a start whose text did not arrive, or comes with the
     next prompt; `source` is that start's, and `start_prompt` the number of the prompt that brought one. `summary` is
     the id of the last summary in its transcript, and the byte up to which that was looked through. `session_id` is its
@@ -180,6 +79,7 @@ class HandedSession:
     prompts: int = 0
     prompt: str = ""
     is_kept: bool = False
+    unanswered: str = ""
     named: list[tuple[str, NodeId]] = field(default_factory=list)
     is_owed: bool = False
     source: str = ""

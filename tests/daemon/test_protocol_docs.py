@@ -35,7 +35,7 @@ from dreamd.store.memory import MemoryStore
 from dreamd.store.names import MAX_CHARACTERS
 from dreamd.store.search.packing import CURATED_SHARE
 from dreamd.store.search.question import MEANT_TOKENS, READ_CHARS
-from dreamd.store.working import anchors, goals, sessions, surfacing
+from dreamd.store.working import anchors, goals
 from pydantic import ValidationError
 
 from tests.answer_types import ANSWERS, dataclasses_in, sent, within
@@ -271,9 +271,6 @@ FIGURES: list[tuple[str, object]] = [
     ("the newest 500 are kept, each for 30 days", (MOST_ANCHORS, KEPT_DAYS)),
     ("and 50 open goals a session", goals.MOST_OPEN),
     ("kept for 30 days, threads that nobody takes up for 180", (KEPT_DAYS, THREAD_DAYS)),
-    ("memory, at most 64 of them, for an hour", sessions.MOST_THOUGHTS),
-    ("At most 64 sessions and 64,000 characters", (sessions.MOST_SESSIONS, sessions.MOST_CHARS)),
-    ("at most 300 tokens", surfacing.BUDGET_TOKENS),
     ("at most 1,015,808 bytes", MOST_VALUE_BYTES),
     ("holds the first 1,000", MAX_SKIPPED),
     ("the soonest first, at most 500", review_methods.MOST_FADING),
@@ -286,8 +283,7 @@ IN_WORDS: list[tuple[str, bool]] = [
     ("two requests of one at a time", SETTINGS.max_at_work == 2),
     ("in at most a fifth of the budget", CURATED_SHARE == 1 / 5),
     ("for a day, a repeated key", ANSWERS_KEPT.days == 1),
-    ("for an hour after the last call", SESSION_TTL_S == 3600),
-    ("far in meaning from the last eight", sessions.WINDOW == 8),
+    ("A session that nothing was heard of for an hour", SESSION_TTL_S == 3600),
     ("more than about half a MiB", MAX_TEXT_BYTES == 2**19),
 ]
 

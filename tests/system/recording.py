@@ -108,11 +108,8 @@ class Recording:
         learned = [{"text": "Mount the blue disk before the copy."}]
         self.ask("reflect", "a reflection", session="work", learned=learned, outcome="Half of it is copied.", **here)
         self.ask("reflect", session="work", learned=learned, **here)
-        self.ask("thought", session="work", text="The copy may take an hour.", **here)
         question = [{"role": "user", "text": "To which disk do the backups go?", "external_id": "q1"}]
         self.daemon.call("observe", session={"session_id": "work", **here}, turns=question)
-        self.ask("working_get", "a session at work", session="work")
-        self.ask("pending", session="work")
         self.ask("session_end", session="work")
         self.ask("goals", "open threads", session="work", **here)
         self.ask("tag", node_id=self.bread, add=["baking"])

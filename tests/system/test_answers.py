@@ -422,7 +422,7 @@ def test_every_command_reads_the_daemon_s_own_answer(
 
 
 def test_every_method_has_a_command_under_test(recorded: Recording) -> None:
-    of_programs = {"anchor_set", "anchor_recover", "reflect", "thought", "working_get", "pending", "session_end"}
+    of_programs = {"anchor_set", "anchor_recover", "reflect", "session_end"}
     of_programs |= {f"document_{verb}" for verb in ("put", "get", "list", "search", "rename", "delete")}
     without_words = {"ping", "observe", "cancel", "stop", "hook", "recent"} | of_programs
     assert set(COMMANDS) == set(recorded.answers) - without_words

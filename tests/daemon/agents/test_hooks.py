@@ -645,6 +645,18 @@ def test_a_prompt_that_was_not_answered_in_time_may_have_its_lines_later(world: 
     assert (counts.texts, counts.lost_starts, counts.lost_prompts) == (1, 0, 2)
 
 
+def test_the_lines_of_a_prompt_before_come_with_the_next_one_on_its_topic(world: World) -> None:
+    world.say(PORT)
+    later = "And what else should I know of the staging database of the orders service?"
+    for prompt, is_handed in ((later, True), ("Translate the imprint into Dutch.", False)):
+        session = prompt[:3]
+        assert world.answer("UserPromptSubmit", prompt=ASKED, session_id=session)
+        world.lose("UserPromptSubmit", session=session)
+        text = world.answer("UserPromptSubmit", prompt=prompt, session_id=session)
+        assert ("port 6543" in text) is is_handed
+        assert world.answer("UserPromptSubmit", prompt=prompt, session_id=session) == ""
+
+
 @pytest.mark.parametrize(
     "note", [b"", b"\xff\n", b"[]\n", b'["x", 1]\n', b'[1e99, "a", "b", "c", "d", "e"]\n{}\nnull\n']
 )

@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 from dreamd.store.ledger.work import KEPT_DAYS, THREAD_DAYS
+from dreamd.store.limits import SESSION_TTL_S
 from dreamd.store.memory import MemoryStore
-from dreamd.store.model import InvalidInput, NotFound
+from dreamd.store.model import InvalidInput, NewTurn, NotFound, SessionHead
 from dreamd.store.working.goals import MOST_OPEN
 
 
@@ -109,3 +110,26 @@ def test_a_goal_needs_words_or_an_id(store: MemoryStore) -> None:
 def test_what_only_its_lines_betray_is_in_no_goal(store: MemoryStore) -> None:
     goal = store.set_goal("s1", "shop", text="| host | password |\n|---|---|\n| web | Kx93-harbour!Zz |")
     assert "Kx93" not in goal.text
+
+
+def test_a_session_that_fell_silent_leaves_its_open_goals_as_threads(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    store.operations.at_work._clock = lambda: clock[0]
+    store.set_goal("s1", "shop", text="the lease of the bakery is signed")
+    store.observe(SessionHead("s1", "shop"), [NewTurn("user", "ask the landlord")]).result()
+    later = store.core.now() + timedelta(seconds=SESSION_TTL_S + 1)
+    monkeypatch.setattr(store.operations.goals, "_now", lambda: later)
+    assert store.threads("shop") == []
+    clock[0] = SESSION_TTL_S + 1
+    assert [goal.thread_since for goal in store.threads("shop")] == [later]
+
+
+def test_an_open_goal_of_a_session_that_ended_is_a_fact_until_it_is_closed(store: MemoryStore) -> None:
+    goal = store.set_goal("s1", "shop", text="the lease of the bakery is signed")
+    store.end_session("s1")
+    (hit, *_) = store.recall("is the lease of the bakery signed", channel="shop").hits
+    assert store.vault.read(store.show(hit.node_id).path).decode().count("tense: future") == 1
+    store.set_goal(None, "shop", goal_id=goal.goal_id, state="completed")
+    assert not store.show(hit.node_id).live
