@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime
+from functools import lru_cache
 
 from . import okf
 from .changes.run_kinds import LEARNED_FROM
 from .core import Core
-from .door import outgoing, outgoing_envelope, outgoing_hit
+from .door import HITS_KEPT, outgoing, outgoing_envelope, outgoing_hit
 from .filters import Filter, unmet, values_of
 from .index.projection import LATER, SUCCESSOR, Node
 from .index.repairs import repeated_after_repair
@@ -354,7 +355,7 @@ class Recall:
         """Return hits with who said them, and how an agent's words or a person's question were answered."""
         said_in = {hit.node_id: hit.evidence[0].node_id if hit.evidence else hit.node_id for hit in found}
         after = [name for turn in said_in.values() for name in _turns_after(turn)]
-        nodes = self._catalog.nodes({*said_in.values(), *after})
+        nodes = self._catalog.nodes({*said_in.values(), *after}) if said_in else {}
         with_speakers = []
         for hit in found:
             turn = nodes.get(said_in[hit.node_id])
@@ -363,8 +364,8 @@ class Recall:
                 continue
             behind = [nodes[name] for name in _turns_after(turn.node_id) if name in nodes]
             reply = next((one for one in behind if _answers(one, turn)), None)
-            text = "" if reply is None else unmarked(outgoing(first_sentences(reply.text, REPLY_CHARS)))
-            with_speakers.append(replace(hit, speaker=turn.speaker, reply=text))
+            text = "" if reply is None else _shown_reply(reply.text)
+            with_speakers.append(replace(hit, speaker=turn.role, reply=text))
         return with_speakers
 
     def _rank(self, question: Question) -> Ranking:
@@ -399,8 +400,14 @@ def _turns_after(node_id: NodeId) -> list[NodeId]:
     return [f"{session}#{number}" for number in range(first, first + TURNS_TO_A_REPLY)] if first else []
 
 
+@lru_cache(HITS_KEPT)
+def _shown_reply(text: str) -> str:
+    """Return the beginning of a reply as it may be shown. Cached: the next question is about the same."""
+    return unmarked(outgoing(first_sentences(text, REPLY_CHARS)))
+
+
 def _answers(reply: Node, turn: Node) -> bool:
     """Return True if a later turn is a person's reply to an agent, or an agent's to a person's question."""
-    if reply.forgotten or call_of(reply.text) is not None:
+    if reply.forgotten or (reply.text.startswith("[") and call_of(reply.text) is not None):
         return False
-    return reply.role == Role.USER if turn.role in MACHINES else turn.asks and reply.role == Role.ASSISTANT
+    return reply.role == Role.USER if turn.role in MACHINES else reply.role == Role.ASSISTANT and turn.asks

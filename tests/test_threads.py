@@ -223,6 +223,7 @@ def test_recalls_and_contexts_are_answered_alike(tmp_path: Path) -> None:
 SHARED = {
     "dreamd.ipc.adapters.space": {"_TURNS", "_GATE"},  # driven by the adapters' own tests; each is used under the lock
     "dreamd.ipc.mcp.service": {"LISTENING", "SERVER", "jsonrpc_message_adapter"},  # of the event loop's thread alone
+    "dreamd.ipc.params": {"LISTED", "NUMBER"},  # validators: a function each, fixed when they are made
     "dreamd.ipc.protocol": {"_dump", "_dump_ascii", "_load"},
     "dreamd.pipelines.workspace.memo": {"_RECORD"},  # a struct: what it knows is fixed when it is made
     "dreamd.pipelines.messages": {"_messages"},

@@ -32,7 +32,6 @@ LONGEST_LINE_TOKENS = 70
 WHOLE_TEXT_TOKENS = 2
 FACTS_READ = 400
 SESSIONS_READ, SESSIONS_PREPARED = 4, 24
-_CUT = re.compile(r"(?:(?<=[.!?])\s)?[^.!?]*…\Z")
 
 # The commands of a line, each in backticks, and as many as an agent needs to check its work.
 COMMANDS = "Commands that worked here"
@@ -162,8 +161,15 @@ def _heading(part: BriefPart, last: ListedNode | None, today: date) -> str:
     if part.session is None or last is None or last.created_at is None:
         return part.heading
     # A session without a title of its own has its first words, cut in the middle of a sentence.
-    title = _shown(_CUT.sub("", last.title))
+    title = _shown(_whole_sentences(last.title))
     return f"{part.heading}, {_day(last.created_at.date(), today)}{f', “{title}”' if title else ''}"
+
+
+def _whole_sentences(title: str) -> str:
+    """Return a title without the sentence that is cut at its end."""
+    if not title.endswith("…"):
+        return title
+    return title[: max(title.rfind(mark) for mark in (". ", "! ", "? ")) + 1]
 
 
 def rendered(line: BriefLine, today: date, *, is_dated: bool) -> str:

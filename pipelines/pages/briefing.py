@@ -44,7 +44,7 @@ MOST_TOKENS = {RULES: 280, LAST: 150}
 LONGEST_STEPS_TOKENS = 45
 # "option 3", "2": they say something only beside the option.
 _CHOICE = re.compile(r"(?:[^\W\d]+ )?(\d)\W*")
-_FIRST_STEP = re.compile(r"[\s:]*\b1[.)]\s")
+_FIRST_STEP = re.compile(r"\b1[.)]\s")
 
 DAYS_AHEAD = timedelta(days=60)
 CHANGED_WITHIN = timedelta(days=45)
@@ -196,6 +196,7 @@ def _line(fact: Memory, today: date) -> BriefLine | None:
         return None  # it accepts what is not known
     if fact.kind in {Kind.PROCEDURE, Kind.FACT, Kind.DECISION} and estimate_tokens(words) > LONGEST_STEPS_TOKENS:
         lead, *steps = _FIRST_STEP.split(words, maxsplit=1)
+        lead = lead.rstrip(": \t\n") if steps else lead
         if steps or fact.kind is Kind.FACT:
             return BriefLine(fact, lead, steps_left_out=True) if lead and steps else None
     is_open = _is_open(text, reply_to)
