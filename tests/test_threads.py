@@ -227,6 +227,7 @@ SHARED = {
     "dreamd.ipc.protocol": {"_dump", "_dump_ascii", "_load"},
     "dreamd.pipelines.workspace.memo": {"_RECORD"},  # a struct: what it knows is fixed when it is made
     "dreamd.pipelines.messages": {"_messages"},
+    "dreamd.store.judges.judge": {"_LOADING"},  # a lock
     "dreamd.store.embedding.multilingual": {"BLOCK", "HEAD", "TABLE", "TENSOR", "VOCABULARY"},  # structs, as above
     "dreamd.store.text.token_count": {"_costs", "_pieces"},
     "dreamd.store.changes.run_kinds": {"_run_numbers"},

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -257,9 +258,17 @@ def _probability(logits: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-np.clip(logits, -30, 30))), np.float32)
 
 
-@cache
+_LOADING: Final = Lock()
+
+
 def judge() -> Judge:
     """Load the judge, once a process: half a second and 60 MiB. Raises OSError or an error of ONNX Runtime."""
+    with _LOADING:  # two threads at once would load it twice, and numpy's reader of headers is not made for two
+        return _loaded()
+
+
+@cache
+def _loaded() -> Judge:
     import onnxruntime
 
     from ..embedding.fastembed_loading import keep_the_heap_small, packaged_weights
@@ -280,5 +289,5 @@ def unload() -> None:
     """Drop the loaded judge and give its memory back, where turns are judged only now and then."""
     from ..embedding.fastembed_loading import return_freed_memory
 
-    judge.cache_clear()
+    _loaded.cache_clear()
     return_freed_memory()

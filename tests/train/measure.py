@@ -73,7 +73,7 @@ def main() -> None:
         if not file.exists():
             continue
         judging.WEIGHTS = file
-        judging.judge.cache_clear()
+        judging.unload()
         for person, turns in _turns_by_person():
             if folds.get(person) != fold:
                 continue
