@@ -279,9 +279,9 @@ class MemoryStore:
         """Return the goals that were open when their sessions ended, the newest first."""
         return self.operations.goals.threads(channel)
 
-    def before_edit(self, channel: str, session_id: NodeId, path: str, text: str) -> list[CueLine]:
+    def before_edit(self, channel: str, session_id: NodeId, path: str, text: str, asked: str = "") -> list[CueLine]:
         """Return what earlier sessions decided about a file that is being edited, in at most two lines."""
-        return self.operations.cues.before_edit(channel, session_id, path, text)
+        return self.operations.cues.before_edit(channel, session_id, path, text, asked)
 
     def after_failure(self, channel: str, session_id: NodeId, command: str, output: str) -> list[CueLine]:
         """Return the cause and the end of an earlier failure of the same error, in at most two lines."""

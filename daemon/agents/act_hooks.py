@@ -64,7 +64,7 @@ def text_at_act(
     if act.failed and act.tool == SHELL:
         opening, lines = AFTER_FAILURE, store.after_failure(channel, name, act.words, act.output)
     elif not act.failed and (act.tool in EDITS or act.tool == READS):
-        opening, lines = BEFORE_EDIT, store.before_edit(channel, name, act.words, act.text)
+        opening, lines = BEFORE_EDIT, store.before_edit(channel, name, act.words, act.text, session.prompt)
     else:
         return ""
     fresh = [line for line in lines if not any(line.text in before for before in session.given)]

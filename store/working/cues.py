@@ -51,6 +51,7 @@ SHARED_WORDS: Final = 2
 
 MOST_LINES: Final = 2
 
+_NUMBER = re.compile(r"\d+")
 # Between the parts of an identifier: `QUOTA_BYTES`, `quotaBytes`.
 _PARTS = re.compile(r"_+|(?<=[a-z])(?=[A-Z])")
 
@@ -101,10 +102,11 @@ class Cues:
                     return lines
         return []
 
-    def before_edit(self, channel: str, session: NodeId, path: str, text: str) -> list[CueLine]:
+    def before_edit(self, channel: str, session: NodeId, path: str, text: str, asked: str = "") -> list[CueLine]:
         """Return what was decided about a file, in at most two lines: facts that name it, then those of its edits.
 
-        A fact of an exchange in which the file was edited may be about another: it shares words with the new text.
+        A fact of an exchange in which the file was edited may be about another: it shares words with the edit's old and
+        new `text`. One whose value the edit changes to a value that was just `asked` for is no longer what holds.
         """
         self._calls.note()
         named = [
@@ -121,7 +123,12 @@ class Cues:
             for fact in self._catalog.facts_of_exchanges(key, channels, session, MOST_EDITS)
             if len(subject & _stems(fact)) >= SHARED_WORDS
         ]
-        chosen = {fact.node_id: fact for fact in (*named, *drawn) if _guides(fact)}
+        changed_to = _numbers(asked) & _numbers(text)
+        chosen = {
+            fact.node_id: fact
+            for fact in (*named, *drawn)
+            if _guides(fact) and not (changed_to - _numbers(fact.text) and _numbers(fact.text) & _numbers(text))
+        }
         return self._of_use([_line_of(fact) for fact in chosen.values()])[:MOST_LINES]
 
     def _of_use(self, lines: list[CueLine]) -> list[CueLine]:
@@ -212,6 +219,10 @@ def _line_of(fact: Node) -> CueLine:
 
 def _quote(turn: Node, most_chars: int) -> str:
     return unmarked(first_sentences(turn.text, most_chars))
+
+
+def _numbers(text: str) -> set[str]:
+    return set(_NUMBER.findall(text))
 
 
 def _short(command: str) -> str:

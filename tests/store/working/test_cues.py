@@ -96,3 +96,13 @@ def test_a_line_that_never_helped_loses_its_right_to_appear(store: MemoryStore) 
         observe(store, [("assistant", "I look for the logo in the web folder.")], session=session)
         until(partial(is_answered, store, session))
     assert store.after_failure(CHANNEL, "last", "cargo run", AGAIN) == []
+
+
+def test_a_value_that_was_just_asked_to_change_recalls_its_old_decision_no_more(store: MemoryStore) -> None:
+    told = "make it 8 attempts in webhooks.md, 5 is over in ten minutes"
+    store.remember(told, kind=Kind.DECISION, channel=CHANNEL, created_at=NOW).result()
+    store.settle()
+    edit = CHANNEL, "second", "/home/t/waybill/docs/webhooks.md", "Delivery is attempted 8 times.\nattempted 6 times"
+    assert store.before_edit(*edit)
+    assert store.before_edit(*edit, "chidi cut the attempts down to 6") == []
+    assert store.before_edit(*edit, "tidy the docs, 3 people asked")
