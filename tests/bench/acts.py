@@ -101,6 +101,7 @@ def main() -> int:
             if options.dreams and number % options.dreams == 0:
                 daemon.wait_until_embedded()
                 daemon.call("dream", kind="daily", wait=True)
+            daemon.store.settle()
         for found in asked_again(daemon, sessions):
             note(found, "after all")
     for occasion, times in asked.items():
