@@ -68,9 +68,11 @@ def text_at_act(
     else:
         return ""
     fresh = [line for line in lines if not any(line.text in before for before in session.given)]
+    if not fresh:
+        return ""
     text = fenced("\n".join((opening, *(f"- {line.text}" for line in fresh))))
     tokens = estimate_tokens(text)
-    if not fresh or tokens > min(ACT_TOKENS, budget_tokens):
+    if tokens > min(ACT_TOKENS, budget_tokens):
         return ""
     session.hand([line.text for line in fresh], tokens, [line.node_id for line in fresh])
     return text

@@ -109,7 +109,7 @@ def _check(view: View, fact: Memory, project: Project | None, now: datetime, pla
         return
     kept = places_of(whole.extra.get(HELD_AT))
     if project and kept:
-        missing = (*missing, *project.code.changed(whole.text, kept))
+        missing = (*missing, *project.code.changed(kept))
     change = _of_project(view, whole, missing, now) if project else None
     change = change or _of_time(view, whole, now)
     if change is None and project and values and not kept and (places := kept_places(whole.text, project.code)):

@@ -52,6 +52,11 @@ class CodePlace:
     path: str
     frame: str
 
+    @property
+    def mark(self) -> tuple[str, str]:
+        """The name of its file and its frame, by which it is known again where the file has moved."""
+        return _name_of(self.path), self.frame
+
     def as_key(self) -> dict[str, str]:
         """Return it as it is kept in a fact's file."""
         return {"value": self.value, "path": self.path, "line": self.frame}
@@ -79,15 +84,13 @@ class CodeLines:
     def __init__(self, root: Path, values: Collection[str], kept: Collection[CodePlace] = ()) -> None:
         """Read the project once. `kept` are the places whose frames are looked for as well."""
         self._of_value: dict[str, list[CodePlace]] = {}
-        self._framed: dict[tuple[str, str], set[str]] = {}
+        self._framed: set[tuple[str, str]] = set()
         wanted = {*values, *(place.value for place in kept)}
         frames = _by_file_name(kept)
-        self.paths: set[str] = set()
         self.is_whole = True
         """False where not all files could be read: then nothing is known to be gone."""
         for path, text in self._files(root):
-            self.paths.add(path)
-            expected = frames.get(path.rsplit("/", 1)[-1], ())
+            expected = frames.get(_name_of(path), ())
             for line in text.splitlines():
                 self._note(path, line.strip()[:LONGEST_LINE], wanted, expected)
 
@@ -101,8 +104,8 @@ class CodeLines:
         places = [one for one in sorted(shared, key=lambda one: -shared[one]) if shared[one] or _is_rare(value)]
         return places if len(places) <= MOST_LINES else []
 
-    def changed(self, fact: str, kept: Sequence[CodePlace]) -> list[str]:
-        """Return those of a fact's values that stood in the code and do not any more.
+    def changed(self, kept: Sequence[CodePlace]) -> list[str]:
+        """Return the values of a fact's kept places that stood in the code and do not any more.
 
         Where the line of a kept place holds another value, the fact's is of the past though it may stand elsewhere by
         chance; where the line is gone, only a value that stands nowhere is.
@@ -110,11 +113,11 @@ class CodeLines:
         gone: dict[str, None] = {}
         for value in dict.fromkeys(place.value for place in kept):
             places = [place for place in kept if place.value == value]
-            stands = {(one.path.rsplit("/", 1)[-1], one.frame) for one in self._of_value.get(value, [])}
-            if any((place.path.rsplit("/", 1)[-1], place.frame) in stands for place in places):
+            stands = {one.mark for one in self._of_value.get(value, [])}
+            if any(place.mark in stands for place in places):
                 continue
-            others = [place for place in places if self._framed.get((place.path.rsplit("/", 1)[-1], place.frame))]
-            if others or (self.is_whole and not self.found(fact, value) and not self._of_value.get(value)):
+            others = [place for place in places if place.mark in self._framed]
+            if others or (self.is_whole and not stands):
                 gone[f"{value} ({(others or places)[0].path})"] = None
         return list(gone)
 
@@ -126,7 +129,7 @@ class CodeLines:
             if line.startswith(before) and line.endswith(after) and len(line) > len(before) + len(after):
                 value = line[len(before) : len(line) - len(after)]
                 if _TOKEN.fullmatch(value):
-                    self._framed.setdefault((path.rsplit("/", 1)[-1], f"{before}{GAP}{after}"), set()).add(value)
+                    self._framed.add((_name_of(path), f"{before}{GAP}{after}"))
 
     def _files(self, root: Path) -> Iterator[tuple[str, str]]:
         """Yield the text files below a folder by their path in it; no symbolic link is followed."""
@@ -151,6 +154,10 @@ class CodeLines:
 GAP: Final = "…"
 
 
+def _name_of(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
 def _frame(line: str, value: str) -> str:
     return line.replace(value, GAP, 1)
 
@@ -170,7 +177,7 @@ def _by_file_name(kept: Collection[CodePlace]) -> dict[str, list[tuple[str, str]
     for place in kept:
         before, gap, after = place.frame.partition(GAP)
         if gap and len(before.strip()) + len(after.strip()) >= 3:
-            found.setdefault(place.path.rsplit("/", 1)[-1], []).append((before, after))
+            found.setdefault(_name_of(place.path), []).append((before, after))
     return found
 
 

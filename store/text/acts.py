@@ -131,7 +131,7 @@ def _give_results(acts: list[Act], row: Sequence[int], results: Sequence[tuple[i
 def error_keys(output: str) -> list[str]:
     """Return the lines of an output that state an error, without numbers, addresses, places and folders, each once.
 
-    At most MOST_KEYS of them. A line of fewer than three words is no key: it would be found everywhere.
+    At most MOST_KEYS of them, of lines that say enough (`error_key`).
     """
     keys: dict[str, None] = {}
     for line in output.splitlines():
@@ -216,7 +216,7 @@ def later_success(acts: Sequence[Act], failed: Act) -> Act | None:
             act
             for act in acts
             if act.at > failed.at and act.tool == failed.tool and act.ended_at is not None and not act.failed
-            if (act.words == failed.words if failed.is_edit else key and key == command_key(act.words))
+            if key and key == command_key(act.words)
         ),
         None,
     )

@@ -121,7 +121,7 @@ def main() -> int:
             saved = {path: path.read_bytes() for path in root.rglob("*.py")}
             change(file, line, value)
             asked[name] += 1
-            gone = CodeLines(root, values_in(fact), kept).changed(fact, kept)
+            gone = CodeLines(root, values_in(fact), kept).changed(kept)
             past[name] += any(one.startswith(f"{value} ") for one in gone)
             for path in root.rglob("*.py"):
                 if path not in saved:

@@ -27,7 +27,7 @@ def gone(folder: Path, fact: str, changes: Mapping[str, str]) -> list[str]:
     """Keep the places of a fact, change the code, and return what the fact names and the code does not any more."""
     kept = places_of(kept_places(fact, CodeLines(project(folder), values_in(fact))))
     assert kept
-    return CodeLines(project(folder, changes), values_in(fact), kept).changed(fact, kept)
+    return CodeLines(project(folder, changes), values_in(fact), kept).changed(kept)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_project_that_was_not_read_whole_loses_nothing(tmp_path: Path, monkeyp
     kept = places_of(kept_places(fact, CodeLines(project(tmp_path), values_in(fact))))
     monkeypatch.setattr("dreamd.pipelines.workspace.code_values.MOST_FILES", 1)
     after = CodeLines(project(tmp_path, {"Makefile": "test:\n\tpytest -q\n"}), values_in(fact), kept)
-    assert after.changed(fact, kept) == []
+    assert after.changed(kept) == []
 
 
 def test_what_is_no_place_is_left_out() -> None:
