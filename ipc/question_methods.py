@@ -71,6 +71,7 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
         limit=params.limit,
         channel=channel,
         session=session,
+        agent=_reading(params),
         levels=params.levels,
         include_archived=params.include_archived,
         as_of=params.as_of,
@@ -111,6 +112,7 @@ def context(store: MemoryStore, params: ContextParams, call: Call) -> ContextAns
         budget_tokens=params.budget_tokens,
         channel=channel,
         session=session,
+        agent=_reading(params),
         as_of=params.as_of,
         where=filter_of(params.filter, store.channel_names_with),
     )
@@ -138,6 +140,11 @@ def recent(store: MemoryStore, params: RecentParams, call: Call) -> RecentAnswer
 def _asking(store: MemoryStore, params: RecallParams | ContextParams, channel: str) -> str | None:
     """Return the session that asks. An agent may ask about another channel than that which it works in."""
     return store.session_at_work(params.session, params.agent_id, channel if params.channel is None else None)
+
+
+def _reading(params: RecallParams | ContextParams) -> str | None:
+    """Return the agent that has the files of the channel in its context: the one that works there."""
+    return params.agent_id if params.channel is None else None
 
 
 def _note_told(

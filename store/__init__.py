@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .changes.decisions import Decision
     from .changes.run_kinds import AppliedRun, SkippedAction, new_run_id
     from .changes.session_plans import Observed
+    from .channel import checkouts
     from .embedding.embedding import Embedder, embedder_for
     from .engine.database import is_full, may_pass
     from .engine.deadline import within
@@ -63,6 +64,7 @@ __all__ = [
     "beginning",
     "bounds_of_secret",
     "check_closed",
+    "checkouts",
     "discard_ledgers",
     "embedder_for",
     "estimate_tokens",
@@ -111,6 +113,7 @@ _HOMES = {
     "Waiting": "changes.agent_statements",
     "beginning": "vault.regular_files",
     "check_closed": "upkeep.health",
+    "checkouts": "channel",
     "discard_ledgers": "ledger.salvage:discard",
     "embedder_for": "embedding.embedding",
     "estimate_tokens": "text.chunking",

@@ -58,6 +58,17 @@ def project_root(folder: Path) -> Path:
     return folder if found is None else found[0]
 
 
+def checkouts(folder: Path) -> tuple[Path, Path]:
+    """Return the top of the worktree of a working directory, and that of its repository's main one, if there is one."""
+    folder = folder.resolve()
+    found = repository_of(folder)
+    if found is None:
+        return folder, folder
+    root, common_dir = found
+    main = common_dir.parent
+    return root, main if common_dir.name == ".git" and main.is_dir() else root
+
+
 def repository_of(folder: Path) -> tuple[Path, Path] | None:
     """Return the top of the git repository or worktree of an absolute folder, and its git common dir."""
     for candidate in (folder, *folder.parents):

@@ -41,6 +41,7 @@ from .results import (
     Decided,
     Document,
     Elsewhere,
+    FileProposal,
     Forgotten,
     FoundAnchor,
     Goal,
@@ -52,6 +53,7 @@ from .results import (
     ListedNode,
     Moved,
     Problem,
+    ProgramFile,
     Purged,
     Ranked,
     Rebuilt,
@@ -342,6 +344,7 @@ class MemoryStore:
         limit: int = 10,
         channel: str | None = None,
         session: NodeId | None = None,
+        agent: str | None = None,
         levels: Sequence[Level] = (),
         include_archived: bool = False,
         as_of: datetime | None = None,
@@ -354,6 +357,7 @@ class MemoryStore:
             limit=limit,
             channel=channel,
             session=session,
+            agent=agent,
             levels=levels,
             include_archived=include_archived,
             as_of=as_of,
@@ -368,6 +372,7 @@ class MemoryStore:
         budget_tokens: int = 1000,
         channel: str | None = None,
         session: str | None = None,
+        agent: str | None = None,
         as_of: datetime | None = None,
         where: Filter = (),
         given: Sequence[str] = (),
@@ -379,6 +384,7 @@ class MemoryStore:
             budget_tokens=budget_tokens,
             channel=channel,
             session=session,
+            agent=agent,
             as_of=as_of,
             where=where,
             given=given,
@@ -518,8 +524,8 @@ class MemoryStore:
         return self.operations.runs.apply(changeset, kind=kind, started_at=started_at, summary=summary)
 
     def undo(self, run_id: str) -> Undone:
-        """Restore the files as they were before a run. Raises NotFound, and Expired without its history."""
-        return self.operations.runs.undo(run_id)
+        """Restore the files as they were before a run. Raises NotFound, Expired without its history, and Conflict."""
+        return self.operations.copies.undo(run_id)
 
     def run(self, run_id: str) -> Run:
         """Return a run. Raises NotFound."""
@@ -578,7 +584,12 @@ class MemoryStore:
         return self.operations.corrections.marks(offset, limit)
 
     def decide(self, name: str, choice: Choice, by: str, text: str = "") -> Decided:
-        """Settle an open decision or a mark, as a run that `undo` reverts; no dream raises it again."""
+        """Settle an open decision or a mark, as a run that `undo` reverts; no dream raises it again.
+
+        A change of a file is accepted in the words of an edit.
+        """
+        if choice == "edit" and self.operations.copies.names(name):
+            return self.operations.copies.accept(name, text)
         return self.operations.corrections.decide(name, choice, by, text)
 
     def waiting(self) -> Sequence[Waiting]:
@@ -586,12 +597,38 @@ class MemoryStore:
         return self.operations.corrections.waiting()
 
     def accept(self, node_id: NodeId, by: str) -> Decided:
-        """Accept a statement that waits for review, as a run that `undo` reverts."""
+        """Accept a statement or the change of a file that waits for review, as a run that `undo` reverts."""
+        if self.operations.copies.names(node_id):
+            return self.operations.copies.accept(node_id)
         return self.operations.corrections.accept(node_id, by)
 
     def reject(self, node_id: NodeId) -> Decided:
-        """Forget a statement that waits for review. Raises NotFound for any other."""
+        """Forget a statement, or drop the change of a file, that waits for review. Raises NotFound for any other."""
+        if self.operations.copies.names(node_id):
+            return self.operations.copies.reject(node_id)
         return self.operations.corrections.reject(node_id)
+
+    # ---- The programs' own files
+
+    def keep_files(self, channel: str, files: Sequence[ProgramFile]) -> None:
+        """Copy the files of a channel that agent programs read by themselves, those that changed."""
+        self.operations.copies.keep(channel, files)
+
+    def drop_files(self) -> None:
+        """Archive all copies of programs' files."""
+        self.operations.copies.drop()
+
+    def folders_of_sessions(self) -> Sequence[str]:
+        """Return the folders in which the newest sessions ran, each once."""
+        return self.operations.copies.folders()
+
+    def refresh_files(self) -> None:
+        """Copy the files again of which there are copies."""
+        self.operations.copies.refresh()
+
+    def file_proposals(self) -> Sequence[FileProposal]:
+        """Return the changes of programs' files that wait for review."""
+        return self.operations.copies.proposals()
 
     # ---- Learning, on and off
 

@@ -71,6 +71,8 @@ class Hooks:
         self._now = now
         self.undreamt = UndreamtSessions(store, now)
         self.briefs = Briefs(store, self.undreamt, now)
+        self.on_folder: Callable[[str], None] = lambda folder: None
+        """Called with the folder of a session that starts or ends."""
         self._lost = lost
         self._at_acts = at_acts
         self._acts: Mapping[Moment, Callable[[str, HookInput, HandedSession], str]] = {
@@ -100,6 +102,8 @@ class Hooks:
         session.named = []
         session.is_at_work(agent, channel, name)
         session.transcript = hook.transcript or session.transcript
+        if moment in (Moment.START, Moment.END) and hook.folder:
+            self.on_folder(hook.folder)
         if moment is Moment.START and form.starts_with_prompt:
             # It counts as unseen until then: a session that is taken up again is told what others learned since.
             session.is_owed, session.source = True, hook.source
