@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...ipc.client import DaemonError
 from .arguments import whole
-from .formatting import BOLD, DIM, GREEN, YELLOW, Look, clean, clip, count, table, when
+from .formatting import BOLD, DIM, GREEN, RED, YELLOW, Look, clean, clip, count, table, when
 from .request import ask
 from .terminal import Terminal
 
@@ -31,6 +31,8 @@ KEPT = {
     "edit": "Your wording holds.",
     "accept": "It holds from now on.",
     "reject": "It is forgotten.",
+    "change": "The line is changed.",
+    "leave": "The file stays as it is.",
 }
 KEYS = {
     "n": "newer", "o": "older", "b": "both", "e": "edit", "s": "skip", "q": "quit", "": "skip",
@@ -77,8 +79,8 @@ def review_arguments(parser: ArgumentParser) -> None:
         "--keep", choices=("newer", "older", "both"), help="which memory holds; both: takes a mark back"
     )
     choice.add_argument("--edit", metavar="TEXT", help="the text that holds instead of both")
-    choice.add_argument("--accept", action="store_true", help="what an agent wrote down holds")
-    choice.add_argument("--reject", action="store_true", help="forget what an agent wrote down")
+    choice.add_argument("--accept", action="store_true", help="what an agent wrote down holds; change the file")
+    choice.add_argument("--reject", action="store_true", help="forget what an agent wrote down; leave the file")
     parser.add_argument("--by", metavar="NAME", help="the name of who decides (your login)")
 
 
@@ -96,7 +98,8 @@ def review(options: Namespace, terminal: Terminal) -> int:
         )
         answer["waiting"] = [one for one in answer["waiting"] if options.decision == one["node_id"]]
         answer["marks_total"] = len(answer["marks"])
-    waits = bool(answer["decisions"] or answer["waiting"])
+        answer["files"] = [one for one in answer["files"] if options.decision in (one["proposal_id"], one["path"])]
+    waits = bool(answer["decisions"] or answer["waiting"] or answer["files"])
     if terminal.as_json:
         terminal.document(answer)
     elif waits and not options.list and sys.stdin.isatty() and sys.stdout.isatty():
@@ -135,6 +138,7 @@ def _walk(answer: Json, by: str | None, terminal: Terminal) -> int:
     look = terminal.look
     asked: list[tuple[str, list[str], str]] = [
         *((one["node_id"], claim_in_words(one, look), "") for one in answer["waiting"]),
+        *((one["proposal_id"], file_in_words(one, look), "") for one in answer["files"]),
         *((one["decision_id"], decision_in_words(one, look), one["newer"]["text"]) for one in answer["decisions"]),
     ]
     settled = 0
@@ -225,10 +229,13 @@ def _in_days(instant: str | None, look: Look) -> str:
 
 def decisions_in_words(answer: Json, look: Look, most_marks: int = MARKS_SHOWN) -> list[str]:
     """Describe the open decisions, claims of agents first, then the marks."""
-    lines: list[str] = [] if answer["decisions"] or answer["waiting"] else ["No decision waits."]
+    waits = answer["decisions"] or answer["waiting"] or answer["files"]
+    lines: list[str] = [] if waits else ["No decision waits."]
     for one in answer["waiting"]:
         lines += [look.paint(one["node_id"], BOLD), *claim_in_words(one, look), ""]
-    if answer["waiting"]:
+    for one in answer["files"]:
+        lines += [look.paint(one["proposal_id"], BOLD), *file_in_words(one, look), ""]
+    if answer["waiting"] or answer["files"]:
         lines += [*look.wrap("Settle one with `dreamctl review ID --accept` or --reject."), ""]
     for decision in answer["decisions"]:
         lines += [look.paint(decision["decision_id"], BOLD), *decision_in_words(decision, look), ""]
@@ -263,6 +270,22 @@ def claim_in_words(claim: Json, look: Look) -> list[str]:
     lines = [f"  {look.paint('TO ACCEPT', BOLD, YELLOW)}  {look.paint(about, DIM)}"]
     lines += look.wrap(claim["text"], "    ", 8)
     return [*lines, *look.wrap(clean(f"as {wanted}; waits, since {claim['because']}"), "      ")]
+
+
+def file_in_words(proposal: Json, look: Look) -> list[str]:
+    """Describe the change of a file: the statement that overtook its line, and the difference."""
+    since = look.ago(proposal["said_at"]) if proposal["said_at"] else "undated"
+    about = " · ".join((since, clean(proposal["channel"]), clean(proposal["because"])))
+    lines = [f"  {look.paint('FILE', BOLD, YELLOW)}  {look.paint(about, DIM)}"]
+    lines += look.wrap(f"“{clean(proposal['words'])}”", "    ", 6)
+    return lines + [f"    {look.paint(clean(line), *_colours(line))}" for line in proposal["diff"].splitlines()]
+
+
+def _colours(line: str) -> tuple[str, ...]:
+    """Return the colours of a line of a unified diff."""
+    if line.startswith(("---", "+++", "@@")):
+        return (DIM,)
+    return (RED,) if line.startswith("-") else (GREEN,) if line.startswith("+") else ()
 
 
 def decision_in_words(decision: Json, look: Look) -> list[str]:

@@ -17,7 +17,7 @@ from ...ipc.protocol import Refused
 from ...store import LANDED, Decision, Waiting
 from ...store.model import Kind
 from ...store.names import Name
-from ...store.results import Decided, Restored
+from ...store.results import Decided, FileProposal, Restored
 from ..clock import utc_now
 from ..settings import Settings
 
@@ -54,7 +54,7 @@ class ReviewParams(Params):
 class DecideParams(Params):
     """A person's decision about two memories; `edit` comes with the `text` that holds instead.
 
-    `accept` and `reject` are about a memory that waits, whose id is the `decision`.
+    `accept` and `reject` are about a memory or the change of a file that waits, whose id is the `decision`.
     """
 
     decision: Name
@@ -96,7 +96,10 @@ class LeakAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ReviewAnswer:
-    """The decisions that wait for a person, the marks that they may take back, and the memories that agents wrote."""
+    """The decisions that wait for a person, the marks that they may take back, and the memories that agents wrote.
+
+    `files` are the changes that are proposed of files which programs read by themselves.
+    """
 
     decisions: Sequence[Decision]
     total: int
@@ -104,6 +107,7 @@ class ReviewAnswer:
     marks_total: int
     waiting: Sequence[Waiting]
     leaks: Sequence[LeakAnswer]
+    files: Sequence[FileProposal]
 
 
 class ReviewMethods:
@@ -159,6 +163,7 @@ class ReviewMethods:
             marks_total=marked.total,
             waiting=[replace(claim, text=claim.text[:LONGEST_TEXT]) for claim in claims],
             leaks=self._leaks(),
+            files=self._store.file_proposals()[:MOST_DECISIONS],
         )
 
     def review_decide(self, params: DecideParams, call: Call) -> Decided:
