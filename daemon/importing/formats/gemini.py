@@ -34,10 +34,6 @@ _FOLDER = re.compile(r"\*\*Workspace Directories:\*\*\s+- (.+)")
 _OUTPUT = re.compile(
     r"\A<untrusted_context>\n(?:Output: )?(.*?)(?:\nProcess Group PGID: \d+)?\n</untrusted_context>\Z", re.DOTALL
 )
-# As Qwen Code gives it to its model.
-_COMMAND = re.compile(
-    r"\ACommand: .*?\nDirectory: [^\n]*\nOutput: (.*?)(?:\nError: \(none\))?\nExit Code: [^\n]*\n.*\Z", re.DOTALL
-)
 # A hook's text has its angle brackets escaped, also where a model quotes it.
 _RECALLED = re.compile(r"&lt;dreamd-memory\b.*?(?:&lt;/dreamd-memory&gt;|\Z)", re.DOTALL)
 _FAILED = re.compile(r"^Exit Code: [1-9]", re.MULTILINE)
@@ -211,10 +207,17 @@ def output_of(part: Mapping[str, Any]) -> tuple[str, bool]:
         case {"response": {"error": str(text)}}:
             return text, True
         case {"response": {"output": str(text)}}:
-            found = _OUTPUT.match(text) or _COMMAND.match(text)
-            return (found[1] if found else text), _FAILED.search(text) is not None
+            found = _OUTPUT.match(text)
+            return (found[1] if found else _printed(text)), _FAILED.search(text) is not None
         case _:
             return "", False
+
+
+def _printed(text: str) -> str:
+    """Return a command's output without Qwen Code's lines round it; another text as it is."""
+    head, _, rest = text.partition("\nOutput: ")
+    printed, found, _ = rest.rpartition("\nExit Code: ")
+    return printed.removesuffix("\nError: (none)") if head.startswith("Command: ") and found else text
 
 
 def plain(text: str) -> str:
