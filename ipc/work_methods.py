@@ -34,7 +34,7 @@ from .params import (
 if TYPE_CHECKING:
     from ..store import MemoryStore
 
-LEAST_CONFIDENCE = 0.25
+LEAST_CONFIDENCE = 0.2
 """A procedure less likely to fit a task than that is not told."""
 
 

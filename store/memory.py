@@ -292,11 +292,11 @@ class MemoryStore:
 
     def tool_uses(self, channel: str | None) -> Sequence[ToolUse]:
         """Return the calls, failures and times of each tool by project and program, of one channel or of all."""
-        return self.operations.tools.uses(channel)
+        return self.operations.toolbox.uses(channel)
 
     def select_tools(self, request: str, offered: Sequence[OfferedTool], count: int) -> Sequence[ChosenTool]:
         """Return those of some tools that serve a request, best first."""
-        return self.operations.tools.select(request, offered, count)
+        return self.operations.toolbox.select(request, offered, count)
 
     def end_session(self, session_id: NodeId) -> list[Goal]:
         """Note that a session is over; return its open goals, which are threads of its channel from now on."""

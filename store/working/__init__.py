@@ -5,6 +5,6 @@ from .cues import Cues
 from .goals import Goals
 from .sessions import HandedSessions, SessionsAtWork
 from .told import ToldTexts
-from .tools import Tools
+from .toolbox import Toolbox
 
-__all__ = ["Anchors", "Cues", "Goals", "HandedSessions", "SessionsAtWork", "ToldTexts", "Tools"]
+__all__ = ["Anchors", "Cues", "Goals", "HandedSessions", "SessionsAtWork", "ToldTexts", "Toolbox"]

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 from dreamd.daemon.agents.skills import Skills
+from dreamd.ipc.call import Call
+from dreamd.ipc.params import StrategyParams
 from dreamd.ipc.protocol import Refused
+from dreamd.ipc.work_methods import find_strategy
 from dreamd.pipelines.stages import know_how
 from dreamd.store import MemoryStore, StorePaths
 from dreamd.store.embedding.embedding import StubEmbedder
@@ -49,6 +52,16 @@ def test_a_draft_names_its_steps_with_their_runs(store: MemoryStore) -> None:
     assert "[^" not in draft.text
 
 
+def test_a_task_finds_its_procedure_and_another_none(store: MemoryStore) -> None:
+    def found(task: str) -> list[str]:
+        params = StrategyParams(query=task, channel="proj")
+        return [one.text for one in find_strategy(store, params, Call(None, "find_strategy")).strategies]
+
+    (text,) = found("release the next version")
+    assert "3. `git push origin v0.4.0`" in text
+    assert found("water the plants in the kitchen") == []
+
+
 def test_an_accepted_draft_is_written_once_and_undone(store: MemoryStore, tmp_path: Path) -> None:
     skills, folder = Skills(store), tmp_path / "skills"
     (draft,) = skills.drafts()
@@ -81,6 +94,7 @@ def test_a_file_that_somebody_wrote_is_neither_replaced_nor_removed(store: Memor
 
 def test_a_repository_of_another_project_is_refused(store: MemoryStore, tmp_path: Path) -> None:
     (tmp_path / "other" / ".git").mkdir(parents=True)
+    (tmp_path / "other" / ".git" / "HEAD").write_text("ref: refs/heads/main", encoding="utf-8")
     (draft,) = Skills(store).drafts()
     with pytest.raises(Refused, match="another project"):
         Skills(store).accept(draft.node_id, tmp_path / "other")

@@ -47,7 +47,7 @@ FEWEST_CALLS: Final = 3
 Vectors = NDArray[np.float32]
 
 
-class Tools:
+class Toolbox:
     """Reads the calls of tools. Every method may be called from any thread."""
 
     def __init__(self, core: Core) -> None:

@@ -60,5 +60,5 @@ def test_what_served_such_a_request_before_is_chosen(store: MemoryStore) -> None
     )
     (chosen,) = store.select_tools(asked, OFFERED, 1)
     assert (chosen.name, chosen.served) == ("send_mail", "tell Ana that the offer is late")
-    store.operations.tools.forget()
+    store.operations.toolbox.forget()
     assert store.select_tools(asked, OFFERED, 1) == [chosen]
