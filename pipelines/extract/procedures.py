@@ -45,7 +45,7 @@ WIDEST: Final = 2.5
 
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|['\"].*\Z", re.DOTALL)
 _BETWEEN = re.compile(r"&&|\|\||;|\n")
-_REDIRECTED = re.compile(r"\s*\d?>&?\s*\S+")
+_REDIRECTED = re.compile(r"\d?>&?\s{0,4}[^\s>]{1,400}")
 _ARGUMENT = re.compile(r"[\w:./@^-]+")
 _DIFFERS = re.compile(r"\b[0-9a-f]{7,40}\b|\d+")
 
