@@ -24,7 +24,7 @@ from ..text import acts
 from ..text.fence import unmarked
 from ..text.quotes import read_reply
 from ..text.sentences import first_sentences
-from ..text.words import CODE_SPAN, content_stems
+from ..text.words import CODE_SPAN, content_stems, without_joints
 from .told import ToldTexts
 
 # An error that came up in more sessions than this is the end of every failing run, and says nothing of its cause.
@@ -57,8 +57,6 @@ SHARED_WORDS: Final = 2
 MOST_LINES: Final = 2
 
 _NUMBER = re.compile(r"\d+")
-# Between the parts of an identifier: `QUOTA_BYTES`, `quotaBytes`.
-_PARTS = re.compile(r"_+|(?<=[a-z])(?=[A-Z])")
 
 # The moments under which texts at acts are recorded.
 AT_AN_ACT: Final = frozenset({"before", "after"})
@@ -97,7 +95,7 @@ class Cues:
         """
         self._calls.note()
         keys = acts.error_keys(output)
-        found = {key: nodes for key in keys if (nodes := self._cued(Cue.ERROR, key, channel, session))}
+        found = self._cued(Cue.ERROR, keys, channel, session)
         if 2 * len(found) < len(keys):
             return []
         shared = Counter(node.node_id for nodes in found.values() for node in nodes)
@@ -116,12 +114,8 @@ class Cues:
         new `text`. One whose value the edit changes to a value that was just `asked` for is no longer what holds.
         """
         self._calls.note()
-        named = [
-            fact
-            for name in acts.names_of_path(path)
-            if len(facts := self._cued(Cue.FILE, name, channel, session)) <= MOST_FACTS
-            for fact in facts
-        ]
+        found = self._cued(Cue.FILE, acts.names_of_path(path), channel, session).values()
+        named = [fact for facts in found if len(facts) <= MOST_FACTS for fact in facts]
         channels = {channel, GLOBAL_CHANNEL}
         key = cue_key(Cue.EDIT, acts.file_key(path))
         subject = _stems_of(f"{text} {path}")
@@ -140,14 +134,16 @@ class Cues:
 
     def _of_use(self, lines: list[CueLine]) -> list[CueLine]:
         """Leave out lines that were told at acts before, and never used."""
-        in_vain = self._told.never_used(AT_AN_ACT) if lines else ()
+        in_vain = self._told.never_used({line.node_id for line in lines}, AT_AN_ACT) if lines else ()
         return [line for line in lines if line.node_id not in in_vain]
 
     # ---- reading
 
-    def _cued(self, cue: Cue, key: str, channel: str, session: NodeId) -> list[Node]:
-        """Return the nodes with a cue in a channel and in the global one, but for those of a session; newest first."""
-        return self._catalog.cued(cue_key(cue, key), {channel, GLOBAL_CHANNEL}, session, MOST_FOUND) if key else []
+    def _cued(self, cue: Cue, names: Sequence[str], channel: str, session: NodeId) -> dict[str, list[Node]]:
+        """Return the nodes with cues in a channel and in the global one, but for those of a session; newest first."""
+        keys = {name: cue_key(cue, name) for name in names}
+        found = self._catalog.cued(keys.values(), {channel, GLOBAL_CHANNEL}, session, MOST_FOUND) if keys else {}
+        return {name: found[key] for name, key in keys.items() if key in found}
 
     def _explained(self, failure: Node, key: str, command: str) -> list[CueLine]:
         """Return the lines of a failed result whose error was explained or ended, [] for any other.
@@ -305,7 +301,7 @@ def _stems(node: Node) -> frozenset[str]:
 
 def _stems_of(text: str) -> frozenset[str]:
     """Return the stems of a text; of an identifier those of its parts."""
-    return frozenset(content_stems(_PARTS.sub(" ", text)))
+    return frozenset(content_stems(without_joints(text)))
 
 
 def _session_of(node: Node) -> str:
