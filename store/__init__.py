@@ -74,6 +74,7 @@ __all__ = [
     "is_digest",
     "is_full",
     "is_kept",
+    "lines_of_errors",
     "may_pass",
     "new_run_id",
     "note_date",

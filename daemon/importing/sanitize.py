@@ -22,8 +22,9 @@ def tidy(text: str) -> str:
 def shorten(text: str, head: int, tail: int, kept: Callable[[str], Sequence[str]] = lambda _: ()) -> str:
     """Keep the first `head` and the last `tail` characters, with a note of how many were left out.
 
-    `kept` returns the lines of what is left out that are kept all the same. Secrets are redacted first: the rules would not recognise a secret that was cut in two, or cut from its name. An
-    identifier of a person is left out as a whole where it would be cut: the store decides whether those are kept.
+    `kept` returns the lines of what is left out that are kept all the same. Secrets are redacted first: the rules
+    would not recognise a secret that was cut in two, or cut from its name. An identifier of a person is left out as a
+    whole where it would be cut: the store decides whether those are kept.
     """
     # Redacting is slow, so only a text that would be cut is redacted; that may make it short enough.
     if _is_short(text, head, tail) or _is_short(text := redact(text).text, head, tail):

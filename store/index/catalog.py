@@ -567,14 +567,15 @@ class Catalog:
     def cued(
         self, keys: Collection[int], channels: Collection[str], session: NodeId, limit: int
     ) -> dict[int, list[Node]]:
-        """Return the live nodes of some channels that have a cue, by its key, the newest first, `limit` of each at most.
+        """Return the live nodes of some channels that have a cue, by its key, the newest first.
 
-        Those of a session are left out, and so is a key without any.
+        At most `limit` of each; those of a session are left out, and so is a key without any.
         """
         sql = f"""
         WITH found AS (
-            SELECT key, node.node_id AS named, row_number() OVER (PARTITION BY key ORDER BY created_at DESC, node.node_id)
-            AS place FROM cue CROSS JOIN node ON node.node_id = cue.node_id
+            SELECT key, node.node_id AS named,
+            row_number() OVER (PARTITION BY key ORDER BY created_at DESC, node.node_id) AS place
+            FROM cue CROSS JOIN node ON node.node_id = cue.node_id
             WHERE key IN (SELECT value FROM json_each(?)) AND live
             AND channel IN (SELECT value FROM json_each(?)) AND session_id IS NOT ?
         )

@@ -1,13 +1,14 @@
 """Acts of an agent, read from the notes of its session's turns: calls, outcomes, and keys to find them again.
 
-A call's note is `[Bash: pytest -q]` or `[Edit /a/b.py]`, with lines of what an edit changed below the path; a result's is `[Bash result]` or `[Bash failed]`, above its
-output: importers and hooks write them alike for every program.
+A call's note is `[Bash: pytest -q]` or `[Edit /a/b.py]`, the latter with lines that it changed below the path; a
+result's is `[Bash result]` or `[Bash failed]`, above its output: importers and hooks write them alike for every
+program.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -50,7 +51,9 @@ _HASH = re.compile(r"\b(?:0x[0-9a-fA-F]+|(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,6
 _NUMBER = re.compile(r"(?<![A-Za-z\d])\d[\d.,:]*(?:ms|s|m|h|[KMG]?i?B|%)?(?![A-Za-z\d])")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 # An identifier, a code or an option, which says more than a word: `posix_spawn`, 'respx', SA1019, QUOTA_BYTES, --stat.
-_NAME = re.compile(r"(?<!\S)--[a-z][\w-]+|['\"`]\w[^'\"`]*['\"`]|\b(?=\w*\d)(?=\w*[A-Za-z])\w{3,}\b|\b\w+_\w+\b|\b[A-Z]?[a-z]+[A-Z]\w+\b")
+_NAME = re.compile(
+    r"(?<!\S)--[a-z][\w-]+|['\"`]\w[^'\"`]*['\"`]|\b(?=\w*\d)(?=\w*[A-Za-z])\w{3,}\b|\b\w+_\w+\b|\b[A-Z]?[a-z]+[A-Z]\w+\b"
+)
 
 
 # A file or folder as people write it: with a slash in it, a dot in front, or an ending of letters.

@@ -179,9 +179,9 @@ def _explanation(
 ) -> _Explanation | None:
     """Return the agent's turn that explains a failure, with its person's reply and the agent's answer to that.
 
-    It shares words with the error, its command or the files that were edited then. It counts too that it stands in front
-    of the first edit, that an edit follows it, or that the agent stopped there to tell its person; an announcement
-    ("Let me look at the test:") is one short sentence in front of another call, or of what was found.
+    It shares words with the error, its command or the files that were edited then. It counts too that it stands in
+    front of the first edit, that an edit follows it, or that the agent stopped there to tell its person; an
+    announcement ("Let me look at the test:") is one short sentence in front of another call, or of what was found.
     """
     best: tuple[int, int] | None = None
     has_edited = False
@@ -221,7 +221,9 @@ def _ended(
             return None
         return best, f"gone after the edit of {acts.file_key(best.words)}{_changed(best.change)}"
     if end.words != failed.words:
-        return (end, f"`{_short(end.words)}` worked") if not end.failed and acts.is_like(end.words, failed.words) else None
+        return (
+            (end, f"`{_short(end.words)}` worked") if not end.failed and acts.is_like(end.words, failed.words) else None
+        )
     ran = [one for one in between if one.tool == acts.SHELL and acts.is_of_project(acts.command_key(one.words))]
     return (ran[-1], f"gone after `{_short(ran[-1].words)}`") if ran else None
 

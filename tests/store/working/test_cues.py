@@ -60,8 +60,10 @@ def test_a_failure_without_an_explanation_recalls_nothing(store: MemoryStore) ->
     assert store.after_failure(CHANNEL, "second", "cargo run", AGAIN) == []
 
 
-WRAPPED = "[Bash failed]\nExit code 1\na.go:9: error returned from external package is unwrapped (wrapcheck)\n\treturn err"
-EDITED = "[Edit /x/cli/a.go\n- return err\n+ return fmt.Errorf(\"cannot read: %w\", err)]"
+WRAPPED = (
+    "[Bash failed]\nExit code 1\na.go:9: error returned from external package is unwrapped (wrapcheck)\n\treturn err"
+)
+EDITED = '[Edit /x/cli/a.go\n- return err\n+ return fmt.Errorf("cannot read: %w", err)]'
 
 
 def test_the_edit_that_ended_an_error_is_recalled_where_nobody_explained_it(store: MemoryStore) -> None:
@@ -77,9 +79,7 @@ def test_the_edit_that_ended_an_error_is_recalled_where_nobody_explained_it(stor
 def test_the_command_that_was_put_right_is_recalled_for_the_same_program(store: MemoryStore) -> None:
     failed, ran = "[Bash: gh pr diff 88 --stat]", "[Bash: gh pr diff 88 --name-only]"
     error = "[Bash failed]\nExit code 1\nunknown flag: --stat"
-    observe(
-        store, [("assistant", failed), ("tool", error), ("assistant", ran), ("tool", "[Bash result]\na.go")]
-    )
+    observe(store, [("assistant", failed), ("tool", error), ("assistant", ran), ("tool", "[Bash result]\na.go")])
     [line] = store.after_failure(CHANNEL, "second", "gh pr diff 104 --stat", error)
     assert "`gh pr diff 88 --name-only` worked" in line.text
     assert store.after_failure(CHANNEL, "second", "git log --stat", error) == []
