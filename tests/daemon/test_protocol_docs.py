@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 import pytest
 from dreamd.daemon.agents.hook_formats import FORMATS
-from dreamd.daemon.importing import FORMAT_NAMES
+from dreamd.daemon.importing import FOLLOWED, FORMAT_NAMES
 from dreamd.daemon.importing.importer import MAX_SKIPPED
 from dreamd.daemon.methods import review_methods
 from dreamd.daemon.methods.table import METHODS
@@ -205,7 +205,7 @@ CHOICES: list[tuple[str, str, str, set[str]]] = [
     ("review_decide", "keep", "`keep`: `newer`, `older`, `both`, or `edit` … `accept`, … `reject`,", {"keep"}),
     ("watch", "backlog", "With `backlog` `none` … with `all`, the default,", {"backlog"}),
     ("import", "format", f"`format`: {', '.join(f'`{name}`' for name in FORMAT_NAMES)};", {"format"}),
-    ("watch", "agent", "Follows the sessions of an `agent` (`claude-code`, `codex`, `gemini`, `opencode`)", {"agent"}),
+    ("watch", "agent", f"sessions of an `agent` ({', '.join(f'`{name}`' for name in FOLLOWED)})", {"agent"}),
 ]
 
 
