@@ -94,6 +94,9 @@ MIGRATIONS: tuple[Migration, ...] = (
     ),
 )
 
+# Characters of a turn that say what was called, or asked.
+SAID_CHARS = 1000
+
 # Curated memories that are looked at for an envelope.
 MOST_CURATED = 64
 
@@ -136,6 +139,17 @@ class ChunkRow:
     node_id: NodeId
     start: int
     end: int
+
+
+class SaidTurn(NamedTuple):
+    """A turn as it was said, its text cut."""
+
+    session_id: NodeId
+    ordinal: int
+    channel: str
+    role: str
+    at: datetime | None
+    text: str
 
 
 class TurnForm(NamedTuple):
@@ -303,6 +317,16 @@ class Catalog:
         SELECT substr(text, 1, ?) FROM node WHERE +kind = 'turn' AND +live AND length(text) >= ?
         ORDER BY id DESC LIMIT ?"""  # the unary + keeps SQLite from an index and from sorting what that finds
         return [text for (text,) in self._rows(sql, (most_chars, least_chars, most))]
+
+    def said_lately(self, channel: str | None, limit: int) -> list[SaidTurn]:
+        """Return the live turns that were read last, of one channel or of all, newest first, by their beginnings."""
+        sql = """
+        SELECT session_id, ordinal, channel, role, created_at, substr(text, 1, ?) FROM node
+        WHERE +kind = 'turn' AND +live AND (? IS NULL OR +channel = ?) ORDER BY id DESC LIMIT ?"""
+        return [
+            SaidTurn(session, ordinal, place, role, _instant(at), text)
+            for session, ordinal, place, role, at, text in self._rows(sql, (SAID_CHARS, channel, channel, limit))
+        ]
 
     def said_between(self, since: datetime, until: datetime, channels: Collection[str], limit: int) -> list[Node]:
         """Return the newest turns and facts of each channel that were said from `since` until before `until`."""

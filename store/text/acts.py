@@ -17,6 +17,9 @@ SHELL: Final = "Bash"
 # Tools of the agent's own program, whose errors say nothing about the project: a file that was not read before.
 LOOKS: Final = EDITS | {"Glob", "Grep", "LS", "NotebookRead", "Read", "Skill", "TaskUpdate"}
 
+NO_TOOLS: Final = frozenset({"doing", "plan", "ran"})
+"""Notes in the form of a call that are none: of a task list, of a plan, and of a command of the person's own."""
+
 MOST_KEYS: Final = 4
 """Error keys of one output: a failing build repeats itself, and its first errors are the causes of the rest."""
 
@@ -25,8 +28,8 @@ LONGEST_LINE: Final = 500
 LINES_BELOW: Final = 3
 MOST_NAMED: Final = 16
 
-_CALL = re.compile(r"\[(?P<tool>\w+)(?:: (?P<words>.+)| (?P<path>[~./].*))?\]", re.DOTALL)
-_RESULT = re.compile(r"\[(?P<tool>\w+) (?P<outcome>result|failed)\]\n")
+_CALL = re.compile(r"\[(?P<tool>[\w-]+)(?:: (?P<words>.+)| (?P<path>[~./].*))?\]", re.DOTALL)
+_RESULT = re.compile(r"\[(?P<tool>[\w-]+) (?P<outcome>result|failed)\]\n")
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # A line that states an error in the words of compilers, test runners and shells; most are English wherever they run.
@@ -70,6 +73,14 @@ _COMMON: Final = frozenset(
     "pkill printf ps pwd python python3 readlink realpath rg rm rsync sed seq set sh shasum sleep sort source "
     "ssh stat sudo tail tar tee test time timeout touch tr tree true type uname uniq unzip wc wget which "
     "whoami xargs yes".split()
+)
+
+# Of these programs the ones that do many things, each by a word of its own.
+_MANY: Final = frozenset({"docker", "gh", "git"})
+# The words by which programs name what only shows something.
+_SHOWS: Final = frozenset(
+    "branch blame cat config describe diff get help history info inspect list log logs ls ps remote rev-parse show "
+    "stat status tree version view which".split()
 )
 
 
@@ -255,6 +266,12 @@ def names_of_path(path: str) -> list[str]:
 def is_of_project(command: str) -> bool:
     """Return True for the key of a command of the project's own: its tests, builds, tasks and programs."""
     return bool(command) and command.partition(" ")[0] not in _COMMON
+
+
+def only_looks(words: Sequence[str]) -> bool:
+    """Return True for the words of a command that changes and checks nothing, as far as its words say so."""
+    program, *rest = words
+    return (program in _COMMON and program not in _MANY) or any(word in _SHOWS for word in rest[:2])
 
 
 def ending_of(acts: Sequence[Act], failed: Act, key: str) -> Act | None:
