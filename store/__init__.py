@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from .paths import StorePaths
     from .purge.plan import Selection
     from .redaction import bounds_of_secret, redact
-    from .text.acts import EDITS, SHELL
+    from .text.acts import EDITS, SHELL, lines_of_errors
     from .text.chunking import estimate_tokens
     from .text.controls import without_controls
     from .text.dates import MONTH_NUMBERS, find_asked
     from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
     from .text.quotes import read_reply
     from .text.sentences import first_sentences
-    from .upkeep.decay_inputs import DecayInputs
+    from .upkeep.cleanup import DecayInputs
     from .upkeep.health import check_closed
     from .vault.disk import replace_file
     from .vault.regular_files import beginning, opened
@@ -76,6 +76,7 @@ __all__ = [
     "is_digest",
     "is_full",
     "is_kept",
+    "lines_of_errors",
     "may_pass",
     "new_run_id",
     "note_date",
@@ -101,7 +102,7 @@ _HOMES = {
     "LINK": "ledger.records",
     "MONTH_NUMBERS": "text.dates",
     "AppliedRun": "changes.run_kinds",
-    "DecayInputs": "upkeep.decay_inputs",
+    "DecayInputs": "upkeep.cleanup",
     "Decision": "changes.decisions",
     "Embedder": "embedding.embedding",
     "MemoryStore": "memory",
@@ -125,6 +126,7 @@ _HOMES = {
     "in_calendar": "okf.notes",
     "has_unreadable_date": "okf.notes",
     "is_digest": "vault.vault",
+    "lines_of_errors": "text.acts",
     "is_full": "engine.database",
     "is_kept": "vault.vault",
     "may_pass": "engine.database",

@@ -71,7 +71,7 @@ from .search.gathering import Ranking
 from .search.hits import Recalled
 from .search.question import Question
 from .settings import StoreSettings
-from .upkeep.decay_inputs import DecayInputs, read_decay_inputs
+from .upkeep.cleanup import DecayInputs, read_decay_inputs
 from .vault.disk import Disk
 from .vault.vault import Absence
 from .working.cues import CueLine

@@ -1,7 +1,7 @@
 """The files of instructions and notes that agent programs read by themselves: where they are, and who reads which.
 
 A briefing does not repeat their statements. `FileKeeper` has them copied into the memory, so that one program finds
-what only the file of another says: at the start and the end of a session, and before a dream.
+the rules in the file of another: at the start and the end of a session, and before a dream.
 """
 
 from __future__ import annotations

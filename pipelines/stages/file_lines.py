@@ -1,8 +1,8 @@
-"""Lines of files: proposals to change what a program's own file says, where a later statement has overtaken it.
+"""Lines of files: proposals to change lines of programs' own files that a later statement has overtaken.
 
-The lines of the copies of a channel are compared with what its person said since they were written, and with lines
-that another file got later. Silence is the rule: the two must be the nearest to each other of all, the judge must be
-sure, and a line that the statement repeats is left alone. Nothing is changed: a proposal waits for `review`.
+The lines of the copies of a channel are compared with its person's statements since they were written, and with
+lines that another file got later. Silence is the rule: the two must be the nearest to each other of all, the judge
+must be sure, and a line that the statement repeats is left alone. Nothing is changed: a proposal waits for `review`.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _is_later(said: _Said, line: _Said) -> bool:
 
 
 def _own_words(view: View, channel: str) -> Iterator[_Said]:
-    """Yield what a channel's person said and what holds, without what they have probably changed since."""
+    """Yield the statements of a channel's person that hold, without those that they have probably changed since."""
     for fact in view.memories(Level.FACT, channel):
         if speaker_of(fact) == Role.USER and fact.since is not None and len(fact.text) <= LONGEST_STATEMENT_CHARS:
             whole = view.memory(fact.node_id)

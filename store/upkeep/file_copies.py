@@ -1,4 +1,4 @@
-"""Copies of the files that agent programs read by themselves: what only one of them says is found from all.
+"""Copies of the files that agent programs read by themselves: a rule in one of them is found from all programs.
 
 A copy is a document of the file's words in its project's channel. Its words are a file's: no dream draws a fact from
 them. A dream may propose to change a line that a later statement has overtaken; accepted, the file itself is changed,
