@@ -24,6 +24,7 @@ from .model import (
     GLOBAL_CHANNEL,
     Changeset,
     Envelope,
+    Hit,
     Kind,
     Level,
     Memory,
@@ -482,9 +483,17 @@ class MemoryStore:
             channel=channel, level=level, kind=kind, limit=limit, offset=offset, always=always, where=where
         )
 
-    def facts(self, channel: str, limit: int) -> Sequence[Memory]:
-        """Read the newest facts of a channel whole, from their files, without those that a person took back."""
-        return self.operations.recall.facts(channel, limit)
+    def facts(self, channel: str | None, limit: int, kind: Kind | None = None) -> Sequence[Memory]:
+        """Read the newest facts of a channel or of all whole, from their files, without those that were taken back."""
+        return self.operations.recall.facts(channel, limit, kind)
+
+    def changed_in_code(self, node_ids: Collection[NodeId], folder: str | None) -> set[NodeId]:
+        """Return those facts and turns of which a value's place in the code of a folder's project holds another now."""
+        return self.operations.recall.changed_in_code(node_ids, folder)
+
+    def looked_up(self, found: Sequence[Hit], folder: str | None) -> list[Hit]:
+        """Return hits, each that the code of a folder's project contradicts marked as out of date."""
+        return self.operations.recall.looked_up(found, folder)
 
     def undreamt(self, facts: Sequence[Memory]) -> Sequence[Memory]:
         """Return those facts to be whose turns are still there, and were read by no dream."""

@@ -208,7 +208,8 @@ class Hooks:
             given=session.given,
             only_sure=True,
         )
-        slots = list(envelope.slots)
+        changed = self.store.changed_in_code([slot.node_id for slot in envelope.slots], hook.folder)
+        slots = [slot for slot in envelope.slots if slot.node_id not in changed]
         while slots and len(text := fenced("\n".join(slot.text for slot in slots))) > MOST_CHARACTERS:
             slots.pop()
         if not slots:
@@ -222,8 +223,8 @@ class Hooks:
         act = act_of(hook) if self._at_acts else None
         if act is None:
             return ""
-        place = channel_of(None, hook.folder), session_id(hook.session)
-        return text_at_act(self.store, *place, act, session, SESSION_TOKENS - session.tokens)
+        name, left = session_id(hook.session), SESSION_TOKENS - session.tokens
+        return text_at_act(self.store, name, hook.folder, act, session, left)
 
     def _compacting(self, agent: str, hook: HookInput, session: HandedSession) -> str:
         """Keep the session's work, and allow every text again: the agent is about to forget both."""
