@@ -77,7 +77,7 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
         where=where,
         explain=params.explain or params.why_not is not None,
     )
-    hits, left_out = hits_that_fit(store.looked_up(found.hits, params.cwd))
+    hits, left_out = hits_that_fit(store.code.looked_up(found.hits, params.cwd))
     notes = list(found.notes)
     if left_out:
         notes.append(f"{left_out} more hits are too long for one answer; ask for fewer, or `show` them one by one")

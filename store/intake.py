@@ -244,6 +244,8 @@ class Intake:
             now = self._now()
             turns = [turn if turn.at else replace(turn, at=now) for turn in turns]
         self._door.check_names(head.channel, (head.agent_id, head.task_id, head.user_id))
+        if not self._switches.is_off(head.channel):
+            self._core.projects.learn(head.cwd, head.channel)
         head = self._door.head(head)
         if self._switches.is_off(head.channel):
             self._foreign.miss(head.session_id)

@@ -24,7 +24,6 @@ from .model import (
     GLOBAL_CHANNEL,
     Changeset,
     Envelope,
-    Hit,
     Kind,
     Level,
     Memory,
@@ -63,6 +62,7 @@ from .results import (
     StoreStatus,
     Tagged,
 )
+from .search.code_places import CodeChecks
 from .search.gathering import Ranking
 from .search.hits import Recalled
 from .search.question import Question
@@ -105,6 +105,7 @@ class MemoryStore:
         self.told = self.operations.told
         self.vault, self.ledger = self.core.vault, self.core.ledger
         self.index, self.catalog = self.core.index, self.core.catalog
+        self.code = CodeChecks(self.catalog, self.vault, now)
         self.read_on: Callable[[str], bool] = lambda agent: True
         """Reads the sessions of a program up to now, before a statement of its agent is judged; False if it cannot."""
 
@@ -486,14 +487,6 @@ class MemoryStore:
     def facts(self, channel: str | None, limit: int, kind: Kind | None = None) -> Sequence[Memory]:
         """Read the newest facts of a channel or of all whole, from their files, without those that were taken back."""
         return self.operations.recall.facts(channel, limit, kind)
-
-    def changed_in_code(self, node_ids: Collection[NodeId], folder: str | None) -> set[NodeId]:
-        """Return those facts and turns of which a value's place in the code of a folder's project holds another now."""
-        return self.operations.recall.changed_in_code(node_ids, folder)
-
-    def looked_up(self, found: Sequence[Hit], folder: str | None) -> list[Hit]:
-        """Return hits, each that the code of a folder's project contradicts marked as out of date."""
-        return self.operations.recall.looked_up(found, folder)
 
     def undreamt(self, facts: Sequence[Memory]) -> Sequence[Memory]:
         """Return those facts to be whose turns are still there, and were read by no dream."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from functools import lru_cache
-from pathlib import Path
 
 from . import okf
 from .changes.run_kinds import LEARNED_FROM
-from .channel import project_root
 from .core import Core
 from .door import HITS_KEPT, outgoing, outgoing_envelope, outgoing_hit
 from .filters import Filter, unmet, values_of
@@ -22,7 +20,6 @@ from .model import ALL_CHANNELS, GLOBAL_CHANNEL, Envelope, Hit, IndexDamaged, Ki
 from .results import Elsewhere, ListedNode, RecentSession, Shown
 from .roles import MACHINES, Role
 from .search import hits, packing
-from .search.code_places import HELD_AT, has_changed, places_of
 from .search.fetch import evidence_of
 from .search.gathering import Ranking
 from .search.hits import Recalled
@@ -289,27 +286,6 @@ class Recall:
         self._core.settle(runs=False)
         nodes = self._catalog.listing(channel, Level.FACT, kind, limit=limit)
         return [fact for node in nodes if not node.forgotten and (fact := self._read(node))]
-
-    def changed_in_code(self, node_ids: Collection[NodeId], folder: str | None) -> set[NodeId]:
-        """Return those facts and turns of which a value's place in the code of a folder's project holds another now."""
-        if not node_ids or not folder:
-            return set()
-        root = project_root(Path(folder))
-        drawn = {link.source: link.target for link in self._catalog.drawn_from(node_ids)}
-        nodes = self._catalog.nodes({*node_ids, *drawn})
-        changed = set()
-        for node in nodes.values():
-            whole = self._read(node) if node.level is Level.FACT else None
-            places = places_of(whole.extra.get(HELD_AT)) if whole is not None else ()
-            if places and has_changed(places, root):
-                changed |= {node.node_id, drawn.get(node.node_id, node.node_id)}
-        return changed & set(node_ids)
-
-    def looked_up(self, found: Sequence[Hit], folder: str | None) -> list[Hit]:
-        """Return hits, each that the code of a folder's project contradicts marked as out of date."""
-        changed = self.changed_in_code([hit.node_id for hit in found], folder)
-        now = self._core.now()
-        return [replace(hit, stale_after=hit.stale_after or now) if hit.node_id in changed else hit for hit in found]
 
     def _read(self, node: Node) -> Memory | None:
         """Read a memory's file, once while it is the same; None where it is gone or damaged."""

@@ -70,7 +70,7 @@ def text_at_act(
     else:
         return ""
     fresh = [line for line in lines if not any(line.text in before for before in session.given)]
-    changed = store.changed_in_code([line.node_id for line in fresh], folder)
+    changed = store.code.changed([line.node_id for line in fresh], folder)
     fresh = [line for line in fresh if line.node_id not in changed]
     if not fresh:
         return ""

@@ -96,7 +96,7 @@ class Briefs:
         left = budget_tokens - estimate_tokens(fenced("\n".join((OPENING, COMMANDS, *commands))))
         parts = self._parts(start, today, last)
         named = [line.fact.node_id for part in parts for line in part.lines]
-        changed = self._store.changed_in_code(named, start.folder)
+        changed = self._store.code.changed(named, start.folder)
 
         def is_needless(line: BriefLine, text: str, part: BriefPart) -> bool:
             is_said = any(text in before for before in start.given) or (known is not None and known.say(line.words))

@@ -208,7 +208,7 @@ class Hooks:
             given=session.given,
             only_sure=True,
         )
-        changed = self.store.changed_in_code([slot.node_id for slot in envelope.slots], hook.folder)
+        changed = self.store.code.changed([slot.node_id for slot in envelope.slots], hook.folder)
         slots = [slot for slot in envelope.slots if slot.node_id not in changed]
         while slots and len(text := fenced("\n".join(slot.text for slot in slots))) > MOST_CHARACTERS:
             slots.pop()

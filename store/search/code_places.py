@@ -1,14 +1,20 @@
-"""The places in a project's code at which the values of a fact stood, and if another value stands there now."""
+"""The places in a project's code at which the values of a fact stood, and if other values stand there now."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from .. import okf
+from ..channel import project_root
+from ..index.catalog import Catalog
+from ..model import Hit, Level, NodeId
 from ..vault.regular_files import beginning
+from ..vault.vault import Vault
 
 HELD_AT: Final = "held_at"
 """The frontmatter key of the places in the code at which the values of a fact stood."""
@@ -88,3 +94,34 @@ def _values_at(place: CodePlace, root: Path) -> set[str]:
         return set()
     lines = (line.strip()[:LONGEST_LINE] for line in data.decode("utf-8", "replace").splitlines())
     return {value for line in lines if (value := value_in(line, around)) is not None}
+
+
+class CodeChecks:
+    """Looks values up in the code of the folder that is asked from, before they are told. Any thread may call."""
+
+    def __init__(self, catalog: Catalog, vault: Vault, now: Callable[[], datetime]) -> None:
+        self._catalog = catalog
+        self._vault = vault
+        self._now = now
+
+    def changed(self, node_ids: Collection[NodeId], folder: str | None) -> set[NodeId]:
+        """Return those facts, and turns with such facts, whose values' places in a folder's project hold others now."""
+        if not node_ids or not folder:
+            return set()
+        root = project_root(Path(folder))
+        drawn = {link.source: link.target for link in self._catalog.drawn_from(node_ids)}
+        facts = [one for one in self._catalog.nodes({*node_ids, *drawn}).values() if one.level is Level.FACT]
+        changed = [fact.node_id for fact in facts if has_changed(self._places_of(fact.path), root)]
+        return {*changed, *(drawn[fact] for fact in changed if fact in drawn)} & set(node_ids)
+
+    def looked_up(self, hits: Sequence[Hit], folder: str | None) -> list[Hit]:
+        """Return hits, each that the code of a folder's project contradicts marked as out of date."""
+        changed = self.changed([hit.node_id for hit in hits], folder)
+        return [
+            replace(hit, stale_after=hit.stale_after or self._now()) if hit.node_id in changed else hit for hit in hits
+        ]
+
+    def _places_of(self, path: str) -> list[CodePlace]:
+        data = self._vault.read_if_any(path)
+        # Most facts have none, and need no parsing.
+        return places_of(okf.parse(data).meta.get(HELD_AT)) if data is not None and HELD_AT.encode() in data else []

@@ -211,11 +211,11 @@ def test_a_value_that_the_code_contradicts_is_not_handed_over(world: World, tmp_
     code.write_text('[server]\nlisten = "8190"\n')
     assert world.brief(folder=folder).text == ""
     assert "8087" in world.brief(folder=str(tmp_path)).text  # another folder says nothing of it
-    (hit,) = world.store.looked_up(world.store.recall("port of the service", channel="orders").hits, folder)
+    (hit,) = world.store.code.looked_up(world.store.recall("port of the service", channel="orders").hits, folder)
     assert (hit.node_id, hit.stale_after) == (fact.node_id, NOW)
     code.write_text("[server]\n")  # the line is gone, perhaps moved: a dream looks for it
     assert "8087" in world.brief(folder=folder).text
-    assert world.store.changed_in_code([fact.node_id], folder) == set()
+    assert world.store.code.changed([fact.node_id], folder) == set()
 
 
 def test_a_role_that_was_handed_on_in_another_project_is_not_told_here(world: World) -> None:
