@@ -48,7 +48,7 @@ class WatchSettings(BaseModel, extra="forbid", frozen=True):
 
 
 class TranscriptSettings(BaseModel, extra="forbid", frozen=True):
-    """The followed sessions: agents by name (claude-code, codex, gemini, opencode), or folders.
+    """The followed sessions: agents by name, as `dreamctl watch --help` lists them, or folders.
 
     `dreamctl watch` adds others. A session without growth for `quiet_minutes` has ended.
     """

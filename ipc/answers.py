@@ -13,7 +13,17 @@ from typing import Any, Final, TypeVar
 
 from .. import __version__
 from ..store.model import Envelope, Hit, NodeId, Verdict
-from ..store.results import Document, Elsewhere, Goal, Lesson, ListedNode, RecentSession, Shown
+from ..store.results import (
+    ChosenTool,
+    Document,
+    Elsewhere,
+    Goal,
+    Lesson,
+    ListedNode,
+    RecentSession,
+    Shown,
+    ToolUse,
+)
 from .protocol import PROTOCOL_VERSION
 
 IF_ANY: Final = {"sent": "unless None"}
@@ -158,6 +168,39 @@ class GoalsAnswer:
     channel: str
     goals: Sequence[Goal]
     threads: Sequence[Goal]
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A procedure that worked several times; `text` quotes each step with its turn."""
+
+    node_id: NodeId
+    title: str
+    text: str
+    channel: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class StrategiesAnswer:
+    """The procedures that fit a task, the best first."""
+
+    channel: str
+    strategies: Sequence[Strategy]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectToolsAnswer:
+    """The tools that serve a request, the best first."""
+
+    tools: Sequence[ChosenTool]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsAnswer:
+    """The calls of each tool, the most called first."""
+
+    tools: Sequence[ToolUse]
 
 
 @dataclass(frozen=True, slots=True)

@@ -281,6 +281,44 @@ class AnchorGetParams(WorkParams):
         return self
 
 
+class StrategyParams(Params):
+    """A task, as its person or agent puts it."""
+
+    query: Annotated[str, Field(min_length=1, max_length=2**16)]
+    channel: Name | None = None
+    cwd: Folder | None = None
+    limit: Annotated[int, NUMBER, Field(strict=True, ge=1, le=10)] = 3
+
+
+class OfferedParams(Params):
+    """A tool that may be chosen; a plain text is its name. What else a list of tools has is passed over."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    name: Annotated[str, Field(min_length=1, max_length=256)]
+    description: Annotated[str, BeforeValidator(lambda given: given or ""), Field(max_length=2**14)] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_name(cls, given: Any) -> Any:
+        return {"name": given} if isinstance(given, str) else given
+
+
+class SelectToolsParams(Params):
+    """A request, the tools to choose from, and how many."""
+
+    query: Annotated[str, Field(min_length=1, max_length=2**14)]
+    tools: Annotated[tuple[OfferedParams, ...], Field(min_length=1, max_length=1000)]
+    k: Annotated[int, NUMBER, Field(strict=True, ge=1, le=100)] = 5
+
+
+class ToolsParams(Params):
+    """The channel whose calls are counted; `*`: all of them."""
+
+    channel: Name | None = None
+    cwd: Folder | None = None
+
+
 class LearnedParams(Params):
     """One lesson: a working way (procedure), a failure with its reason (negative), a pitfall and its fix, a decision.
 

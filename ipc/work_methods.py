@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..store.model import Kind
-from ..store.results import FoundAnchor, Goal
-from .answers import GoalsAnswer, ReflectAnswer, SessionEndAnswer
+from ..store.filters import Condition
+from ..store.model import ALL_CHANNELS, STRATEGY, Kind, Level
+from ..store.results import FoundAnchor, Goal, OfferedTool
+from .answers import (
+    GoalsAnswer,
+    ReflectAnswer,
+    SelectToolsAnswer,
+    SessionEndAnswer,
+    StrategiesAnswer,
+    Strategy,
+    ToolsAnswer,
+)
 from .call import Call, Method
 from .channels import channel_of
 from .params import (
@@ -15,12 +24,18 @@ from .params import (
     AnchorSetParams,
     GoalSetParams,
     ReflectParams,
+    SelectToolsParams,
     SessionIdParams,
+    StrategyParams,
+    ToolsParams,
     WorkParams,
 )
 
 if TYPE_CHECKING:
     from ..store import MemoryStore
+
+LEAST_CONFIDENCE = 0.2
+"""A procedure less likely to fit a task than that is not told."""
 
 
 def anchor_set(store: MemoryStore, params: AnchorSetParams, call: Call) -> FoundAnchor:
@@ -86,6 +101,32 @@ def goals(store: MemoryStore, params: WorkParams, call: Call) -> GoalsAnswer:
     return GoalsAnswer(channel, store.goals(params.session) if params.session else (), store.threads(channel))
 
 
+def find_strategy(store: MemoryStore, params: StrategyParams, call: Call) -> StrategiesAnswer:
+    """Find the procedures that fit a task, among those that worked several times."""
+    channel = channel_of(params.channel, params.cwd, store.channel_names_with)
+    is_strategy = Condition("tags", "in", (STRATEGY,))
+    found = store.recall(
+        params.query, limit=params.limit, channel=channel, levels=(Level.SCENARIO,), where=(is_strategy,)
+    )
+    fits = [hit for hit in found.hits if hit.confidence >= LEAST_CONFIDENCE and not found.abstained]
+    return StrategiesAnswer(
+        channel,
+        [Strategy(hit.node_id, hit.title, store.show(hit.node_id).text, hit.channel, hit.confidence) for hit in fits],
+    )
+
+
+def select_tools(store: MemoryStore, params: SelectToolsParams, call: Call) -> SelectToolsAnswer:
+    """Choose the tools that serve a request."""
+    offered = [OfferedTool(tool.name, tool.description) for tool in params.tools]
+    return SelectToolsAnswer(store.select_tools(params.query, offered, params.k))
+
+
+def tools(store: MemoryStore, params: ToolsParams, call: Call) -> ToolsAnswer:
+    """Count the calls of tools."""
+    channel = channel_of(params.channel, params.cwd, store.channel_names_with)
+    return ToolsAnswer(store.tool_uses(None if channel == ALL_CHANNELS else channel))
+
+
 def session_end(store: MemoryStore, params: SessionIdParams, call: Call) -> SessionEndAnswer:
     """Note that a session is over."""
     open_goals = store.end_session(params.session)
@@ -105,5 +146,8 @@ WORK_METHODS: tuple[Method[Any, Any], ...] = (
     Method("reflect", ReflectParams, ReflectAnswer, reflect, blocking=True, activity=True),
     Method("goal_set", GoalSetParams, Goal, goal_set, blocking=True, activity=True),
     Method("goals", WorkParams, GoalsAnswer, goals, blocking=True, activity=True, first=True),
+    Method("find_strategy", StrategyParams, StrategiesAnswer, find_strategy, blocking=True, activity=True, first=True),
+    Method("select_tools", SelectToolsParams, SelectToolsAnswer, select_tools, blocking=True, activity=True),
+    Method("tools", ToolsParams, ToolsAnswer, tools, blocking=True),
     Method("session_end", SessionIdParams, SessionEndAnswer, session_end, blocking=True),
 )

@@ -38,6 +38,7 @@ from .paths import StorePaths
 from .purge.erase import Progress
 from .purge.plan import Selection
 from .results import (
+    ChosenTool,
     Decided,
     Document,
     Elsewhere,
@@ -51,6 +52,7 @@ from .results import (
     Linked,
     ListedNode,
     Moved,
+    OfferedTool,
     Problem,
     Purged,
     Ranked,
@@ -61,6 +63,7 @@ from .results import (
     Stored,
     StoreStatus,
     Tagged,
+    ToolUse,
 )
 from .search.code_places import CodeChecks
 from .search.gathering import Ranking
@@ -288,6 +291,14 @@ class MemoryStore:
     def after_failure(self, channel: str, session_id: NodeId, command: str, output: str) -> list[CueLine]:
         """Return the cause and the end of an earlier failure of the same error, in at most two lines."""
         return self.operations.cues.after_failure(channel, session_id, command, output)
+
+    def tool_uses(self, channel: str | None) -> Sequence[ToolUse]:
+        """Return the calls, failures and times of each tool by project and program, of one channel or of all."""
+        return self.operations.toolbox.uses(channel)
+
+    def select_tools(self, request: str, offered: Sequence[OfferedTool], count: int) -> Sequence[ChosenTool]:
+        """Return those of some tools that serve a request, best first."""
+        return self.operations.toolbox.select(request, offered, count)
 
     def end_session(self, session_id: NodeId) -> list[Goal]:
         """Note that a session is over; return its open goals, which are threads of its channel from now on."""
@@ -590,6 +601,14 @@ class MemoryStore:
     def accept(self, node_id: NodeId, by: str) -> Decided:
         """Accept a statement that waits for review, as a run that `undo` reverts."""
         return self.operations.corrections.accept(node_id, by)
+
+    def procedures(self) -> Sequence[Memory]:
+        """Read the pages of procedures that worked several times whole, of all channels."""
+        return self.operations.recall.procedures()
+
+    def mark_skill(self, node_id: NodeId, skill: Mapping[str, str]) -> Decided:
+        """Note the skill that was made of a procedure, or {} for none, as a run that `undo` reverts."""
+        return self.operations.corrections.mark_skill(node_id, skill)
 
     def reject(self, node_id: NodeId) -> Decided:
         """Forget a statement that waits for review. Raises NotFound for any other."""

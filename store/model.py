@@ -24,6 +24,12 @@ Verdict = Literal["useful", "not-useful", "rejected"]
 Relation = Literal["RelatesTo", "Supersedes", "Contradicts"]
 """A relation by which two memories are linked by hand: `Supersedes` says that the first takes the second's place."""
 
+SKILL = "skill"
+"""The key of a procedure's page: the skill's file that was made of it and its hash, {} where its person wants none."""
+
+STRATEGY, SKILL_DRAFT = "strategy", "skill-draft"
+"""The tags of the page of a procedure that worked several times, and of one that may become an agent's skill."""
+
 AWAITS_REVIEW = "awaits_review"
 """The key of a memory that an agent wrote down and its person has not accepted: what it is to become, and why."""
 

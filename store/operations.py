@@ -25,7 +25,7 @@ from .upkeep.health import Checkup, Health
 from .upkeep.linking import Linker
 from .upkeep.pages import Pages
 from .upkeep.reconciliation import Reconciliation
-from .working import Anchors, Cues, Goals, HandedSessions, SessionsAtWork, ToldTexts
+from .working import Anchors, Cues, Goals, HandedSessions, SessionsAtWork, ToldTexts, Toolbox
 
 
 class Operations:
@@ -129,6 +129,7 @@ class Operations:
         self.feedback.on_said, self.feedback.on_verdict = self.told.said, self.told.judged
         self.corrections.on_forgotten = self.told.forgotten
         self.cues = Cues(core, self.told)
+        self.toolbox = Toolbox(core)
 
     def _at_work(self) -> set[str]:
         """Return the sessions that gave a sign of life lately."""
@@ -153,6 +154,7 @@ class Operations:
         self.at_work.forget()
         self.handed.forget()
         self.told.forget()
+        self.toolbox.forget()
         self.foreign_words.forget()
         self.feedback.forget()
         self.feedback.settle(SETTLED_WITHIN_S)

@@ -16,7 +16,19 @@ from .index.projection import LATER, SUCCESSOR, Node
 from .index.repairs import repeated_after_repair
 from .index.visibility import Scope, living_scope_beside, scope_beside
 from .ledger import records
-from .model import ALL_CHANNELS, GLOBAL_CHANNEL, Envelope, Hit, IndexDamaged, Kind, Level, Memory, NodeId, Slot
+from .model import (
+    ALL_CHANNELS,
+    GLOBAL_CHANNEL,
+    STRATEGY,
+    Envelope,
+    Hit,
+    IndexDamaged,
+    Kind,
+    Level,
+    Memory,
+    NodeId,
+    Slot,
+)
 from .results import Elsewhere, ListedNode, RecentSession, Shown
 from .roles import MACHINES, Role
 from .search import hits, packing
@@ -41,6 +53,8 @@ SAME_TOPIC = 0.3
 
 MEMORIES_READ, CHANNELS_READ, QUESTION_CHARS = 300, 4, 300
 """The newest facts and turns of a channel, and the channels, in which a misspelt word of a question is looked for."""
+
+MOST_PROCEDURES = 1000
 
 WHOLE_FACTS = 1024
 """The facts whose files are held, read: the start of a session reads a few hundred of them."""
@@ -286,6 +300,13 @@ class Recall:
         self._core.settle(runs=False)
         nodes = self._catalog.listing(channel, Level.FACT, kind, limit=limit)
         return [fact for node in nodes if not node.forgotten and (fact := self._read(node))]
+
+    def procedures(self) -> list[Memory]:
+        """Read the pages of procedures that worked several times whole, of all channels."""
+        self._core.settle(runs=False)
+        nodes = self._catalog.listing(None, Level.SCENARIO, kind=Kind.PROCEDURE, limit=MOST_PROCEDURES)
+        read = (self._read(node) for node in nodes if node.live and not node.forgotten)
+        return [page for page in read if page is not None and STRATEGY in page.tags]
 
     def _read(self, node: Node) -> Memory | None:
         """Read a memory's file, once while it is the same; None where it is gone or damaged."""

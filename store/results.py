@@ -138,6 +138,35 @@ class ToldCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolUse:
+    """The calls of a tool by one program in one project; `median_s` is None where no call's end is known."""
+
+    tool: str
+    channel: str
+    agent: str
+    calls: int
+    failures: int
+    median_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool that an agent may be given."""
+
+    name: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenTool:
+    """A tool that serves a request; `served` is an earlier request of that kind that it served, or ""."""
+
+    name: str
+    score: float
+    served: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RecentTurn:
     """A turn by its id, and its first sentences."""
 

@@ -251,7 +251,10 @@ class Hooks:
         return ""
 
     def _is_in_transcript(self, agent: str, hook: HookInput) -> bool:
-        return bool(hook.transcript) and self._follower.take(Path(hook.transcript), agent)
+        if hook.transcript and self._follower.take(Path(hook.transcript), agent):
+            return True
+        # Without the ids of the program's own store the same turns would be kept twice.
+        return FORMATS[agent].message_ids is None and self._follower.follows(agent)
 
     def _observe(self, agent: str, hook: HookInput, session: HandedSession) -> None:
         """Keep prompt and answer. Their ids come from the exchange, so that a hook called twice adds nothing."""

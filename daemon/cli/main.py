@@ -49,6 +49,7 @@ COMMANDS = {
     "decay": ("review_commands", "preview which memories would be archived in the next 30 days"),
     "restore": ("review_commands", "bring an archived, replaced or deleted memory back"),
     "status": ("admin_commands", "show what the daemon is doing"),
+    "tools": ("query_commands", "count the calls, failures and times of agents' tools"),
     "told": ("admin_commands", "show what agents were told, and what became of it"),
     "check": ("repair_commands", "look for problems in the settings and the vault (memory files)"),
     "salvage": ("repair_commands", "recover a damaged ledger (history database); stop the daemon first"),

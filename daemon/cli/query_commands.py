@@ -323,6 +323,7 @@ def _names(node_ids: Sequence[str]) -> str:
 
 
 NOTHING_FOUND = 4
+MOST_TOOLS = 40
 
 
 def anchor_arguments(parser: ArgumentParser) -> None:
@@ -380,3 +381,36 @@ def goals_in_words(answer: Json, look: Look) -> list[str]:
 def _listed(head: str, goals: Sequence[Json], look: Look) -> list[str]:
     rows = [(goal["goal_id"], goal["state"], look.ago(goal["changed_at"]), goal["text"]) for goal in goals]
     return [head, *table(rows, look, ("goal", "state", "when", "text"))] if rows else []
+
+
+def tools_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of tools."""
+    parser.add_argument("--channel", help="the channel (that of this folder), * for all")
+
+
+def tools(options: Namespace, terminal: Terminal) -> int:
+    """Print how often each tool was called and failed, and how long a call took."""
+    answer = ask(terminal, "tools", {"channel": options.channel})
+    terminal.report(answer, tools_in_words(answer, terminal.look))
+    return 0 if answer["tools"] else NOTHING_FOUND
+
+
+def tools_in_words(answer: Json, look: Look) -> list[str]:
+    """List the tools by project and program, each in a line."""
+    rows = [
+        (
+            use["tool"],
+            f"{use['calls']:,}",
+            f"{use['failures']:,}",
+            f"{use['median_s']:g} s" if use["median_s"] is not None else "",
+            use["channel"],
+            use["agent"],
+        )
+        for use in answer["tools"][:MOST_TOOLS]
+    ]
+    if not rows:
+        return ["No call of a tool is remembered here."]
+    lines = table(rows, look, ("tool", "calls", "failed", "median", "project", "program"), right=(1, 2, 3))
+    if more := len(answer["tools"]) - len(rows):
+        lines.append(f"… and {more:,} more (--json has them)")
+    return lines

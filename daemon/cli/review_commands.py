@@ -77,8 +77,9 @@ def review_arguments(parser: ArgumentParser) -> None:
         "--keep", choices=("newer", "older", "both"), help="which memory holds; both: takes a mark back"
     )
     choice.add_argument("--edit", metavar="TEXT", help="the text that holds instead of both")
-    choice.add_argument("--accept", action="store_true", help="what an agent wrote down holds")
-    choice.add_argument("--reject", action="store_true", help="forget what an agent wrote down")
+    choice.add_argument("--accept", action="store_true", help="what an agent wrote down holds; write this skill")
+    choice.add_argument("--reject", action="store_true", help="forget what an agent wrote down; want no such skill")
+    parser.add_argument("--to", metavar="FOLDER", help="the folder of skills (.claude/skills of this project)")
     parser.add_argument("--by", metavar="NAME", help="the name of who decides (your login)")
 
 
@@ -94,13 +95,14 @@ def review(options: Namespace, terminal: Terminal) -> int:
             [one for one in pairs if options.decision in _names(one)]
             for pairs in (answer["decisions"], answer["marks"])
         )
-        answer["waiting"] = [one for one in answer["waiting"] if options.decision == one["node_id"]]
+        for kind in ("waiting", "drafts"):
+            answer[kind] = [one for one in answer[kind] if options.decision == one["node_id"]]
         answer["marks_total"] = len(answer["marks"])
-    waits = bool(answer["decisions"] or answer["waiting"])
+    waits = bool(answer["decisions"] or answer["waiting"] or answer["drafts"])
     if terminal.as_json:
         terminal.document(answer)
     elif waits and not options.list and sys.stdin.isatty() and sys.stdout.isatty():
-        return _walk(answer, options.by, terminal)
+        return _walk(answer, options, terminal)
     else:
         terminal.lines(decisions_in_words(answer, terminal.look, len(answer["marks"]) if options.list else MARKS_SHOWN))
     return 4 if options.decision and not (waits or answer["marks"]) else 0
@@ -121,20 +123,34 @@ def _settle(options: Namespace, terminal: Terminal) -> int:
     if not options.decision:
         raise UsageError("a choice needs a decision's id", "`dreamctl review --list` shows them")
     keep = next((name for name in ("edit", "accept", "reject") if getattr(options, name)), options.keep)
-    answer = _decide(terminal, options.decision, keep, options.by, options.edit)
+    answer = _decide(terminal, options.decision, keep, options, options.edit)
     terminal.report(answer, decided_in_words(answer))
     return 0
 
 
-def _decide(terminal: Terminal, name: str, keep: str, by: str | None, text: str | None = None) -> Json:
-    return ask(terminal, "review_decide", {"decision": name, "keep": keep, "by": by, "text": text})
+def _decide(terminal: Terminal, name: str, keep: str, options: Namespace, text: str | None = None) -> Json:
+    to = _folder_of_skills(options.to) if keep == "accept" else None
+    return ask(terminal, "review_decide", {"decision": name, "keep": keep, "by": options.by, "text": text, "to": to})
 
 
-def _walk(answer: Json, by: str | None, terminal: Terminal) -> int:
+def _folder_of_skills(named: str | None) -> str:
+    """Return the folder that was named, else that of the project that this folder is in."""
+    if named is not None:
+        return os.path.abspath(os.path.expanduser(named))  # noqa: PTH100, PTH111  (as the shell's folder is)
+    here = os.getcwd()  # noqa: PTH109
+    folder = here
+    while not os.path.exists(os.path.join(folder, ".git")) and os.path.dirname(folder) != folder:  # noqa: PTH110, PTH118, PTH120
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    is_project = os.path.dirname(folder) != folder  # noqa: PTH120
+    return os.path.join(folder if is_project else here, ".claude", "skills")  # noqa: PTH118
+
+
+def _walk(answer: Json, options: Namespace, terminal: Terminal) -> int:
     """Ask about one decision after the other; a skipped one stays open."""
     look = terminal.look
     asked: list[tuple[str, list[str], str]] = [
         *((one["node_id"], claim_in_words(one, look), "") for one in answer["waiting"]),
+        *((one["node_id"], draft_in_words(one, look), "") for one in answer["drafts"]),
         *((one["decision_id"], decision_in_words(one, look), one["newer"]["text"]) for one in answer["decisions"]),
     ]
     settled = 0
@@ -149,7 +165,7 @@ def _walk(answer: Json, by: str | None, terminal: Terminal) -> int:
             terminal.note("left as it is")
             continue
         try:
-            done = _decide(terminal, name, choice, by, text)
+            done = _decide(terminal, name, choice, options, text)
         except DaemonError as error:  # a file was edited meanwhile, or another client has decided
             terminal.warn(f"{error}; left as it is")
             continue
@@ -225,11 +241,15 @@ def _in_days(instant: str | None, look: Look) -> str:
 
 def decisions_in_words(answer: Json, look: Look, most_marks: int = MARKS_SHOWN) -> list[str]:
     """Describe the open decisions, claims of agents first, then the marks."""
-    lines: list[str] = [] if answer["decisions"] or answer["waiting"] else ["No decision waits."]
+    lines: list[str] = [] if answer["decisions"] or answer["waiting"] or answer["drafts"] else ["No decision waits."]
     for one in answer["waiting"]:
         lines += [look.paint(one["node_id"], BOLD), *claim_in_words(one, look), ""]
     if answer["waiting"]:
         lines += [*look.wrap("Settle one with `dreamctl review ID --accept` or --reject."), ""]
+    for draft in answer["drafts"]:
+        lines += [look.paint(draft["node_id"], BOLD), *draft_in_words(draft, look), ""]
+    if answer["drafts"]:
+        lines += [*look.wrap("Write one with `dreamctl review ID --accept [--to FOLDER]`, or --reject it."), ""]
     for decision in answer["decisions"]:
         lines += [look.paint(decision["decision_id"], BOLD), *decision_in_words(decision, look), ""]
     if answer["decisions"]:
@@ -265,6 +285,13 @@ def claim_in_words(claim: Json, look: Look) -> list[str]:
     return [*lines, *look.wrap(clean(f"as {wanted}; waits, since {claim['because']}"), "      ")]
 
 
+def draft_in_words(draft: Json, look: Look) -> list[str]:
+    """Describe a skill that may be written: its name, project and text."""
+    about = " · ".join(clean(part) for part in (draft["name"], draft["channel"]))
+    lines = [f"  {look.paint('SKILL', BOLD, YELLOW)}  {look.paint(about, DIM)}"]
+    return lines + [line for part in draft["text"].splitlines() for line in look.wrap(part, "    ")]
+
+
 def decision_in_words(decision: Json, look: Look) -> list[str]:
     """Describe both sides of a decision with their dates and sources."""
     lines = []
@@ -290,6 +317,8 @@ def leaks_in_words(leaks: list[Json], look: Look) -> list[str]:
 
 def decided_in_words(answer: Json) -> list[str]:
     """Describe a decision, and how to undo it."""
+    if answer["paths"] and answer["paths"][0].endswith("SKILL.md"):
+        return [f"{clean(answer['paths'][0])} is written. `dreamctl undo {answer['run_id']}` removes it."]
     return [f"{KEPT[answer['choice']]} `dreamctl undo {answer['run_id']}` takes that back."]
 
 

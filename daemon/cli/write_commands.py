@@ -34,6 +34,11 @@ AGENTS_SHELLS = {
     "GEMINI_CLI": "gemini",
     "OPENCODE": "opencode",
     "CURSOR_AGENT": "cursor",
+    "COPILOT_CLI": "copilot",
+    "CLINE_ACTIVE": "cline",
+    "QWEN_CODE": "qwen",
+    "GOOSE_TERMINAL": "goose",
+    "OPENCLAW_SHELL": "openclaw",
 }
 
 WAITS = (

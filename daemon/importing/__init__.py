@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
-FollowedName = Literal["claude-code", "codex", "gemini", "opencode"]
+FollowedName = Literal[
+    "claude-code",
+    "codex",
+    "gemini",
+    "opencode",
+    "copilot",
+    "cursor",
+    "cline",
+    "qwen",
+    "goose",
+    "openclaw",
+]
 FormatName = Literal[
     FollowedName,
     "chatgpt",

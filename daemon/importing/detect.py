@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -11,37 +12,107 @@ from pathlib import Path
 
 from ...store import beginning, opened
 from . import exports
-from .formats import chat_jsonl, chatgpt, claude_ai, claude_code, codex, gemini, markdown, opencode
+from .foreign_database import HEADER, has_tables
+from .formats import (
+    chat_jsonl,
+    chatgpt,
+    claude_ai,
+    claude_code,
+    cline,
+    codex,
+    copilot,
+    cursor,
+    gemini,
+    goose,
+    markdown,
+    openclaw,
+    opencode,
+    qwen,
+)
 from .items import UNREADABLE, Item, Reader, SessionRead, Skipped, UnreadableFile, UnsupportedFile
-from .json_lines import json_document, json_lines
+from .json_lines import LineReading, json_document, json_lines
 
 FORMATS: Mapping[str, Reader] = {
     "claude-code": claude_code.read,
     "codex": codex.read,
     "gemini": gemini.read,
     "opencode": opencode.read,
+    "copilot": copilot.read,
+    "cursor": cursor.read,
+    "cline": cline.read,
+    "qwen": qwen.read,
+    "goose": goose.read,
+    "openclaw": openclaw.read,
     "chatgpt": chatgpt.read,
     "claude-ai": claude_ai.read,
     "chat-jsonl": chat_jsonl.read,
     "markdown": markdown.read,
 }
 SUPPORTED = (
-    "Supported are the sessions of Claude Code, Codex, Gemini CLI and opencode, the exports of ChatGPT and claude.ai, "
-    "chats with one JSON message a line (role, and content or text), and markdown notes; name one with "
-    "--format " + ", ".join(FORMATS) + "."
+    "Supported are the sessions of Claude Code, Codex, Gemini CLI, opencode, Copilot CLI, Cursor, Cline, Qwen Code, "
+    "Goose and OpenClaw, the exports of ChatGPT and claude.ai, chats with one JSON message a line (role, and content "
+    "or text), and markdown notes; name one with --format " + ", ".join(FORMATS) + "."
 )
 
-_BY_LINE: Mapping[str, Callable[[object], bool]] = {
-    "claude-code": claude_code.recognises,
-    "codex": codex.recognises,
-    "gemini": gemini.recognises,
+
+@dataclass(frozen=True, slots=True)
+class LineFormat:
+    """An agent's transcript that grows by lines: how a line is recognised, and how its reading is made."""
+
+    recognises: Callable[[object], bool]
+    reading: Callable[[Path], LineReading]
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseFormat:
+    """An agent's database of sessions. Its changes are numbered: by instants in milliseconds of its clock, or by rows.
+
+    `changed_since` a number are those that were made then or later, and `overlap` is how far before the last number
+    that was read a change may still be seen.
+    """
+
+    file_name: re.Pattern[str]
+    tables: frozenset[str]
+    changed_since: Callable[[Path, int], Iterator[SessionRead | Skipped]]
+    latest_change: Callable[[Path, int], int]
+    counts: Callable[[Path], tuple[int, int]]
+    overlap: int
+
+
+# Qwen Code's lines are Claude Code's with other messages: they are tried first.
+BY_LINE: Mapping[str, LineFormat] = {
+    "qwen": LineFormat(qwen.recognises, qwen.QwenReading),
+    "claude-code": LineFormat(claude_code.recognises, claude_code.ClaudeCodeReading),
+    "codex": LineFormat(codex.recognises, codex.CodexReading),
+    "gemini": LineFormat(gemini.recognises, gemini.GeminiReading),
+    "copilot": LineFormat(copilot.recognises, copilot.CopilotReading),
+    "openclaw": LineFormat(openclaw.recognises, openclaw.OpenclawReading),
+    "cursor": LineFormat(cursor.recognises, cursor.CursorReading),
+    "goose": LineFormat(goose.recognises, goose.GooseReading),
 }
+DATABASES: Mapping[str, DatabaseFormat] = {
+    name: DatabaseFormat(
+        module.DATABASE_NAME,
+        module.TABLES,
+        module.changed_since,
+        module.latest_change,
+        module.counts,
+        module.OVERLAP,
+    )
+    for name, module in (("opencode", opencode), ("cursor", cursor), ("goose", goose), ("openclaw", openclaw))
+}
+# Agents that write a session as one value, anew with each message: whether a file's name is that of one.
+BY_VALUE: Mapping[str, Callable[[str], bool]] = {"cline": cline.is_session_file}
+
 _BY_DOCUMENT: Mapping[str, Callable[[object], bool]] = {
     "gemini": gemini.recognises,
     "opencode": lambda document: opencode.recognises(document) or opencode.is_piece(document),
+    "cline": cline.recognises,
     "chatgpt": chatgpt.recognises,
     "claude-ai": claude_ai.recognises,
 }
+# The ending of files of lines.
+LINES = ".jsonl"
 _LINES_TRIED = 50
 _SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"}) | markdown.SUFFIXES
 _NOT_ENTERED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
@@ -77,6 +148,18 @@ def detect_format(path: Path) -> str:
     return found
 
 
+def database_named(path: Path) -> DatabaseFormat | None:
+    """Return the format of a database, by its file's name alone; None for another file."""
+    return next((one for one in DATABASES.values() if one.file_name.fullmatch(path.name)), None)
+
+
+def agents_writing(file_name: str) -> frozenset[str]:
+    """Return the agents that give the files of their sessions such a name, without opening one."""
+    found = {name for name, one in DATABASES.items() if one.file_name.fullmatch(file_name)}
+    found |= {name for name, is_one in BY_VALUE.items() if is_one(file_name)}
+    return frozenset(found or (BY_LINE if file_name.lower().endswith(LINES) else ()))
+
+
 def _readable(path: Path) -> Path:
     """Return the real path of a named path. Raises UnsupportedFile if it cannot be read."""
     try:
@@ -105,19 +188,29 @@ def _by_content(path: Path) -> str | _UnsupportedFormat | None:
         return "markdown"
     if suffix in _SUFFIXES and path.stat().st_size == 0:
         return "chat-jsonl"  # an empty file is no error
+    if named := next((name for name, is_one in BY_VALUE.items() if is_one(path.name)), None):
+        return named
     lines = islice(json_lines(path), _LINES_TRIED)
     values = [line[1] for line in lines if not isinstance(line, Skipped)]
-    for name, recognises in _BY_LINE.items():
-        if any(recognises(value) for value in values):
+    for name, one in BY_LINE.items():
+        if any(one.recognises(value) for value in values):
             return name
     if unsupported := next((found for value in values if (found := _unsupported_line(value))), None):
         return unsupported
     # The last of the line formats: its messages are so general that others match too.
     if any(chat_jsonl.recognises(value) for value in values):
         return "chat-jsonl"
-    if not values and opencode.is_database(path):
-        return "opencode"
+    if not values and (kind := _database_format(path)):
+        return kind
     return exports.kind_of(path) or _by_document(path) or _unsupported_bytes(path)
+
+
+def _database_format(path: Path) -> str | None:
+    """Return the format of a database, by its tables."""
+    try:
+        return next((name for name, one in DATABASES.items() if has_tables(path, one.tables)), None)
+    except OSError:
+        return None
 
 
 def _by_document(path: Path) -> str | _UnsupportedFormat | None:
@@ -187,9 +280,8 @@ def _walk(root: Path, left_out: Counter[str]) -> Iterator[Path | Skipped]:
 def _file(root: Path, folder: str, name: str, seen: set[Path], left_out: Counter[str]) -> Iterator[Path | Skipped]:
     """Yield a file to be read, by its real path."""
     path = Path(folder, name)
-    if name.startswith(".") or (path.suffix.lower() not in _SUFFIXES and not opencode.DATABASE_NAME.fullmatch(name)):
-        kind = _unsupported_name(path)
-        left_out[f"{kind.names}, which dreamd cannot read yet" if kind else "files of another kind"] += 1
+    if name.startswith(".") or (path.suffix.lower() not in _SUFFIXES and database_named(path) is None):
+        left_out["files of another kind"] += 1
     elif (real := _inside(root, folder, name)) is None:
         yield Skipped(path, None, LEADS_OUT)
     elif not real.is_file():
@@ -227,14 +319,8 @@ class _UnsupportedFormat:
 
 CODEX = _UnsupportedFormat("a Codex rollout of 2025", "Codex rollouts of 2025")
 GEMINI = _UnsupportedFormat("a Gemini CLI log", "Gemini CLI logs")
-CURSOR_DB = _UnsupportedFormat("a Cursor database", "Cursor databases")
 DATABASE = _UnsupportedFormat("an SQLite database", "SQLite databases")
 ARCHIVE = _UnsupportedFormat("an archive", "archives", "Unpack it, and import the folder.")
-
-
-def _unsupported_name(path: Path) -> _UnsupportedFormat | None:
-    """Recognise a file by its name alone."""
-    return CURSOR_DB if path.name.lower() == "state.vscdb" else None
 
 
 def _unsupported_line(value: object) -> _UnsupportedFormat | None:
@@ -259,8 +345,8 @@ def _unsupported_document(document: object) -> _UnsupportedFormat | None:
 def _unsupported_bytes(path: Path) -> _UnsupportedFormat | None:
     """Recognise a file by its first bytes: one that is no JSON, or too long to be read whole."""
     head = beginning(path, _SNIFFED_BYTES)
-    if head.startswith(opencode.DATABASE_HEADER):
-        return _unsupported_name(path) or DATABASE
+    if head.startswith(HEADER):
+        return DATABASE
     if head.startswith((exports.ARCHIVE, b"\x1f\x8b")):
         return ARCHIVE
     return None

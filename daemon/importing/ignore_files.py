@@ -1,4 +1,4 @@
-"""The ignore files of a project, and notes of tool calls without the contents of the files that they name.
+"""The ignore files of a project, and the tool calls of a session without the contents of the files that they name.
 
 `.gitignore`, `.git/info/exclude`, and `.secretsignore`, which has the same syntax, are read as git reads them: the
 innermost that names a path decides, and everything below an ignored folder is ignored. A repository may be hostile, so
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import OrderedDict
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
@@ -20,7 +21,16 @@ from ...store import opened
 from ...store.channel import repository_of
 from .sanitize import first_line, tidy
 from .shell_commands import ShellFile, files_of_command
-from .tool_calls import note_of_call, note_of_result
+from .tool_calls import (
+    LOOKS_ONLY,
+    as_known,
+    brings_foreign_words,
+    is_our_own,
+    lines_of_change,
+    note_of_call,
+    note_of_result,
+    unwrapped,
+)
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -196,6 +206,8 @@ class CallNotes:
         if note and placeholder and is_written and name not in _NAMED_BY_PATH:
             self._left_out += 1
             note = placeholder
+        if note and not placeholder and (changed := lines_of_change(name, arguments)):
+            note = "\n".join((note.removesuffix("]"), *changed)) + "]"
         return note, placeholder
 
     def of_result(self, name: str, text: str, placeholder: str, *, is_error: bool) -> str:
@@ -240,3 +252,51 @@ def _files(name: str, given: dict[str, Any]) -> Iterator[ShellFile]:
         for value in values if isinstance(values, list) else [values]:
             if isinstance(value, str) and value and "://" not in value:
                 yield ShellFile(value, is_written=True)
+
+
+_OURS = "our own"
+# Calls that wait for their result; older ones count as abandoned.
+_OPEN_CALLS = 1000
+
+
+class OpenCalls:
+    """The calls of one session in the order of its transcript, and those that wait for their result.
+
+    A call of our own memory, and its result, get no note: they hold known text. Only a shell may do more than that.
+    """
+
+    def __init__(self) -> None:
+        self.notes = CallNotes()
+        self._waiting: OrderedDict[str, tuple[str, str, bool]] = OrderedDict()
+        self._is_foreign = False
+
+    def called(self, name: str, arguments: object, call_id: object, folder: object, full_name: str = "") -> str:
+        """Return the note of a call made in `folder`, "" without one. `full_name` names the tool's server too."""
+        name, arguments = unwrapped(name, arguments)
+        known, inputs = as_known(name, arguments)
+        ours, foreign = is_our_own(full_name or name, inputs), brings_foreign_words(known, inputs)
+        foreign = foreign and not (ours and known != "Bash")
+        note, placeholder = self.notes.of_call(known, inputs, folder)
+        self._is_foreign = self._is_foreign or foreign
+        if ours:
+            note = f"[{known}]" if foreign else ""
+        if isinstance(call_id, str):
+            self._waiting[call_id] = (_OURS if ours else known, placeholder, foreign)
+            if len(self._waiting) > _OPEN_CALLS:
+                self._waiting.popitem(last=False)
+        return "" if (ours or name in LOOKS_ONLY) and not foreign else note
+
+    def answered(self, call_id: object, text: str, *, is_error: bool) -> str:
+        """Return the note of a call's result, "" without one."""
+        name, placeholder, foreign = self._waiting.pop(str(call_id), ("", "", False))
+        self._is_foreign = self._is_foreign or foreign
+        return "" if name == _OURS else tidy(self.notes.of_result(name, text, placeholder, is_error=is_error))
+
+    def brought_foreign_words(self) -> bool:
+        """Return True if a call or a result since the last call of this method may have."""
+        found, self._is_foreign = self._is_foreign, False
+        return found
+
+    def ran_a_search(self) -> None:
+        """Note a search of the web, whose answer has no result of its own."""
+        self._is_foreign = True

@@ -15,7 +15,7 @@ from ...store.model import GLOBAL_CHANNEL, InvalidInput, Kind, NewTurn, NodeId, 
 from ...store.results import Kept
 from . import FOLLOWED
 from .detect import read
-from .following.followed_places import folder_of
+from .following.followed_places import folder_of, other_folders_of
 from .items import UNREADABLE, Item, NoteRead, Remark, SessionRead, Skipped, UnreadableFile, UnsupportedFile
 from .turns import is_by_place, known_by_place, renewed
 
@@ -187,7 +187,8 @@ class Importer:
 
     def _own_folders(self) -> list[Path]:
         """Return the folders in which agents keep their sessions, and those that a person has followed."""
-        return [*(folder_of(agent) for agent in FOLLOWED), *map(Path, self._store.followed.watches())]
+        usual = [folder for agent in FOLLOWED for folder in (folder_of(agent), *other_folders_of(agent))]
+        return [*usual, *map(Path, self._store.followed.watches())]
 
     def _admitted(self, item: SessionRead) -> SessionRead:
         """Return a session with the channel and turns that may be kept without the person's consent.

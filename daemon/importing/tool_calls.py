@@ -10,24 +10,31 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ...store import EDITS, lines_of_errors, redact
 from .sanitize import first_line, shorten
 from .shell_commands import PATCHED, is_local
 
-# Claude Code's name of a tool, and those of Codex, Gemini CLI and opencode.
+# Claude Code's name of a tool, and those of the other programs.
 _ALIASES: Mapping[str, str] = {
-    "Agent": "invoke_agent spawn_agent",
-    "Bash": "bash container.exec exec_command local_shell run_shell_command shell shell_command",
-    "Edit": "apply_patch edit multiedit patch replace",
-    "Glob": "glob",
-    "Grep": "grep grep_search search_file_content",
-    "LS": "list list_directory",
-    "Read": "read read_file read_many_files",
+    "Agent": "invoke_agent spawn_agent agent",
+    "Bash": (
+        "bash container.exec developer__shell exec exec_command execute_command local_shell run_commands"
+        " run_shell_command run_terminal_cmd run_terminal_command run_terminal_command_v2 shell Shell shell_command"
+    ),
+    "Edit": (
+        "apply_patch ApplyPatch developer__text_editor edit edit_file edit_file_v2 editor multiedit patch replace"
+        " replace_in_file search_replace StrReplace text_editor"
+    ),
+    "Glob": "file_search glob glob_file_search",
+    "Grep": "codebase_search grep grep_search ripgrep_raw_search search_codebase search_file_content search_files",
+    "LS": "list list_code_definition_names list_dir list_directory list_files ls tree",
+    "Read": "read read_file read_file_v2 read_files read_lints read_many_files ReadFile ReadLints view",
     "Skill": "skill",
     "Task": "task",
-    "TodoWrite": "todowrite",
-    "WebFetch": "web_fetch webfetch",
+    "TodoWrite": "todo_write todowrite",
+    "WebFetch": "fetch_web_content web_fetch webfetch",
     "WebSearch": "google_web_search web_search websearch",
-    "Write": "write write_file",
+    "Write": "create write write_file write_to_file",
 }
 _NAMES = {alias: name for name, aliases in _ALIASES.items() for alias in aliases.split()}
 _INPUTS: Mapping[str, str] = {
@@ -36,7 +43,14 @@ _INPUTS: Mapping[str, str] = {
     "filePath": "file_path",
     "message": "prompt",
     "name": "skill",
+    "relativeWorkspacePath": "file_path",
+    "searchTerm": "query",
+    "search_term": "query",
+    "targetFile": "file_path",
+    "target_file": "file_path",
 }
+# Tools that call another, which they are given by its name.
+_WRAPPERS = frozenset({"CallMcpTool", "tool_call", "use_mcp_tool"})
 # Tools that only look, or steer the agent's own program.
 LOOKS_ONLY = frozenset(
     "close_agent enter_plan_mode exit_plan_mode get_goal list_mcp_resources lsp read_mcp_resource todoread update_goal"
@@ -78,6 +92,9 @@ _RESULT_CHARS: Mapping[str, tuple[int, int]] = {
 }
 _ERROR_CHARS = (400, 400)
 _CALL_CHARS = 160
+
+# Lines kept of what an edit took out and put in, and the characters of each.
+_CHANGED_LINES, _CHANGED_CHARS = 2, 120
 _PLAN_CHARS = (3000, 500)
 
 # Claude Code's result, in full, of a call that its person refused.
@@ -102,6 +119,17 @@ def as_known(name: str, arguments: object) -> tuple[str, Mapping[str, Any]]:
     return known, _inputs(_parsed(arguments), known)
 
 
+def unwrapped(name: str, arguments: object) -> tuple[str, object]:
+    """Return the name and the arguments of the call that is meant: a program may call a tool through one of its own."""
+    given = _parsed(arguments)
+    if name not in _WRAPPERS or not isinstance(given, dict):
+        return name, arguments
+    names = ("tool_name", "toolName", "name", "id")
+    parts = (given.get("server_name", given.get("server")), *(given[key] for key in names if given.get(key)))[:2]
+    inner = "__".join(part for part in parts if isinstance(part, str) and part)
+    return inner or name, given.get("arguments", given.get("args"))
+
+
 def _parsed(arguments: object) -> object:
     if isinstance(arguments, str) and arguments.lstrip().startswith("{"):
         try:
@@ -117,6 +145,10 @@ def _inputs(given: object, known: str) -> Mapping[str, Any]:
     if not isinstance(given, dict):
         return {}
     inputs = {_INPUTS.get(key, key) if known else key: value for key, value in given.items()}
+    if known in ("Edit", "Write") and "file_path" not in inputs and isinstance(path := inputs.get("path"), str):
+        inputs["file_path"] = path
+    if known == "Bash" and isinstance(commands := inputs.get("commands"), list):
+        inputs["command"] = "\n".join(command for command in commands if isinstance(command, str))
     # ["bash", "-lc", "make test"], or the words themselves.
     if isinstance(command := inputs.get("command"), list):
         words = [word for word in command if isinstance(word, str)]
@@ -128,9 +160,11 @@ def _inputs(given: object, known: str) -> Mapping[str, Any]:
 
 
 def _patched(patch: str) -> Mapping[str, Any]:
-    """Return the files of a patch as inputs; the first describes the call."""
+    """Return the files of a patch as inputs; the first describes the call, with its old and new lines."""
     files = [found.strip() for found in PATCHED.findall(patch)]
-    return {"file_path": files[0] if files else "", "paths": files}
+    first = "".join(PATCHED.split(patch, maxsplit=2)[2:3])
+    old, new = ("\n".join(line[1:] for line in first.splitlines() if line[:1] == sign) for sign in "-+")
+    return {"file_path": files[0] if files else "", "paths": files, "old_string": old, "new_string": new}
 
 
 def brings_foreign_words(name: str, arguments: object) -> bool:
@@ -167,13 +201,37 @@ def note_of_call(name: str, arguments: object) -> str:
     return _note(name, first_line(about, _CALL_CHARS))
 
 
+def lines_of_change(name: str, arguments: object) -> list[str]:
+    """Return the first lines that an edit took out and put in, with "- " and "+ " in front; [] for other calls.
+
+    They say what ended an error, where nobody said it in words.
+    """
+    given = arguments if name in EDITS and isinstance(arguments, dict) else {}
+    edits = given.get("edits")
+    given = edits[0] if isinstance(edits, list) and edits and isinstance(edits[0], dict) else given
+    texts = (value if isinstance(value := given.get(key), str) else "" for key in ("old_string", "new_string"))
+    # Secrets are redacted first: the rules would not recognise one of whose lines some are left out.
+    before, after = ([line for line in redact(text).text.splitlines() if line.strip()] for text in texts)
+    if not before:  # a new file, or new lines without what they stand beside
+        return []
+    while before and after and before[0].strip() == after[0].strip():
+        del before[0], after[0]
+    while before and after and before[-1].strip() == after[-1].strip():
+        del before[-1], after[-1]
+    return [
+        f"{sign} {first_line(line, _CHANGED_CHARS)}"
+        for sign, lines in (("-", before), ("+", after))
+        for line in lines[:_CHANGED_LINES]
+    ]
+
+
 def note_of_result(name: str, text: str, *, is_error: bool) -> str:
     """Return the note of a result of the tool `name`, bounded; empty where none is kept."""
     text = text.strip()
     if not text:
         return ""
     if is_error:
-        return f"[{name or 'tool'} failed]\n{shorten(text, *_ERROR_CHARS)}"
+        return f"[{name or 'tool'} failed]\n{shorten(text, *_ERROR_CHARS, kept=lines_of_errors)}"
     bounds = _RESULT_CHARS.get(name)
     return f"[{name} result]\n{shorten(text, *bounds)}" if bounds else ""
 

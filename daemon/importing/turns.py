@@ -15,8 +15,9 @@ from ...store import session_id
 from ...store.channel import channel_of_folder
 from ...store.model import NewTurn, NodeId, SessionHead
 from ...store.roles import Role
-from .items import SessionRead
-from .sanitize import first_line
+from .ignore_files import OpenCalls
+from .items import NO_TURN, SessionRead, Skipped
+from .sanitize import first_line, instant, tidy
 
 if TYPE_CHECKING:
     from ...store import MemoryStore
@@ -107,6 +108,61 @@ def in_batches(head: SessionHead, turns: Iterable[NewTurn]) -> Iterator[SessionR
     for turn in turns:
         yield from batches.add(head.session_id, turn)
     yield from batches.rest()
+
+
+class Conversation:
+    """The one session of a transcript while it is read: its head, its calls, its turns, and why there are none.
+
+    The head is made of `given` (the session's id), `cwd`, `title` and `started_at` when the first turn comes. No turn
+    is kept of a session that is left out as a whole, for the reason in `left_out`. Without a cwd its channel is that of
+    `folder`.
+    """
+
+    def __init__(self, agent: str, path: Path) -> None:
+        self.calls = OpenCalls()
+        self.given: object = None
+        self.cwd: object = None
+        self.title = ""
+        self.started_at: object = None
+        self.left_out = ""
+        self.folder = path.parent
+        self._agent = agent
+        self._path = path
+        self._batches = Batches()
+        self._session: NodeId | None = None
+        self._has_parts = False
+
+    def called(self, name: object, arguments: object, call_id: object, full_name: str = "") -> str:
+        """Return the note of a call, "" without one."""
+        if not isinstance(name, str):
+            return ""
+        return self.calls.called(name, arguments, call_id, self.cwd, full_name)
+
+    def add(self, role: Role, text: str, at: object, external_id: str) -> Iterator[SessionRead]:
+        """Add a turn, unless its text is empty; yield the gathered pieces once they are large enough."""
+        text = tidy(text)
+        if self.left_out or not text:
+            return
+        if self._session is None:
+            named, started_at = self.folder / self._path.name, instant(self.started_at)
+            head = head_of_agent(self._agent, self.given, self.cwd, named, started_at, tidy(self.title))
+            self._session = head.session_id
+            self._batches.open(head)
+        turn = NewTurn(role.value, text, instant(at), external_id, self.calls.brought_foreign_words())
+        yield from self._batches.add(self._session, turn, self.calls.notes.left_out())
+
+    def unknown(self, number: int, reason: str) -> Skipped:
+        """Return the part that says that a line is none of the program's."""
+        self._has_parts = True
+        return Skipped(self._path, number, reason)
+
+    def rest(self) -> Iterator[SessionRead | Skipped]:
+        """Yield the pieces that are still gathered, or the reason why the transcript has no turn."""
+        yield from self._batches.rest()
+        if self.left_out:
+            yield Skipped(self._path, None, self.left_out)
+        elif self._session is None and not self._has_parts:
+            yield Skipped(self._path, None, NO_TURN)
 
 
 # ---- lines without ids

@@ -21,6 +21,7 @@ from ...store import LINK, Run, SkippedAction
 from ...store.model import ActionKind, NotFound, StoreError
 from ...store.names import Name
 from ...store.results import Digest
+from ..agents.skills import Skills
 from ..clock import local_now
 from ..dreaming.dreamer import Dreamer, DreamResult
 from ..dreaming.landing import DerivedPages
@@ -167,6 +168,7 @@ class DreamMethods:
 
     def __init__(self, store: MemoryStore, dreamer: Dreamer) -> None:
         self._pages = DerivedPages(store, local_now)
+        self._skills = Skills(store)
         self._store = store
         self._dreamer = dreamer
         self._unwaited: set[asyncio.Task[Any]] = set()
@@ -224,7 +226,9 @@ class DreamMethods:
         """Undo a run."""
         # Read before the undo: afterwards both cases look alike.
         already = self._store.run(params.run_id).state == "undone"
+        skills = self._skills.written()
         undone = self._store.undo(params.run_id)
+        self._skills.remove(skills)
         try:
             self._pages.undone(params.run_id, len(undone.skipped))
         except (StoreError, OSError) as error:  # it is undone all the same; the next dream writes them

@@ -7,17 +7,19 @@ import pwd
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from ...ipc.call import Call, Method
-from ...ipc.params import Offset, Params
+from ...ipc.params import Folder, Offset, Params
 from ...ipc.protocol import Refused
 from ...store import LANDED, Decision, Waiting
 from ...store.model import Kind
 from ...store.names import Name
 from ...store.results import Decided, Restored
+from ..agents.skills import SkillDraft, Skills
 from ..clock import utc_now
 from ..settings import Settings
 
@@ -54,12 +56,14 @@ class ReviewParams(Params):
 class DecideParams(Params):
     """A person's decision about two memories; `edit` comes with the `text` that holds instead.
 
-    `accept` and `reject` are about a memory that waits, whose id is the `decision`.
+    `accept` and `reject` are about a memory that waits, whose id is the `decision`, or a skill, which is written below
+    the folder `to`.
     """
 
     decision: Name
     keep: Literal["newer", "older", "both", "edit", "accept", "reject"]
     text: Annotated[str, Field(max_length=2**16)] = ""
+    to: Folder | None = None
     by: Annotated[str, Field(pattern=r"^[\w.@-]{1,64}$")] | None = None
 
 
@@ -96,13 +100,14 @@ class LeakAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ReviewAnswer:
-    """The decisions that wait for a person, the marks that they may take back, and the memories that agents wrote."""
+    """The decisions that wait, the marks that may be taken back, what agents wrote, and the drafts of skills."""
 
     decisions: Sequence[Decision]
     total: int
     marks: Sequence[Decision]
     marks_total: int
     waiting: Sequence[Waiting]
+    drafts: Sequence[SkillDraft]
     leaks: Sequence[LeakAnswer]
 
 
@@ -112,6 +117,7 @@ class ReviewMethods:
     def __init__(self, store: MemoryStore, settings: Settings) -> None:
         self._store = store
         self._settings = settings
+        self._skills = Skills(store)
 
     def decay_preview(self, params: DecayParams, call: Call) -> DecayAnswer:
         """Return the memories that would be archived within `days`; nothing is changed."""
@@ -158,6 +164,7 @@ class ReviewMethods:
             marks=[_cut(mark, LONGEST_MARKED) for mark in marked.marks],
             marks_total=marked.total,
             waiting=[replace(claim, text=claim.text[:LONGEST_TEXT]) for claim in claims],
+            drafts=[replace(draft, text=draft.text[:LONGEST_TEXT]) for draft in self._skills.drafts()[:MOST_DECISIONS]],
             leaks=self._leaks(),
         )
 
@@ -166,6 +173,12 @@ class ReviewMethods:
         if (params.keep == "edit") != bool(params.text.strip()):
             raise Refused(
                 "`text` is required with keep=edit and not allowed otherwise.", "`dreamctl review ID --edit TEXT`."
+            )
+        if params.keep in ("accept", "reject") and self._skills.is_draft(params.decision):
+            return (
+                self._skills.accept(params.decision, Path(params.to) if params.to else None)
+                if params.keep == "accept"
+                else self._skills.reject(params.decision)
             )
         if params.keep == "accept":
             return self._store.accept(params.decision, params.by or _login())

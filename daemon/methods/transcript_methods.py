@@ -17,7 +17,7 @@ from ...store.model import InvalidInput
 from ...store.results import Problem
 from ..clock import utc_now
 from ..importing import FollowedName
-from ..importing.following.followed_places import FollowedPlace, place_of
+from ..importing.following.followed_places import FollowedPlace, places_of
 from ..importing.following.follower import Follower
 
 UNMEASURED_BYTES_A_SECOND = 2**20
@@ -105,13 +105,13 @@ class TranscriptMethods:
 
     def watch(self, params: WatchParams, call: Call) -> WatchAnswer:
         """Follow a place from now on, and estimate its backlog."""
-        place = _place(params)
-        found = self._follower.preview(place)
+        places = _places(params)
+        found = self._follower.preview(*places)
         if not params.dry_run:
-            self._follower.watch(place)
+            self._follower.watch(*places)
         return widened(
             WatchAnswer,
-            self._place_answer(place),
+            self._place_answer(places[0]),
             watched=not params.dry_run,
             files=found.files,
             sessions=found.sessions,
@@ -155,13 +155,14 @@ class TranscriptMethods:
         return PlaceAnswer(place.name, place.folder, place.agent, place.since, self._follower.state_of(place))
 
 
-def _place(params: WatchParams) -> FollowedPlace:
+def _places(params: WatchParams) -> list[FollowedPlace]:
     # Turns before `since` are passed over, so a place without a backlog begins now.
     since = utc_now() if params.backlog == "none" else None
-    place = place_of(params.agent or str(params.path), Path(params.path) if params.path else None, since)
-    if place.folder.exists() and not place.folder.is_dir():
-        raise InvalidInput(f"{place.folder} is no folder.", "Name the folder in which the sessions lie.")
-    return place
+    places = places_of(params.agent or str(params.path), Path(params.path) if params.path else None, since)
+    folder = places[0].folder
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"{folder} is no folder.", "Name the folder in which the sessions lie.")
+    return places
 
 
 TRANSCRIPT_METHODS: tuple[Method[Any, Any], ...] = (

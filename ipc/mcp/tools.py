@@ -106,6 +106,7 @@ _LESSONS: Schema = {
         "required": ["text"],
     },
 }
+_OFFERED: Schema = {"type": "array", "items": {"type": "object"}, "description": "each {name, description}"}
 _CHANNEL = _text("* for all projects")
 
 TOOLS: Mapping[str, Tool] = {
@@ -214,6 +215,25 @@ TOOLS: Mapping[str, Tool] = {
             "anchor_set",
             render.anchored,
             adds=("cwd", "session", "agent_id"),
+        ),
+        Tool(
+            "find_strategy",
+            "Get the steps that did such a task here before.",
+            {"query": _text()},
+            "find_strategy",
+            render.strategies,
+            required=("query",),
+            adds=("cwd",),
+            reads_only=True,
+        ),
+        Tool(
+            "select_tools",
+            "Choose k of many tools for a request.",
+            {"query": _text(), "tools": _OFFERED, "k": _NUMBER},
+            "select_tools",
+            render.chosen,
+            required=("query", "tools"),
+            reads_only=True,
         ),
         Tool(
             "reflect",

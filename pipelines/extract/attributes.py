@@ -29,6 +29,9 @@ _BY_WORDS = (
 DONE = "done"
 """The judge's label for a change that an assistant made. It makes no fact: the work itself shows it."""
 
+OBSERVED = "observed"
+"""The provenance of what an agent did, or found beside the outcome of a tool."""
+
 WORTH, REPLY, STANDING = "worth", "reply", "standing"
 """The frontmatter keys of a fact's worth at extraction, 0 to 1, of the judge's label for how its turn replies, and of
 the probability that it says how things are to be from now on."""
@@ -90,7 +93,7 @@ def _tense(quote: str) -> str:
 def _provenance(kind: Kind, context: TurnContext) -> str:
     """Return the provenance; an assistant's statement after reading the web is only inferred."""
     if context.speaker is Speaker.ASSISTANT:
-        return "inferred" if context.after_web else "observed"
+        return "inferred" if context.after_web else OBSERVED
     return "user_corrected" if kind is Kind.CORRECTION else "user_stated"
 
 

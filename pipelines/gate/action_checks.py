@@ -21,6 +21,7 @@ from ...store.model import Action, Level, Memory, NodeId
 from ...store.text.sentences import split
 from ...store.text.words import words
 from ...store.vault.vault import is_derived
+from ..extract.attributes import OBSERVED
 from ..grounding.overlap import invents, overlap
 from ..limits import PAGES_AT_LEAST, PAGES_SHARE, SAME_SUBJECT, most_superseded
 from ..workspace.proposals import MemoryChange
@@ -32,6 +33,7 @@ _BESIDE_QUOTE = re.compile(
     r"\[[^\]]{0,80}\]|^\s*- (?:~~)?(?:[^“”]{0,60}?: (?=“)|\d{1,2} \w+ \d{4}: )|(?<=”|~) \([^()“”]{0,60}\)"
     r"| \((?:perhaps replaced since|in question)\)(?= \[|$)"
 )
+_COMMAND = re.compile(r"`([^`]+)`")
 
 # The smallest share of a new fact, of a page's line, of a repeated fact that its sources must contain. Of 3,174 facts
 # of LoCoMo 1 % lie below .43; of their pages no line lies below 1.0, and with shuffled words nine in ten below .44.
@@ -184,7 +186,9 @@ class _StageCheck:
         for line in page.text.splitlines():
             # Headings are the product's words, footnotes link to files: neither needs support.
             if line.strip() and not line.startswith(("#", "[^")):
-                strays = overlap(_BESIDE_QUOTE.sub(" ", line), said) < LINE_SUPPORT
+                # A page of what was observed counts: the commands alone are from the turns.
+                told = " ".join(_COMMAND.findall(line)) if page.provenance == OBSERVED else _BESIDE_QUOTE.sub(" ", line)
+                strays = overlap(told, said) < LINE_SUPPORT
                 self.counts.seldom("{n} of {of} lines of pages are not supported by their sources", strays=strays)
         for quote in marked_quotes(page.text):
             self.counts.seldom(CUT_QUOTES, strays=not is_quote(quote, said))

@@ -1,16 +1,26 @@
-"""Know-how: a page a channel of the commands that worked there, in several sessions and after edits."""
+"""Know-how: a page a channel of the commands that worked there, and one for each procedure of several steps.
+
+A procedure is told where it worked in several sessions and its person did not correct it, every step as it ran last.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ...store import okf
-from ...store.model import Action, Kind, Level, Memory, NodeId, Turn
+from ...store.model import SKILL, SKILL_DRAFT, STRATEGY, Action, Kind, Level, Memory, NodeId, Turn
 from ...store.okf.memory_file import BY_HAND, body_hash
 from ...store.text import acts
 from ...store.text.dates import format_date
+from ...store.text.sentences import first_sentences
+from ...store.text.words import content_stems
+from ..extract.attributes import OBSERVED
+from ..extract.contexts import Speaker, TurnContext, contexts_of, judged
+from ..extract.facts import PUTS_RIGHT
+from ..extract.procedures import ALIKE, Procedure, ProcedureRun, procedures_of, step_runs
 from ..workspace.proposals import Proposals, archive, create, may_be_revived, newest, replace_text, revived
 from ..workspace.snapshot import SessionState
 from ..workspace.view import View
@@ -25,6 +35,21 @@ MOST_COMMANDS = 8
 
 # Characters of a command on the page; a longer one is a script that was written once.
 LONGEST_COMMAND = 100
+
+# Sessions in which a procedure worked: with as many it has a page, and without a correction it may become a skill.
+FEWEST_RUNS = 3
+# With fewer, its requests must have words in common: two runs of the same steps for unlike reasons are chance.
+SHARED_WORDS = 2
+# The share of its requests that has a request's words, on average, where that names the procedure.
+NAMES_IT = 1 / 3
+# The share of its runs that its person did not correct.
+RIGHT = 2 / 3
+
+MOST_REQUESTS = 3
+LONGEST_TITLE = 70
+
+# The key of the page's frontmatter that has the steps of the procedure.
+STEPS = "steps"
 
 
 @dataclass(slots=True)
@@ -62,17 +87,25 @@ def plan(view: View, now: datetime) -> Proposals:
         if view.cursor(STAGE, channel) == grown:
             continue
         planned.cursors[STAGE, channel] = grown
-        if action := _action(view, channel, sessions, now):
+        turns = {session.session_id: view.turns(session.session_id) for session in sessions}
+        paths = {session.session_id: session.path for session in sessions}
+        if action := _action(view, channel, turns, paths, now):
             planned.actions.append(action)
             planned.count("pages of commands")
+        for action in _actions_of_procedures(view, channel, turns, paths, now):
+            planned.actions.append(action)
+            planned.count("pages of procedures")
     return planned
 
 
-def _action(view: View, channel: str, sessions: Sequence[SessionState], now: datetime) -> Action | None:
-    paths = {session.session_id: session.path for session in sessions}
+Turns = Mapping[NodeId, Sequence[Turn]]
+Paths = Mapping[NodeId, str]
+
+
+def _action(view: View, channel: str, turns: Turns, paths: Paths, now: datetime) -> Action | None:
     node_id = okf.fact_id(channel, f"know-how {TITLE}")
     known = view.memory(node_id) if view.exists(node_id) else None
-    commands = _worked(view, sessions)
+    commands = _worked(turns)
     if not commands:
         return archive(view, known, STAGE, "none works in several sessions", now) if known and known.is_live else None
     text, ids = _body(commands, paths)
@@ -88,7 +121,7 @@ def _action(view: View, channel: str, sessions: Sequence[SessionState], now: dat
         channel=channel,
         description="Commands of this project that worked in several sessions, after edits.",
         created_at=newest([command.last.at for command in commands]),
-        provenance="observed",
+        provenance=OBSERVED,
         sources=ids,
         run=view.run_id,
         path=okf.path_for(Level.SCENARIO, TITLE, node_id, channel),
@@ -97,14 +130,13 @@ def _action(view: View, channel: str, sessions: Sequence[SessionState], now: dat
     return create(view, page, STAGE, "they worked in several sessions", paths)
 
 
-def _worked(view: View, sessions: Sequence[SessionState]) -> list[_Command]:
+def _worked(of_sessions: Turns) -> list[_Command]:
     """Return the commands that worked in several sessions after an edit, those of most sessions first."""
     found: dict[str, _Command] = {}
-    for session in sessions:
-        turns = {turn.ordinal: turn for turn in view.turns(session.session_id)}
-        for act, form in _runs_after_edits(turns.values()):
-            turn = turns[act.at]
-            found.setdefault(acts.command_key(act.words), _Command()).note(session.session_id, form, turn)
+    for session_id, said in of_sessions.items():
+        turns = {turn.ordinal: turn for turn in said}
+        for act, form in _runs_after_edits(said):
+            found.setdefault(acts.command_key(act.words), _Command()).note(session_id, form, turns[act.at])
     usual = [one for one in found.values() if len(one.sessions) >= FEWEST_SESSIONS]
     return sorted(usual, key=lambda one: (-len(one.sessions), one.usual))[:MOST_COMMANDS]
 
@@ -135,3 +167,194 @@ def _body(commands: Sequence[_Command], paths: Mapping[NodeId, str]) -> tuple[st
 def _day_of(turn: Turn) -> str:
     """Return the day of a turn."""
     return format_date(turn.at.date()) if turn.at else "an unknown day"
+
+
+# ---- procedures
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A procedure with the requests that its runs served, and those runs that its person did not correct."""
+
+    procedure: Procedure
+    requests: tuple[TurnContext, ...]
+    right: tuple[ProcedureRun, ...]
+
+    @property
+    def is_told(self) -> bool:
+        """True for one that its person may rely on."""
+        if len(self.right) < RIGHT * len(self.procedure.runs):
+            return False
+        return len(self.right) >= FEWEST_RUNS or (len(self.right) > 1 and self._asked_alike() >= SHARED_WORDS)
+
+    @property
+    def may_be_skill(self) -> bool:
+        """True for one that was never corrected."""
+        return len(self.right) == len(self.procedure.runs) >= FEWEST_RUNS
+
+    @property
+    def title(self) -> str:
+        """The request that names it; its steps, where none does."""
+        named = self._naming()
+        return named.rstrip(" .:,;") if named else _shortened(", ".join(self.procedure.keys), LONGEST_TITLE)
+
+    @property
+    def asked(self) -> list[TurnContext]:
+        """The newest requests, where they are of one kind; of many kinds none says what the procedure is for."""
+        shown = [request for request in reversed(self.requests) if _asked(request)] if self._naming() else []
+        return shown[:MOST_REQUESTS]
+
+    def _naming(self) -> str:
+        """Return the request whose words most of the others have too, "" without one."""
+        shared = Counter(stem for request in self.requests for stem in set(content_stems(_asked(request))))
+        likeness = [
+            (sum(shared[stem] for stem in stems) / len(stems) / len(self.requests), -len(words), words)
+            for words in map(_asked, self.requests)
+            if (stems := set(content_stems(words))) and len(words) <= LONGEST_TITLE
+        ]
+        best = max(likeness, default=(0.0, 0, ""))
+        return best[2] if best[0] > NAMES_IT else ""
+
+    def _asked_alike(self) -> int:
+        stems = [set(content_stems(_asked(request))) for request in self.requests]
+        return len(set.intersection(*stems)) if stems else 0
+
+
+def _actions_of_procedures(view: View, channel: str, turns: Turns, paths: Paths, now: datetime) -> Iterator[Action]:
+    """Yield the changes of the pages: of a procedure that grew its page goes on, of one that is no more it is put away.
+
+    Sessions without a time come first, so that the newest are the last.
+    """
+    left = [
+        page
+        for memory in view.memories(Level.SCENARIO, channel)
+        if STRATEGY in memory.tags and (page := view.memory(memory.node_id))
+    ]
+    order = sorted(turns, key=lambda name: (_began(turns[name]), name))
+    for procedure in procedures_of({name: step_runs(turns[name]) for name in order}):
+        told = _told_of(procedure, turns)
+        if not told.is_told:
+            continue
+        known = next((page for page in left if _is_of(page, procedure)), None)
+        if known is not None:
+            left.remove(known)
+        page = _page(view, channel, told, turns, paths, now)
+        if known is None and view.exists(page.node_id):
+            known = view.memory(page.node_id)
+        if known is None:
+            action = create(view, page, STAGE, "it worked in several sessions", paths)
+        else:
+            action = _rewritten(view, known, page, paths)
+        if action is not None:
+            yield action
+    for page in left:
+        if (action := archive(view, page, STAGE, "it is run no more", now)) is not None:
+            yield action
+
+
+def _rewritten(view: View, known: Memory, page: Memory, paths: Paths) -> Action | None:
+    """Return the change of a known page to what it says now; None for one that a person put away."""
+    if not may_be_revived(known):
+        return None
+    renewed = revived(known, page.text, page.sources, view.run_id)
+    # Of a skill its person decides again only where the steps are others.
+    skill = known.extra.get(SKILL)
+    is_decided = skill is not None and (not skill or known.extra.get(STEPS) == page.extra[STEPS])
+    tags = (STRATEGY,) if is_decided else page.tags
+    extra = dict(renewed.extra) | {STEPS: page.extra[STEPS]}
+    renewed = replace(renewed, title=page.title, description=page.description, tags=tags, extra=extra)
+    return replace_text(view, renewed, STAGE, "it was run again", paths)
+
+
+def _began(turns: Sequence[Turn]) -> str:
+    return next((turn.at.isoformat() for turn in turns if turn.at), "")
+
+
+def _is_of(page: Memory, procedure: Procedure) -> bool:
+    listed = page.extra.get(STEPS)
+    steps = set(listed) if isinstance(listed, list) else set()
+    return len(steps & set(procedure.keys)) >= ALIKE * max(len(steps), len(procedure.keys))
+
+
+def _told_of(procedure: Procedure, turns: Turns) -> _Told:
+    requests, right = [], []
+    for run in procedure.runs:
+        contexts = contexts_of(turns[run.session_id])
+        own = [context for context in contexts if context.speaker is Speaker.USER and context.text.strip()]
+        if before := [context for context in own if context.turn.ordinal < run.steps[-1].at]:
+            requests.append(before[-1])
+        after = next((context for context in own if context.turn.ordinal > run.steps[-1].ended_at), None)
+        if after is None or not _puts_right(contexts, after):
+            right.append(run)
+    return _Told(procedure, tuple(requests), tuple(right))
+
+
+def _puts_right(contexts: Sequence[TurnContext], turn: TurnContext) -> bool:
+    """Return True if a person's turn corrects or refuses what was done before it."""
+    until = contexts[: contexts.index(turn) + 1]
+    return any(judgement.reply in PUTS_RIGHT for judgement in judged(until, turn.turn.ordinal).values())
+
+
+def _page(view: View, channel: str, told: _Told, turns: Turns, paths: Paths, now: datetime) -> Memory:
+    procedure, last = told.procedure, told.right[-1]
+    said = {turn.ordinal: turn for turn in turns[last.session_id]}
+    steps = [said[step.at] for step in last.steps]
+    asked = [request.turn for request in told.asked]
+    cited = {turn.node_id: turn for turn in (*steps, *asked)}
+    text = "\n".join(_lines_of(told, steps, asked, okf.source_ids(cited)))
+    notes = (
+        f"[^{label}]: [{_day_of(cited[name])}](/{paths[cited[name].session_id].replace(' ', '%20')})"
+        for name, label in okf.source_ids(cited).items()
+    )
+    text = "\n".join([text, "", *notes])
+    node_id = okf.fact_id(channel, f"know-how {' → '.join(procedure.keys)}")
+    return Memory(
+        node_id=node_id,
+        level=Level.SCENARIO,
+        kind=Kind.PROCEDURE,
+        title=told.title,
+        text=text,
+        channel=channel,
+        description=f"A procedure of {len(procedure.keys)} steps that worked in {len(told.right)} sessions.",
+        tags=(STRATEGY, SKILL_DRAFT) if told.may_be_skill else (STRATEGY,),
+        created_at=steps[-1].at,
+        provenance=OBSERVED,
+        sources=tuple(cited),
+        run=view.run_id,
+        path=okf.path_for(Level.SCENARIO, told.title, node_id, channel),
+        extra={"learned_at": now.isoformat(), BY_HAND: body_hash(text), STEPS: list(procedure.keys)},
+    )
+
+
+def _lines_of(told: _Told, steps: Sequence[Turn], asked: Sequence[Turn], labels: Mapping[NodeId, str]) -> Iterator[str]:
+    procedure, last = told.procedure, told.right[-1]
+    words = {request.turn.node_id: _asked(request) for request in told.requests}
+    if asked:
+        yield f"Asked: {', '.join(f'“{words[turn.node_id]}” [^{labels[turn.node_id]}]' for turn in asked)}"
+        yield ""
+    for number, (step, turn) in enumerate(zip(last.steps, steps, strict=True), start=1):
+        command = _shortened(acts.plain_command(step.command).replace("`", "'"), LONGEST_COMMAND)
+        yield f"{number}. `{command}` [^{labels[turn.node_id]}]"
+    corrected = len(procedure.runs) - len(told.right)
+    yield ""
+    yield (
+        f"Worked in {len(told.right)} sessions, last on {_day_of(steps[-1])}"
+        + (f"; its person put {corrected} more right." if corrected else ".")
+    )
+    if procedure.left_out:
+        left_out = ", ".join(f"`{key}`" for key in procedure.left_out)
+        yield f"Left out, since it failed in the last two sessions: {left_out}."
+    failures = [sum(run.failures[place] for run in procedure.runs) for place in range(len(procedure.keys))]
+    if any(failures):
+        often = (f"`{key}` {count}×" for key, count in zip(procedure.keys, failures, strict=True) if count)
+        yield f"Failed on the way: {', '.join(often)}."
+
+
+def _asked(request: TurnContext) -> str:
+    """Return the first sentences of a request, whole; "" where the first is too long to be shown."""
+    words = first_sentences(request.text, LONGEST_COMMAND)
+    return "" if words.endswith("…") else words
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"

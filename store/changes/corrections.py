@@ -19,6 +19,8 @@ from ..ledger.journal import sha256
 from ..limits import LONGEST_CURATED
 from ..model import (
     GLOBAL_CHANNEL,
+    SKILL,
+    SKILL_DRAFT,
     Action,
     ActionKind,
     Changeset,
@@ -286,6 +288,25 @@ class Corrections:
         return self._edit(
             lambda edits: edits.edit(node, {CURATED: priority}, why), f"{node_id} stands in every envelope"
         )
+
+    def mark_skill(self, node_id: NodeId, skill: Mapping[str, str]) -> Decided:
+        """Note the file of the skill that was made of a procedure, or {} for none, as a run that `undo` reverts.
+
+        Raises NotFound for a page that is no draft.
+        """
+        node = self._editable(node_id)
+
+        def mark(edits: LinkEdits) -> None:
+            page = edits.edited(node)
+            if SKILL_DRAFT not in page.tags:
+                raise NotFound(f"{node_id} is no draft of a skill", hint="`dreamctl review --list` shows the drafts.")
+            tags = [tag for tag in page.tags if tag != SKILL_DRAFT]
+            edits.edit(node, {SKILL: dict(skill), "tags": tags}, "a person decided about a skill")
+
+        choice = "accept" if skill else "reject"
+        run_id = self._edit(mark, f"{choice}ed a skill of {node_id}", REVIEW)
+        assert run_id is not None
+        return Decided(node_id, run_id, choice, (skill["path"],) if skill else (node.path,))
 
     def close_thread(self, goal: Goal) -> None:
         """Archive the fact that `Intake.keep_thread` made of a goal; a person's own words stay as they are."""

@@ -94,6 +94,9 @@ MIGRATIONS: tuple[Migration, ...] = (
     ),
 )
 
+# Characters of a turn that say what was called, or asked.
+SAID_CHARS = 1000
+
 # Curated memories that are looked at for an envelope.
 MOST_CURATED = 64
 
@@ -136,6 +139,17 @@ class ChunkRow:
     node_id: NodeId
     start: int
     end: int
+
+
+class SaidTurn(NamedTuple):
+    """A turn as it was said, its text cut."""
+
+    session_id: NodeId
+    ordinal: int
+    channel: str
+    role: str
+    at: datetime | None
+    text: str
 
 
 class TurnForm(NamedTuple):
@@ -303,6 +317,16 @@ class Catalog:
         SELECT substr(text, 1, ?) FROM node WHERE +kind = 'turn' AND +live AND length(text) >= ?
         ORDER BY id DESC LIMIT ?"""  # the unary + keeps SQLite from an index and from sorting what that finds
         return [text for (text,) in self._rows(sql, (most_chars, least_chars, most))]
+
+    def said_lately(self, channel: str | None, limit: int) -> list[SaidTurn]:
+        """Return the live turns that were read last, of one channel or of all, newest first, by their beginnings."""
+        sql = """
+        SELECT session_id, ordinal, channel, role, created_at, substr(text, 1, ?) FROM node
+        WHERE +kind = 'turn' AND +live AND (? IS NULL OR +channel = ?) ORDER BY id DESC LIMIT ?"""
+        return [
+            SaidTurn(session, ordinal, place, role, _instant(at), text)
+            for session, ordinal, place, role, at, text in self._rows(sql, (SAID_CHARS, channel, channel, limit))
+        ]
 
     def said_between(self, since: datetime, until: datetime, channels: Collection[str], limit: int) -> list[Node]:
         """Return the newest turns and facts of each channel that were said from `since` until before `until`."""
@@ -573,14 +597,32 @@ class Catalog:
         """Files that could not be read as they should, and why."""
         return list(self._rows("SELECT path, problem FROM file WHERE problem IS NOT NULL ORDER BY path"))
 
-    def cued(self, key: int, channels: Collection[str], session: NodeId, limit: int) -> list[Node]:
-        """Return the live nodes of some channels that have a cue, the newest first, without those of a session."""
-        sql = (
-            f"SELECT {_OF_NODE} FROM cue CROSS JOIN node ON node.node_id = cue.node_id WHERE key = ? AND live"
-            " AND channel IN (SELECT value FROM json_each(?)) AND session_id IS NOT ?"
-            " ORDER BY created_at DESC, node.node_id LIMIT ?"
+    def cued(
+        self, keys: Collection[int], channels: Collection[str], session: NodeId, limit: int
+    ) -> dict[int, list[Node]]:
+        """Return the live nodes of some channels that have a cue, by its key, the newest first.
+
+        At most `limit` of each; those of a session are left out, and so is a key without any.
+        """
+        sql = f"""
+        WITH found AS (
+            SELECT key, node.node_id AS named,
+            row_number() OVER (PARTITION BY key ORDER BY created_at DESC, node.node_id) AS place
+            FROM cue CROSS JOIN node ON node.node_id = cue.node_id
+            WHERE key IN (SELECT value FROM json_each(?)) AND live
+            AND channel IN (SELECT value FROM json_each(?)) AND session_id IS NOT ?
         )
-        return [node for node in self._nodes(sql, (key, json.dumps(sorted(channels)), session, limit)) if node.live]
+        SELECT key, {_OF_NODE} FROM found CROSS JOIN node ON node.node_id = named WHERE place <= ? ORDER BY key, place
+        """
+        withheld = self._withdrawn.now()
+        bindings = json.dumps(sorted(keys)), json.dumps(sorted(channels)), session, limit
+        rows = [(row[0], _node(row[1:])) for row in self._rows(sql, bindings)]
+        shown = {node.node_id for node in withheld.shown(node for _, node in rows) if node.live}
+        cued: dict[int, list[Node]] = {}
+        for key, node in rows:
+            if node.node_id in shown:
+                cued.setdefault(key, []).append(node)
+        return cued
 
     def facts_of_exchanges(self, key: int, channels: Collection[str], session: NodeId, limit: int) -> list[Node]:
         """Return the live facts of the exchanges that the newest turns with a cue belong to, the newest first.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 import pytest
 from dreamd.daemon.agents.hook_formats import FORMATS
-from dreamd.daemon.importing import FORMAT_NAMES
+from dreamd.daemon.importing import FOLLOWED, FORMAT_NAMES
 from dreamd.daemon.importing.importer import MAX_SKIPPED
 from dreamd.daemon.methods import review_methods
 from dreamd.daemon.methods.table import METHODS
@@ -144,6 +144,8 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "remember": {"text": "x"},
     "observe": {"session": {"session_id": "s"}, "turns": []},
     "feedback": {"node_id": "n", "verdict": "useful"},
+    "find_strategy": {"query": "x"},
+    "select_tools": {"query": "x", "tools": ["a"]},
     "reflect": {"session": "s", "learned": [{"text": "x"}]},
     "goal_set": {"session": "s", "text": "x"},
     "document_put": {"space": ["a"], "key": "k", "value": 1},
@@ -161,6 +163,8 @@ BOUNDS: list[tuple[str, str, str, list[Any], list[Any]]] = [
     ("`idempotency_key`, of at most 128 characters", "remember", "idempotency_key", ["k" * 128], ["k" * 129]),
     ("at most 10,000 and a line", "observe", "turns", [[TURN] * 10_000], [[TURN] * 10_001]),
     ("`limit` 1 to 1000, 50 by default", "list", "limit", [1, 1000], [0, 1001]),
+    ("the best first: at most `limit` (3)", "find_strategy", "limit", [1, 10], [0, 11]),
+    ("Of at most 1000 `tools`", "select_tools", "tools", [["a"], ["a"] * 1000], [[], ["a"] * 1001]),
     ("`learned`: at most 32", "reflect", "learned", [[{"text": "x"}] * 32], [[{"text": "x"}] * 33]),
     ("At most 500 characters", "goal_set", "text", ["x" * 500], ["x" * 501]),
     ("a name of 1 to 16 parts", "document_put", "space", [["a"], ["a"] * 16], [[], ["a"] * 17]),
@@ -205,7 +209,7 @@ CHOICES: list[tuple[str, str, str, set[str]]] = [
     ("review_decide", "keep", "`keep`: `newer`, `older`, `both`, or `edit` … `accept`, … `reject`,", {"keep"}),
     ("watch", "backlog", "With `backlog` `none` … with `all`, the default,", {"backlog"}),
     ("import", "format", f"`format`: {', '.join(f'`{name}`' for name in FORMAT_NAMES)};", {"format"}),
-    ("watch", "agent", "Follows the sessions of an `agent` (`claude-code`, `codex`, `gemini`, `opencode`)", {"agent"}),
+    ("watch", "agent", f"sessions of an `agent` ({', '.join(f'`{name}`' for name in FOLLOWED)})", {"agent"}),
 ]
 
 

@@ -128,6 +128,9 @@ def test_every_tool_works_on_a_real_store(shared: DaemonUnderTest, start_relay: 
     assert relay.call(8, "tag", node_id=one[1], add=["net"]) == f"{one[1]} has the tags: net."
     assert "write the docs" in relay.call(9, "anchor_set", task="write the docs")
     assert "write the docs" in relay.call(10, "anchor_get")
+    assert relay.call(14, "find_strategy", query="release it") == "No way of doing this was seen to work twice here."
+    offered = [{"name": "mail", "description": "Send a mail"}, {"name": "draw", "annotations": {}}]
+    assert "mail" in relay.call(15, "select_tools", query="send a mail to Ana", tools=offered, k=1)
     assert relay.call(11, "reflect", outcome="The docs are written.").startswith("Kept as ")
     assert relay.call(12, "forget", node_id=two[1]).startswith(f"Forgot {two[1]}")
     assert "there is no nothing." in relay.call(13, "show", node_id="nothing")

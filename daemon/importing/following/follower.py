@@ -20,15 +20,14 @@ from loguru import logger
 
 from ....store.model import NodeId, StoreError
 from ...host.folder_watch import LOOK_AGAIN_S, SessionsWatch
-from ..formats.opencode import DATABASE_NAME
+from ..detect import agents_writing, database_named
 from ..items import Skipped
-from .followed_places import LINES, FollowedPlace, FollowedPlaces, FoundFile, files_of
+from .followed_places import FollowedPlace, FollowedPlaces, FoundFile, Survey, files_of, survey
 from .learning import KEEP_TIMEOUT_S, Learning
 from .live_sessions import LiveSessions
 from .named_transcripts import NamedTranscripts
 from .read_queue import Faults, ReadQueue
-from .survey import Survey, survey
-from .tail import Database, Tail, was_changed
+from .tail import Database, Tail, WholeFile, source_of, was_changed
 
 if TYPE_CHECKING:
     from ....store import MemoryStore
@@ -42,6 +41,8 @@ LONGEST_WAIT_S = 2.0
 # A new file with so recent a change is being written now.
 FRESH_S = 60.0
 FLOOD = 4_000
+# The ending of a database's write-ahead log, which changes where the database itself does not yet.
+_LOG = "-wal"
 # The errors of a file that has vanished, or is a link, a pipe or a device, which are not followed.
 _NO_FILE = frozenset({ENOENT, ENOTDIR, ELOOP, EINVAL, ENXIO})
 
@@ -78,7 +79,7 @@ class Follower:
         self._watch = SessionsWatch(
             lambda: [place.folder for place in self._listed], self._is_ours, self._on_burst, self.scan
         )
-        self._sources: OrderedDict[Path, Tail | Database] = OrderedDict()
+        self._sources: OrderedDict[Path, Tail | Database | WholeFile] = OrderedDict()
         self._compared: set[Path] = set()
         self._must_scan = threading.Event()
         self._knows_named = threading.Event()
@@ -104,14 +105,19 @@ class Follower:
 
     # ---- the places
 
-    def preview(self, place: FollowedPlace) -> Survey:
-        """Estimate the sessions that a place holds already."""
-        return survey(list(files_of(place)))
+    def preview(self, *places: FollowedPlace) -> Survey:
+        """Estimate the sessions that places hold already."""
+        return survey([found for place in places for found in files_of(place)])
 
-    def watch(self, place: FollowedPlace) -> None:
-        """Follow a place, also after a restart."""
-        self.places.add(place)
+    def watch(self, *places: FollowedPlace) -> None:
+        """Follow places, also after a restart."""
+        for place in places:
+            self.places.add(place)
         self._relist()
+
+    def follows(self, agent: str) -> bool:
+        """Return True if a place of an agent's own sessions is followed."""
+        return any(place.agent == agent for place in self._listed)
 
     def unwatch(self, what: str) -> FollowedPlace:
         """Stop following a place; its memories stay. Raises NotFound or InvalidInput."""
@@ -175,13 +181,14 @@ class Follower:
     def _is_ours(self, path: str) -> bool:
         """Return True for the names of session files, and for folders. Called for every event."""
         name = path.rpartition("/")[2]
-        return name.endswith((LINES, ".db", ".db-wal")) or "." not in name or Path(path).is_dir()
+        return bool(agents_writing(name.removesuffix(_LOG))) or "." not in name or Path(path).is_dir()
 
     def _on_burst(self, paths: Collection[str]) -> None:
         if len(paths) >= FLOOD:
             self.scan()
             return
-        files = {Path(path.removesuffix("-wal")) for path in paths if path.endswith((LINES, ".db", ".db-wal"))}
+        named = [path.removesuffix(_LOG) for path in paths]
+        files = {Path(path) for path in named if agents_writing(path.rpartition("/")[2])}
         # A new folder may have been filled before it was watched.
         if len(files) < len(paths) and any(Path(path).is_dir() for path in paths):
             self.scan()
@@ -268,8 +275,7 @@ class Follower:
         # Of a place that is followed from a time on, older files are not even opened.
         if read is None:
             return place.since is None or found.changed_s >= place.since.timestamp()
-        is_database = DATABASE_NAME.fullmatch(found.path.name) is not None
-        return is_database or was_changed(read, found.size_bytes, found.changed_ns)
+        return database_named(found.path) is not None or was_changed(read, found.size_bytes, found.changed_ns)
 
     # ---- one step
 
@@ -343,11 +349,10 @@ class Follower:
             self.taken.seconds_of_backlog += time.monotonic() - began_s
         return more
 
-    def _source(self, path: Path) -> Tail | Database:
+    def _source(self, path: Path) -> Tail | Database | WholeFile:
         source = self._sources.pop(path, None)
         if source is None:
-            read = self._store.followed.read_up_to(str(path))
-            source = Tail(path, read) if path.suffix.lower() == LINES else Database(path, read)
+            source = source_of(path, self._store.followed.read_up_to(str(path)))
         self._sources[path] = source
         # A reader holds the state of open calls; reading it again from the file takes a moment.
         while len(self._sources) > OPEN_SOURCES:

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....store import redact
-from ..detect import detect_format
+from ..detect import BY_LINE, LINES, detect_format
 from ..sanitize import instant
-from .followed_places import LINES, FollowedPlace, FoundFile
-from .tail import READINGS
+from .followed_places import FollowedPlace, FoundFile
 
 if TYPE_CHECKING:
     from ....store import MemoryStore
@@ -124,6 +123,6 @@ def _is_transcript(path: Path) -> bool:
     if not path.is_absolute() or path.suffix.lower() != LINES:
         return False
     try:
-        return not path.stat().st_size or detect_format(path) in READINGS
+        return not path.stat().st_size or detect_format(path) in BY_LINE
     except Exception:  # whatever is wrong with it, it is not recognised
         return False

@@ -1,4 +1,4 @@
-"""The followed files, read on from the last position: those that grow by lines, and opencode's database.
+"""The followed files, read on from the last position: those that grow by lines, databases, and files of one value.
 
 A file of lines is identified by a hash of its part before the position. One that was cut, replaced, rotated or
 rewritten has another hash and is read from its start. No turn is learned twice by that, since a turn is identified by
@@ -11,22 +11,20 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
+from errno import EIO
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ....store import opened
 from ....store.model import ReadUpTo
-from ..formats import claude_code, codex, gemini, opencode
-from ..items import SessionRead, Skipped
+from ..detect import BY_LINE, FORMATS, LINES, DatabaseFormat, database_named, detect_format
+from ..foreign_database import has_tables
+from ..items import UNREADABLE, SessionRead, Skipped
 from ..json_lines import MAX_LINE_BYTES, LineReading, guarded, json_line, json_lines
 
-READINGS: Mapping[str, tuple[Callable[[object], bool], Callable[[Path], LineReading]]] = {
-    "claude-code": (claude_code.recognises, claude_code.ClaudeCodeReading),
-    "codex": (codex.recognises, codex.CodexReading),
-    "gemini": (gemini.recognises, gemini.GeminiReading),
-}
 STEP_BYTES = 2**20
 # A shorter part is hashed as a whole; of a longer one, evenly spaced pieces.
 WHOLE_BYTES = 2**19
@@ -90,8 +88,8 @@ class Tail:
     def _begin(self, file: BinaryIO) -> LineReading | None:
         """Make the reader of the file's format, in its state at the position; None if the format is not recognised."""
         first = [line for line in islice(json_lines(self.path), _LINES_TRIED) if not isinstance(line, Skipped)]
-        found = (make for recognises, make in READINGS.values() if any(recognises(value) for _, value in first))
-        reading = next((make(self.path) for make in found), None)
+        found = (one for one in BY_LINE.values() if any(one.recognises(value) for _, value in first))
+        reading = next((one.reading(self.path) for one in found), None)
         if reading is not None and self.read_up_to.lines:
             # The items of these lines are known, and dropped.
             for line in first[:_FIRST_LINES]:
@@ -160,19 +158,18 @@ def _digest(file: BinaryIO, size: int) -> str:
 
 
 STEP_TURNS = 500
-# A message is finished a while after it was begun, and its session's time of change is set at both.
-OVERLAP_MS = 10 * 60 * 1000
 
 
 class Database:
-    """One followed database. The size in `read_up_to` is an instant in milliseconds, that of the last change."""
+    """One followed database. The size in `read_up_to` is the number of its last change that was read."""
 
-    def __init__(self, path: Path, read: ReadUpTo | None) -> None:
+    def __init__(self, path: Path, form: DatabaseFormat, read: ReadUpTo | None) -> None:
         self.path = path
         self.read_up_to = read or ReadUpTo(0, 0, "")
         self.changed_ns = 0
         self.is_rewritten = False
-        self._latest_ms = 0
+        self._form = form
+        self._latest = 0
         self._items: Iterator[SessionRead | Skipped] | None = None
 
     def step(self) -> tuple[Items, bool]:
@@ -180,9 +177,13 @@ class Database:
         if not self.path.is_file():
             raise FileNotFoundError(self.path)
         if self._items is None:
+            # Another program's database may have the same name.
+            if not has_tables(self.path, self._form.tables):
+                return [], False
             self.changed_ns = time.time_ns()
-            self._latest_ms = opencode.latest_change_ms(self.path, int(time.time() * 1000))
-            self._items = opencode.changed_since(self.path, max(0, self.read_up_to.size_bytes - OVERLAP_MS))
+            self._latest = self._form.latest_change(self.path, int(time.time() * 1000))
+            since = max(0, self.read_up_to.size_bytes - self._form.overlap)
+            self._items = self._form.changed_since(self.path, since)
         items: Items = []
         turns = 0
         for item in self._items:
@@ -191,6 +192,49 @@ class Database:
             if turns >= STEP_TURNS:
                 return items, True
         self._items = None
-        if self._latest_ms:
-            self.read_up_to = ReadUpTo(self._latest_ms, 0, "")
+        if self._latest:
+            self.read_up_to = ReadUpTo(self._latest, 0, "")
         return items, False
+
+
+class WholeFile:
+    """One followed file of one value, which its program writes anew. Turns that were read before are left out.
+
+    Such a file is read whole, so that after a restart all of its turns are read once more; the store knows them.
+    """
+
+    def __init__(self, path: Path, read: ReadUpTo | None) -> None:
+        self.path = path
+        self.read_up_to = read or ReadUpTo(0, 0, "")
+        self.changed_ns = 0
+        self.is_rewritten = True
+        self._given: set[tuple[str | None, int]] = set()
+
+    def step(self) -> tuple[Items, bool]:
+        """Read the file if it changed; return the items. Raises OSError where it cannot be read, or is half written."""
+        with opened(self.path) as file:
+            known = os.fstat(file.fileno())
+            self.changed_ns = known.st_mtime_ns
+            mark = f"{_digest(file, known.st_size)}:{known.st_mtime_ns}"
+        if mark.partition(":")[0] == self.read_up_to.mark.partition(":")[0]:
+            return [], False
+        items = [one for one in FORMATS[detect_format(self.path)](self.path) if isinstance(one, SessionRead | Skipped)]
+        if any(isinstance(one, Skipped) and one.reason.startswith(UNREADABLE) for one in items):
+            raise OSError(EIO, "not JSON, or half written")
+        self.read_up_to = ReadUpTo(known.st_size, 0, mark)
+        return [new for one in items if (new := self._new(one)) is not None], False
+
+    def _new(self, item: SessionRead | Skipped) -> SessionRead | Skipped | None:
+        if isinstance(item, Skipped):
+            return item
+        named = {turn: (turn.external_id, hash(turn.text)) for turn in item.turns}
+        turns = tuple(turn for turn in item.turns if named[turn] not in self._given)
+        self._given.update(named.values())
+        return replace(item, turns=turns) if turns else None
+
+
+def source_of(path: Path, read: ReadUpTo | None) -> Tail | Database | WholeFile:
+    """Return a followed file, at its last position."""
+    if form := database_named(path):
+        return Database(path, form, read)
+    return Tail(path, read) if path.suffix.lower() == LINES else WholeFile(path, read)

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ....store.model import NewTurn, NodeId
 from ....store.roles import Role
-from ..ignore_files import CallNotes
+from ..ignore_files import OpenCalls
 from ..items import NO_TURN, SUB_AGENT, SessionRead, Skipped
 from ..json_lines import dicts_in, read_through
 from ..sanitize import element, instant, tidy, without_elements
-from ..tool_calls import LOOKS_ONLY, as_known, brings_foreign_words, is_our_own, note_of_call
+from ..tool_calls import as_known, note_of_call
 from ..turns import Batches, head_of_agent
 
 USER, ASSISTANT, TOOL = Role.USER.value, Role.ASSISTANT.value, Role.TOOL.value
@@ -32,8 +31,6 @@ LINES = frozenset(
         *("token_usage_record", "inter_agent_communication"),
     }
 )
-_OURS = "our own"
-_OPEN_CALLS = 1000
 _WRITTEN_BY_THE_PROGRAM = (
     *("apps_instructions", "collaboration_mode", "environment_context", "goal_context", "hook_prompt"),
     *(
@@ -77,9 +74,7 @@ class CodexReading:
         self._path = path
         self._batches = Batches()
         self._session: NodeId | None = None
-        self._notes = CallNotes()
-        self._calls: OrderedDict[str, tuple[str, str, bool]] = OrderedDict()
-        self._is_foreign = False
+        self._calls = OpenCalls()
         self._folder: object = None
         self._is_sub_agent = False
         self._turns = 0
@@ -102,10 +97,10 @@ class CodexReading:
                 self._turns += 1
                 given = payload.get("id")
                 named = given if isinstance(given, str) and given else f"line {number}"
-                turn = NewTurn(role, text, instant(value.get("timestamp")), named, self._is_foreign)
-                self._is_foreign = False
+                foreign = self._calls.brought_foreign_words()
+                turn = NewTurn(role, text, instant(value.get("timestamp")), named, foreign)
                 session = self._session or self._open({}, value.get("timestamp"))
-                yield from self._batches.add(session, turn, self._notes.left_out())
+                yield from self._batches.add(session, turn, self._calls.notes.left_out())
 
     def rest(self) -> Iterator[SessionRead | Skipped]:
         """Yield the items that are still gathered."""
@@ -141,7 +136,7 @@ class CodexReading:
             case {"type": "local_shell_call", "action": dict(action)}:
                 return ASSISTANT, self._call("local_shell", "local_shell", action, item)
             case {"type": "web_search_call", "action": {"query": str(query)}}:
-                self._is_foreign = True
+                self._calls.ran_a_search()
                 return ASSISTANT, tidy(note_of_call("WebSearch", {"query": query}))
             case {"type": "function_call_output" | "custom_tool_call_output"}:
                 return TOOL, self._result(item)
@@ -149,33 +144,16 @@ class CodexReading:
                 return "", ""
 
     def _call(self, full_name: str, name: str, arguments: object, item: Mapping[str, Any]) -> str:
-        known, inputs = as_known(name, arguments)
-        ours, foreign = is_our_own(full_name, inputs), brings_foreign_words(known, inputs)
-        # A call of our own memory brings known text, except through a shell, which may do more.
-        foreign = foreign and not (ours and known != "Bash")
-        note, placeholder = self._notes.of_call(known, inputs, self._folder)
-        self._is_foreign = self._is_foreign or foreign
-        if ours:
-            note = f"[{known}]" if foreign else ""
-        if isinstance(call_id := item.get("call_id"), str):
-            self._calls[call_id] = (_OURS if ours else known, placeholder, foreign)
-            if len(self._calls) > _OPEN_CALLS:
-                self._calls.popitem(last=False)
-        if (ours or name in LOOKS_ONLY) and not foreign:
-            return ""
+        note = self._calls.called(name, arguments, item.get("call_id"), self._folder, full_name)
         if name == "update_plan":
-            steps = inputs.get("plan")
+            steps = as_known(name, arguments)[1].get("plan")
             todos = [{"content": step.get("step"), "status": step.get("status")} for step in dicts_in(steps)]
             return tidy(note_of_call("TodoWrite", {"todos": todos}))
         return note
 
     def _result(self, item: Mapping[str, Any]) -> str:
-        name, placeholder, foreign = self._calls.pop(str(item.get("call_id")), ("", "", False))
-        self._is_foreign = self._is_foreign or foreign
-        if name == _OURS:
-            return ""
         text, is_error = _output(item.get("output"))
-        return tidy(self._notes.of_result(name, text, placeholder, is_error=is_error))
+        return self._calls.answered(item.get("call_id"), text, is_error=is_error)
 
 
 def _texts(item: Mapping[str, Any], content: list[Any]) -> Iterator[tuple[str, bool]]:

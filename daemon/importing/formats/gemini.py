@@ -38,7 +38,7 @@ _OUTPUT = re.compile(
 _RECALLED = re.compile(r"&lt;dreamd-memory\b.*?(?:&lt;/dreamd-memory&gt;|\Z)", re.DOTALL)
 _FAILED = re.compile(r"^Exit Code: [1-9]", re.MULTILINE)
 # The mark behind a person's words: the rest of the message is the content of the files that they name.
-_REFERENCED = "--- Content from referenced files ---"
+REFERENCED = "--- Content from referenced files ---"
 _PATH_BYTES = 4096
 # The program's own answer to the summary of a chat that it has compressed, in place of the turns before.
 _COMPRESSED = "Got it. Thanks for the additional context!"
@@ -75,7 +75,7 @@ def _summary_in(line: bytes) -> str:
         messages = json.loads(line)["$set"]["messages"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
-    answers = [one for one in dicts_in(messages) if _text_of(one.get("content")) == _COMPRESSED]
+    answers = [one for one in dicts_in(messages) if text_of(one.get("content")) == _COMPRESSED]
     return str(answers[-1].get("id", "")) if answers else ""
 
 
@@ -147,14 +147,14 @@ class GeminiReading:
         role = _SPEAKERS.get(message["type"])
         if role is None or self._is_sub_agent:
             return
-        text = _text_of(message.get("content"))
+        text = text_of(message.get("content"))
         # Only there: a model's answer may quote the mark.
         if role == USER:
-            text = text.partition(_REFERENCED)[0]
+            text = text.partition(REFERENCED)[0]
         self._folder = self._folder or _folder_of(text)
         at = instant(message.get("timestamp"))
         calls = (self._of_call(call, message["id"]) for call in dicts_in(message.get("toolCalls")))
-        for turn in chain([NewTurn(role, _plain(text), at, message["id"])], *calls):
+        for turn in chain([NewTurn(role, plain(text), at, message["id"])], *calls):
             left_out = self._notes.left_out()
             # A message is repeated whenever something is added to it.
             if turn.text and turn.external_id not in self._given:
@@ -175,8 +175,8 @@ class GeminiReading:
         ours = is_our_own(name, inputs)
         yield NewTurn(ASSISTANT, f"[{known}]" if ours else note, at, named, foreign)
         if call.get("status") in _ENDED and not ours:
-            text = _result_of(call)
-            failed = call["status"] == "error" or (known == "Bash" and _FAILED.search(text) is not None)
+            text, is_error = _result_of(call)
+            failed = call["status"] == "error" or (known == "Bash" and is_error)
             result = self._notes.of_result(known, text, placeholder, is_error=failed)
             yield NewTurn(TOOL, tidy(result), at, f"{named}/result", foreign)
 
@@ -191,22 +191,42 @@ class GeminiReading:
         return self._session
 
 
-def _result_of(call: Mapping[str, Any]) -> str:
+def _result_of(call: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return a call's result, and True if its text says that it failed."""
     for part in dicts_in(call.get("result")):
-        match part.get("functionResponse"):
-            case {"response": {"output": str(text)} | {"error": str(text)}}:
-                found = _OUTPUT.match(text)
-                return found[1] if found else text
+        text, is_error = output_of(part)
+        if text:
+            return text, is_error
     shown = call.get("resultDisplay")
-    return shown if isinstance(shown, str) else ""
+    return (shown if isinstance(shown, str) else ""), False
 
 
-def _plain(text: str) -> str:
+def output_of(part: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return the text of a tool's answer, and True if it says that it failed: a command's by its exit code."""
+    match part.get("functionResponse"):
+        case {"response": {"error": str(text)}}:
+            return text, True
+        case {"response": {"output": str(text)}}:
+            found = _OUTPUT.match(text)
+            return (found[1] if found else _printed(text)), _FAILED.search(text) is not None
+        case _:
+            return "", False
+
+
+def _printed(text: str) -> str:
+    """Return a command's output without Qwen Code's lines round it; another text as it is."""
+    head, _, rest = text.partition("\nOutput: ")
+    printed, found, _ = rest.rpartition("\nExit Code: ")
+    return printed.removesuffix("\nError: (none)") if head.startswith("Command: ") and found else text
+
+
+def plain(text: str) -> str:
     """Return a text without the parts that hooks and the program added, or that the model quoted of them."""
     return tidy(_RECALLED.sub("", without_elements(text, _WRITTEN_BY_THE_PROGRAM)))
 
 
-def _text_of(content: object) -> str:
+def text_of(content: object) -> str:
+    """Return the text of a message's parts, without thoughts."""
     if isinstance(content, str):
         return content
     parts = [content] if isinstance(content, dict) else content if isinstance(content, list) else []

@@ -12,14 +12,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from errno import EIO
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from ....store import beginning
 from ....store.model import NewTurn, SessionHead
 from ....store.roles import Role
+from ..foreign_database import DAY_MS, HEADER, LONGEST_BYTES, ForeignDatabase, json_object
 from ..ignore_files import CallNotes
 from ..items import NO_TURN, SUB_AGENT, SessionRead, Skipped
 from ..json_lines import dicts_in, guarded, json_document
@@ -30,18 +29,17 @@ from ..turns import Batches, head_of_agent
 USER, ASSISTANT, TOOL = Role.USER.value, Role.ASSISTANT.value, Role.TOOL.value
 PIECE = "a piece of an opencode session, which is read with its session"
 DATABASE_NAME = re.compile(r"opencode[\w-]*\.db")
-DATABASE_HEADER = b"SQLite format 3\0"
 
 _WRITTEN_BY_THE_PROGRAM = ("system-reminder", "hook_context")
 _QUOTED = re.compile(r'\s*"((?:[^"\\]|\\.)*)"\s*', re.DOTALL)
-_TABLES = frozenset({"session", "message", "part"})
-_DAY_MS = 24 * 3600 * 1000
-_LONGEST_BYTES = 32 * 2**20  # of a message, or a part
+TABLES = frozenset({"session", "message", "part"})
+# A message is finished a while after it was begun, and its session's time of change is set at both.
+OVERLAP = 10 * 60 * 1000
 
 
 def read(path: Path) -> Iterator[SessionRead | Skipped]:
     """Yield every session of a database, the oldest first, or that of a file of the JSON storage."""
-    if beginning(path, len(DATABASE_HEADER)) != DATABASE_HEADER:
+    if beginning(path, len(HEADER)) != HEADER:
         yield from _read_file(path)
         return
     try:
@@ -241,17 +239,6 @@ def _number(value: object) -> float:
 # ---- the database
 
 
-def is_database(path: Path) -> bool:
-    """Return True if a file is opencode's database, by its tables."""
-    if beginning(path, len(DATABASE_HEADER)) != DATABASE_HEADER:
-        return False
-    try:
-        with _open_database(path) as database:
-            return {name for (name,) in database.rows("SELECT name FROM sqlite_schema")} >= _TABLES
-    except OSError:
-        return False
-
-
 def changed_since(path: Path, since_ms: int) -> Iterator[SessionRead | Skipped]:
     """Yield the sessions that changed at or after an instant of the database's own clock, with their changed messages.
 
@@ -261,74 +248,32 @@ def changed_since(path: Path, since_ms: int) -> Iterator[SessionRead | Skipped]:
         "SELECT id, directory, title, time_created FROM session"
         " WHERE parent_id IS NULL AND time_updated >= ? ORDER BY time_created, id"
     )
-    with _open_database(path) as database:
+    with ForeignDatabase(path) as database:
         for row in database.rows(sql, since_ms):
             yield from guarded(_session_of_row(database, row, since_ms, path), path)
 
 
-def latest_change_ms(path: Path, now_ms: int) -> int:
+def latest_change(path: Path, now_ms: int) -> int:
     """Return the instant of the latest change, 0 for none. Raises OSError where the database cannot be read now.
 
     Values that are no numbers are not counted, nor instants after tomorrow: today's changes would not be read then.
     """
     sql = "SELECT max(time_updated) FROM session WHERE typeof(time_updated) IN ('integer', 'real')"
-    with _open_database(path) as database:
-        found = database.rows(f"{sql} AND time_updated <= ?", now_ms + _DAY_MS)
+    with ForeignDatabase(path) as database:
+        found = database.rows(f"{sql} AND time_updated <= ?", now_ms + DAY_MS)
     return int(found[0][0] or 0)
 
 
 def counts(path: Path) -> tuple[int, int]:
     """Return the numbers of sessions and of messages. Raises OSError where the database cannot be read now."""
-    with _open_database(path) as database:
+    with ForeignDatabase(path) as database:
         sql = "SELECT (SELECT count(*) FROM session WHERE parent_id IS NULL), (SELECT count(*) FROM message)"
         found = database.rows(sql)
     return int(found[0][0]), int(found[0][1])
 
 
-def _open_database(path: Path) -> _Database:
-    """Open the database for reading.
-
-    Without a write-ahead log no program has it open, and it is read as an immutable file: SQLite would otherwise make
-    the log's files beside it. The rest of a log after a crash is read once opencode has opened the database again.
-    """
-    shared = all(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-shm"))
-    return _Database(f"file:{quote(str(path))}?{'mode=ro' if shared else 'immutable=1'}")
-
-
-class _Database:
-    """A connection that is closed at the end of a block. Its errors are OSErrors: it cannot be read now."""
-
-    def __init__(self, uri: str) -> None:
-        import apsw
-
-        self._errors = (apsw.Error, UnicodeDecodeError)
-        try:
-            self._connection = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
-            self._connection.set_busy_timeout(1000)
-            self._connection.execute("PRAGMA query_only = ON")
-        except self._errors as error:
-            raise _unreadable(error) from error
-
-    def rows(self, sql: str, *values: Any) -> list[Any]:
-        """Return the rows of a query."""
-        try:
-            return list(self._connection.execute(sql, values))
-        except self._errors as error:
-            raise _unreadable(error) from error
-
-    def __enter__(self) -> _Database:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
-
-
-def _unreadable(error: Exception) -> OSError:
-    return OSError(EIO, f"a database that cannot be read now: {type(error).__name__}")
-
-
 def _session_of_row(
-    database: _Database, row: Sequence[Any], since_ms: int, path: Path
+    database: ForeignDatabase, row: Sequence[Any], since_ms: int, path: Path
 ) -> Iterator[SessionRead | Skipped]:
     given, directory, title, created = row
     head = head_of(str(given), directory, title, created, path)
@@ -336,19 +281,13 @@ def _session_of_row(
         "SELECT id, data FROM message WHERE session_id = ? AND time_updated >= ? AND length(data) <= ?"
         " ORDER BY time_created, id"
     )
-    listed = database.rows(sql, given, since_ms, _LONGEST_BYTES)
+    listed = database.rows(sql, given, since_ms, LONGEST_BYTES)
     yield from session_of(head, (_message_of_row(database, *row) for row in listed), path)
 
 
-def _message_of_row(database: _Database, message_id: object, data: object) -> OpencodeMessage:
+def _message_of_row(database: ForeignDatabase, message_id: object, data: object) -> OpencodeMessage:
     sql = "SELECT id, data FROM part WHERE message_id = ? AND length(data) <= ? ORDER BY id"
-    rows = database.rows(sql, message_id, _LONGEST_BYTES)
-    return OpencodeMessage(str(message_id), _object(data), [(str(part_id), _object(text)) for part_id, text in rows])
-
-
-def _object(data: object) -> dict[str, Any]:
-    try:
-        value = json.loads(data) if isinstance(data, str) else None
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+    rows = database.rows(sql, message_id, LONGEST_BYTES)
+    return OpencodeMessage(
+        str(message_id), json_object(data), [(str(part_id), json_object(text)) for part_id, text in rows]
+    )

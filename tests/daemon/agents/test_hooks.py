@@ -14,7 +14,7 @@ from dreamd.daemon.agents.briefs import BRIEF_TOKENS
 from dreamd.daemon.agents.hook_formats import FORMATS, Moment
 from dreamd.daemon.agents.hooks import MOST_CHARACTERS, SESSION_TOKENS, Hooks, own_words
 from dreamd.daemon.cli import entry
-from dreamd.daemon.importing.following.followed_places import place_of
+from dreamd.daemon.importing.following.followed_places import FollowedPlace, place_of
 from dreamd.daemon.importing.following.follower import Follower
 from dreamd.daemon.importing.following.live_sessions import LOST
 from dreamd.daemon.importing.importer import Importer
@@ -29,6 +29,7 @@ from dreamd.store.model import Kind, NewTurn, SessionHead
 from dreamd.store.results import Kept
 from dreamd.store.settings import StoreSettings
 
+from tests.daemon.importing.formats import test_cursor
 from tests.ipc.methods import store_methods
 from tests.system.waiting import until
 
@@ -368,6 +369,18 @@ def test_a_program_with_hooks_of_its_own_is_answered_in_one_member(world: World)
     output = json.loads(world.answer("prompt", "opencode", prompt=ASKED, turn_id="t1"))
     assert list(output) == ["additionalContext"]
     assert "port 6543" in output["additionalContext"]
+
+
+def test_what_is_followed_is_not_kept_by_hooks_too(world: World, tmp_path: Path) -> None:
+    """A program without ids in its hooks says the same turn here and there under two names."""
+    folder = tmp_path / "editor"
+    folder.mkdir()
+    bubbles: list[dict[str, Any]] = [{"type": 1, "text": "Oil the hinge."}, {"type": 2, "text": "Done."}]
+    world.follower.watch(FollowedPlace(folder, "cursor"))
+    world.answer("beforeSubmitPrompt", "cursor", conversation_id="c1", prompt="Oil the hinge.", generation_id="g1")
+    test_cursor.database(folder / "state.vscdb", bubbles).close()
+    world.answer("afterAgentResponse", "cursor", conversation_id="c1", text="Done.", generation_id="g1")
+    until(lambda: world.turns("c1") == [("user", "Oil the hinge."), ("assistant", "Done.")])
 
 
 def test_a_transcript_is_read_instead_of_the_turns(world: World, tmp_path: Path) -> None:

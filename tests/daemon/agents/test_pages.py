@@ -83,7 +83,7 @@ def test_opencode_s_other_file_is_taken_where_it_is(home: Path) -> None:
     assert file.path.name == "opencode.jsonc"
 
 
-@pytest.mark.parametrize("agent", FOLLOWED)
+@pytest.mark.parametrize("agent", [agent for agent in FOLLOWED if agent in PROGRAMS])
 def test_a_page_names_the_folder_that_is_followed(agent: FollowedName, home: Path) -> None:
     assert f"follow the sessions in `~/{folder_of(agent).relative_to(home)}` too" in PAGES[agent]
 

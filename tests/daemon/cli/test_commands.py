@@ -83,6 +83,7 @@ GOAL: dict[str, Any] = {
 }  # fmt: skip
 DIGEST: dict[str, Any] = {"date": "d", "path": "/v/d.md", "page": None, "text": "", "undone": []}
 WHOLE = {"turns": 0, "forbidden": False}
+TOOL_USE = {"tool": "Bash: make", "channel": "shop", "agent": "codex", "calls": 12, "failures": 3, "median_s": 4.5}
 ANSWERS: dict[str, Any] = {
     "hello": {"version": __version__, "pid": 4242, "protocol": 1},
     "status": STATUS,
@@ -171,12 +172,21 @@ ANSWERS: dict[str, Any] = {
         "page": None,
         "undone": [],
     },
-    "review_list": {"decisions": [], "total": 0, "marks": [], "marks_total": 0, "waiting": [], "leaks": []},
+    "review_list": {
+        "decisions": [],
+        "total": 0,
+        "marks": [],
+        "marks_total": 0,
+        "waiting": [],
+        "drafts": [],
+        "leaks": [],
+    },
     "review_decide": {"decision_id": "d1", "run_id": "r9", "choice": "newer", "paths": []},
     "decay_preview": {"days": 30, "most_a_night": 10, "total": 0, "fading": []},
     "restore": {"node_id": "k2m4", "run_id": "r2", "path": "facts/a.md", "beside": "x7"},
     "rebuild": {"files": 1, "nodes": 2, "chunks": 3, "embedded": 0, "seconds": 0.5},
     "check": {"problems": [], "settings_problems": []},
+    "tools": {"tools": [TOOL_USE]},
     "told": {"texts": [TOLD], "counts": TOLD_COUNTS},
     "pause": {"paused": True},
     "resume": {"paused": False},
@@ -231,7 +241,7 @@ EVERY_COMMAND = [
     ("feedback", "k2m4", "useful"), ("purge", "--probes"), ("purge", "k2m4", "--yes"),
     ("purge", "--matching", "a word", "--dry-run"),
     ("remember", "a", "--always", "--priority", "9"), ("list", "--always"),
-    ("link", "k2m4", "m5n6"), ("tag", "k2m4", "linz"), ("anchor",), ("goals",), ("told",),
+    ("link", "k2m4", "m5n6"), ("tag", "k2m4", "linz"), ("anchor",), ("goals",), ("told",), ("tools",),
     ("goals", "--complete", "goal-abcd2345"),
 ]  # fmt: skip
 
@@ -839,6 +849,45 @@ def test_review_settles_one_without_a_terminal(reviewing: FakeDaemon, run: Run) 
     assert reviewing.asked[-1] == ("review_decide", {"decision": "d1", "keep": "edit", "text": "It is in Tromsø."})
 
 
+DRAFT = {
+    "node_id": "p1",
+    "name": "release",
+    "channel": "shop",
+    "at": None,
+    "text": "---\nname: release\n---\n1. `make`",
+}
+
+
+def test_a_draft_of_a_skill_is_shown_and_written_where_its_person_says(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["review_list"] = {**ANSWERS["review_list"], "drafts": [DRAFT]}
+    _, out, _ = run("review", "--list")
+    assert "SKILL  release · shop" in out
+    assert "1. `make`" in out
+    daemon.answers["review_decide"] = {
+        "decision_id": "p1", "run_id": "r9", "choice": "accept", "paths": ["/s/release/SKILL.md"],
+    }  # fmt: skip
+    _, out, _ = run("review", "p1", "--accept", "--to", "/s")
+    assert daemon.asked[-1] == ("review_decide", {"decision": "p1", "keep": "accept", "to": "/s"})
+    assert "/s/release/SKILL.md is written. `dreamctl undo r9` removes it." in out
+
+
+def test_a_skill_is_written_into_the_project_by_default(
+    reviewing: FakeDaemon, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "src").mkdir()
+    monkeypatch.chdir(tmp_path / "src")
+    run("review", "p1", "--accept")
+    assert reviewing.asked[-1][1]["to"] == str(tmp_path / ".claude" / "skills")
+
+
+def test_tools_are_counted_in_lines(daemon: FakeDaemon, run: Run) -> None:
+    assert "Bash: make     12       3   4.5 s  shop     codex" in run("tools")[1]
+    daemon.answers["tools"] = {"tools": []}
+    code, out, _ = run("tools")
+    assert (code, out.strip()) == (4, "No call of a tool is remembered here.")
+
+
 @pytest.mark.parametrize("words", [("review", "--keep", "both"), ("review", "d1", "--keep", "newer", "--edit", "x")])
 def test_review_refuses_half_an_answer(reviewing: FakeDaemon, run: Run, words: tuple[str, ...]) -> None:
     assert run(*words)[0] == 2
@@ -904,13 +953,14 @@ def test_review_shows_and_settles_what_an_agent_wrote_down(
     for flag, said in (("--accept", "It holds from now on."), ("--reject", "It is forgotten.")):
         reviewing.answers["review_decide"] = {"decision_id": "c3", "run_id": "r9", "choice": flag[2:], "paths": []}
         assert said in run("review", "c3", flag)[1]
-        assert reviewing.asked[-1] == ("review_decide", {"decision": "c3", "keep": flag[2:]})
+        assert reviewing.asked[-1][1].items() >= {"decision": "c3", "keep": flag[2:]}.items()
     typed = iter(["n", "a", "q"])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     out = run("review")[1]
-    assert reviewing.asked[-1] == ("review_decide", {"decision": "c3", "keep": "accept"})
+    method, decided = reviewing.asked[-1]
+    assert (method, decided["decision"], decided["keep"]) == ("review_decide", "c3", "accept")
     assert "1 decision made; 1 still waiting." in out
 
 

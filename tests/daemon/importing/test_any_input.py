@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.daemon.importing.detect import FORMATS, read
-from dreamd.daemon.importing.following.tail import READINGS, Database, Tail
+from dreamd.daemon.importing.detect import BY_LINE, FORMATS, read
+from dreamd.daemon.importing.following.tail import Tail, source_of
 from dreamd.daemon.importing.items import Item, NoteRead, Remark, SessionRead, Skipped
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.daemon.importing.formats import test_cursor, test_goose, test_openclaw
 from tests.daemon.importing.formats.test_opencode import MESSAGES, SAID, database
 from tests.examples import examples
 
@@ -149,7 +150,48 @@ def _claude_ai(words: str) -> Any:
     return {"uuid": words, "name": "n", "created_at": _AT, "chat_messages": [message]}
 
 
-_MADE = {"claude-code": _claude, "codex": _codex, "gemini": _gemini, "chat-jsonl": _chat}
+def _copilot(words: str) -> Any:
+    data = {"content": words, "toolCallId": "t", "result": {"content": "x"}, "shellExecution": {"exitCode": 0}}
+    return {"type": "user.message", "data": data, "id": words, "timestamp": _AT, "parentId": None}
+
+
+def _qwen(words: str) -> Any:
+    answer = {"functionResponse": {"id": "c", "response": {"output": "x"}}}
+    call = {"functionCall": {"id": "c", "name": "shell", "args": {"command": "x"}}}
+    record = {"type": "user", "uuid": words, "sessionId": "s", "cwd": "/x", "timestamp": _AT, "toolCallResult": {}}
+    return record | {"message": {"role": "user", "parts": [{"text": words}, answer, call]}}
+
+
+def _openclaw(words: str) -> Any:
+    call = {"type": "toolCall", "id": "c", "name": "exec", "arguments": {"command": "x"}}
+    message = {"role": "user", "content": [{"type": "text", "text": words}, call], "details": {"exitCode": 0}}
+    return {"type": "message", "id": words, "timestamp": _AT, "message": message | {"provenance": None}}
+
+
+def _cursor(words: str) -> Any:
+    use = {"type": "tool_use", "name": "Shell", "input": {"command": "x"}}
+    return {"role": "user", "message": {"content": [{"type": "text", "text": words}, use]}}
+
+
+def _goose(words: str) -> Any:
+    call = {"type": "toolRequest", "id": "c", "toolCall": {"value": {"name": "shell", "arguments": {"command": "x"}}}}
+    content = [{"type": "text", "text": "x"}]
+    answer = {"type": "toolResponse", "id": "c", "toolResult": {"status": "success", "value": {"content": content}}}
+    parts = [{"type": "text", "text": words}, call, answer]
+    return {"id": words, "role": "user", "created": 1767225600, "content": parts, "metadata": {"userVisible": True}}
+
+
+_MADE = {
+    "claude-code": _claude,
+    "codex": _codex,
+    "gemini": _gemini,
+    "chat-jsonl": _chat,
+    "copilot": _copilot,
+    "qwen": _qwen,
+    "openclaw": _openclaw,
+    "cursor": _cursor,
+    "goose": _goose,
+}
 _HEADS = {
     "codex": {"type": "session_meta", "timestamp": _AT, "payload": {"id": "s", "cwd": "/x"}},
     "gemini": {"sessionId": "s", "projectHash": "p", "startTime": _AT},
@@ -189,7 +231,7 @@ def test_the_lines_beside_a_hostile_one_are_read(tmp_path: Path, name: str) -> N
     hostile = [*(json.dumps(value).encode() for value in _spoilings(make)), *_RAW]
     first, last = (json.dumps(make(words)).encode() for words in ("Healthy, the first.", "Healthy, the last."))
     path.write_bytes(b"\n".join((*head, first, *hostile, last, b"")))
-    for items in (FORMATS[name](path), read(path), Tail(path, None).step()[0] if name in READINGS else read(tmp_path)):
+    for items in (FORMATS[name](path), read(path), Tail(path, None).step()[0] if name in BY_LINE else read(tmp_path)):
         said = "\n".join(_said(items))
         assert "Healthy, the first." in said
         assert "Healthy, the last." in said
@@ -217,9 +259,68 @@ def test_the_sessions_beside_a_hostile_one_are_read(tmp_path: Path, column: str)
     program.commit()
     program.close()
     assert set(SAID) <= _said(FORMATS["opencode"](path))
-    source = Database(path, None)
+    source = source_of(path, None)
     assert set(SAID) <= _said(source.step()[0])
     assert source.read_up_to.size_bytes < 10**14  # of a day to come nothing is waited for
+
+
+_VALUES: list[Any] = ["a text", b"\xff", 2**62, -(2**62), 1e300, None, "[1]", '{"a": [1]}', "{half"]
+
+
+@pytest.mark.parametrize("column", ["name", "working_dir", "created_at", "session_type"])
+def test_gooses_sessions_beside_a_hostile_one_are_read(tmp_path: Path, column: str) -> None:
+    path = tmp_path / "sessions.db"
+    program = test_goose.database(path, test_goose.MESSAGES)
+    program.execute("CREATE TABLE loose AS SELECT * FROM sessions")
+    program.execute("DROP TABLE sessions")
+    program.execute("ALTER TABLE loose RENAME TO sessions")
+    for number, value in enumerate(_VALUES):
+        program.execute(f"INSERT INTO sessions (id, {column}) VALUES (?, ?)", (f"x{number}", value))
+        row = ("user", value if isinstance(value, str) else "[]", value if isinstance(value, int) else 1, "[1]")
+        program.execute(
+            "INSERT INTO messages (message_id, session_id, role, content_json, created_timestamp, metadata_json)"
+            f" VALUES (NULL, 'x{number}', ?, ?, ?, ?)",
+            row,
+        )
+    program.commit()
+    program.close()
+    assert set(test_goose.SAID) <= _said(FORMATS["goose"](path))
+    assert set(test_goose.SAID) <= _said(source_of(path, None).step()[0])
+
+
+def test_cursors_sessions_beside_a_hostile_one_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "state.vscdb"
+    program = test_cursor.database(path, test_cursor.BUBBLES)
+    bubble = test_cursor.call("run_terminal_cmd", {"output": "x", "exitCode": 0}, command="x") | {"text": "Spoilt."}
+    head = {"name": "n", "createdAt": 1, "lastUpdatedAt": 9000, "workspaceIdentifier": {"uri": {"fsPath": "/x"}}}
+    head |= {"fullConversationHeadersOnly": [{"bubbleId": "b0", "type": 1}], "trackedGitRepos": [{"repoPath": "/x"}]}
+    spoilt = [(_spoilt(head, place, by), bubble) for place in _places(head) for by in _HOSTILE]
+    spoilt += [(head, _spoilt(bubble, place, by)) for place in _places(bubble) for by in _HOSTILE]
+    for number, (one, other) in enumerate(spoilt):
+        test_cursor.put(program, f"composerData:x{number}", one)
+        test_cursor.put(program, f"bubbleId:x{number}:b0", other)
+    for number, value in enumerate(_VALUES):
+        program.execute("INSERT INTO cursorDiskKV VALUES (?, ?)", (f"composerData:y{number}", value))
+        program.execute("INSERT INTO cursorDiskKV VALUES (?, ?)", (f"bubbleId:c1:y{number}", value))
+    program.commit()
+    program.close()
+    assert set(test_cursor.SAID) <= _said(FORMATS["cursor"](path))
+    source = source_of(path, None)
+    assert set(test_cursor.SAID) <= _said(source.step()[0])
+    assert source.read_up_to.size_bytes < 10**14
+
+
+def test_openclaws_events_beside_a_hostile_one_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "openclaw-agent.sqlite"
+    program = test_openclaw.database(path, test_openclaw.EVENTS)
+    spoilt = [*(json.dumps(one) for one in _spoilings(_openclaw)), "{half", "[1]"]
+    for number, content in enumerate(spoilt):
+        program.execute("INSERT INTO transcript_events VALUES ('claw-1', ?, ?, 5, NULL)", (100 + number, content))
+    program.execute("INSERT INTO transcript_events VALUES ('claw-1', 99, NULL, 5, x'28b52ffd')")
+    program.commit()
+    program.close()
+    assert set(test_openclaw.SAID) <= _said(FORMATS["openclaw"](path))
+    assert set(test_openclaw.SAID) <= _said(source_of(path, None).step()[0])
 
 
 def test_a_folder_is_read_on_past_a_reader_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,17 @@ from dreamd.store import MemoryStore
 
 from tests.daemon.importing.conftest import sessions, texts
 from tests.daemon.importing.following.conftest import store
-from tests.daemon.importing.formats import test_codex, test_gemini, test_opencode
+from tests.daemon.importing.formats import (
+    test_cline,
+    test_codex,
+    test_copilot,
+    test_cursor,
+    test_gemini,
+    test_goose,
+    test_openclaw,
+    test_opencode,
+    test_qwen,
+)
 from tests.daemon.importing.formats.test_claude_code import call, line, refusal, result
 from tests.ipc.methods import as_answered
 from tests.system.waiting import until
@@ -96,8 +106,63 @@ def opencode(folder: Path, cwd: str) -> Path:
     return path
 
 
+def copilot(folder: Path, cwd: str) -> Path:
+    lines = [test_copilot.start(cwd)]
+    for number, command in enumerate(COMMANDS):
+        lines.append(test_copilot.called("bash", str(number), command=command))
+        lines.append(test_copilot.answered(HELD, call_id=str(number)))
+    return as_lines(folder / "events.jsonl", lines)
+
+
+def cursor(folder: Path, cwd: str) -> Path:
+    bubbles = [test_cursor.call("run_terminal_cmd", HELD, command=command) for command in COMMANDS]
+    test_cursor.database(folder / "state.vscdb", bubbles, folder=cwd).close()
+    return folder / "state.vscdb"
+
+
+def cline(folder: Path, cwd: str) -> Path:
+    messages = []
+    for number, command in enumerate(COMMANDS):
+        call = test_cline.use("run_commands", str(number), commands=[command])
+        messages.append(test_cline.said(call, message_id=f"a{number}"))
+        answer = test_cline.answered(test_cline.ran(HELD), call_id=str(number), message_id=f"r{number}")
+        messages.append(answer)
+    return test_cline.session_file(folder, messages, cwd)
+
+
+def qwen(folder: Path, cwd: str) -> Path:
+    lines = []
+    for command in COMMANDS:
+        lines.append(test_qwen.said(test_qwen.call(command=command), cwd=cwd))
+        lines.append(test_qwen.answered(output=test_qwen.printed(HELD, 0)))
+    return as_lines(folder / "chat-1.jsonl", [line | {"cwd": cwd} for line in lines])
+
+
+def goose(folder: Path, cwd: str) -> Path:
+    messages: list[test_goose.Message] = []
+    for number, command in enumerate(COMMANDS):
+        messages.append(("assistant", [test_goose.call("developer__shell", str(number), command=command)], {}))
+        messages.append(("user", [test_goose.answer(HELD, str(number))], {}))
+    test_goose.database(folder / "sessions.db", messages, folder=cwd).close()
+    return folder / "sessions.db"
+
+
+def openclaw(folder: Path, cwd: str) -> Path:
+    events = [test_openclaw.head(cwd)]
+    for number, command in enumerate(COMMANDS):
+        events.append(test_openclaw.call("exec", str(number), command=command))
+        events.append(test_openclaw.answer(HELD, str(number)))
+    return as_lines(folder / "claw-1.jsonl", events)
+
+
+def as_lines(path: Path, lines: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    return path
+
+
 Write = Callable[[Path, str], Path]
-formats = pytest.mark.parametrize("write", [claude_code, codex, gemini, opencode])
+PROGRAMS = [claude_code, codex, gemini, opencode, copilot, cursor, cline, qwen, goose, openclaw]
+formats = pytest.mark.parametrize("write", PROGRAMS)
 
 
 @formats

@@ -14,6 +14,7 @@ from dreamd.daemon.importing.tool_calls import brings_foreign_words
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.daemon.importing import test_contents
 from tests.daemon.importing.conftest import sessions
 from tests.daemon.importing.formats import test_codex, test_gemini, test_opencode
 from tests.daemon.importing.formats.test_claude_code import call, line, result
@@ -143,6 +144,14 @@ def test_each_reader_says_so(jsonl: Callable[..., Path], tmp_path: Path) -> None
         turns = [turn for session in sessions(read(path)) for turn in session.turns]
         assert [turn.is_foreign for turn in turns] == [turn.role != "user" for turn in turns], path
         assert len(turns) > 1
+
+
+@pytest.mark.parametrize("write", test_contents.PROGRAMS)
+def test_of_every_program(write: test_contents.Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test_contents, "COMMANDS", ["make", EVIL])
+    turns = [turn for session in sessions(read(write(tmp_path, "/nowhere"))) for turn in session.turns]
+    foreign = [turn.is_foreign for turn in turns]
+    assert foreign in ([False, False, True, True], [False, True, True]), [turn.text for turn in turns]
 
 
 def test_a_call_of_our_own_with_another_in_it_is_named_alone(jsonl: Callable[..., Path]) -> None:

@@ -1,11 +1,11 @@
-"""Know-how: the page of the commands that worked in several sessions."""
+"""Know-how: the page of the commands that worked in several sessions, and those of procedures."""
 
 from __future__ import annotations
 
 from dreamd.pipelines.stages import know_how
 from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
-from dreamd.store.model import Action, Kind, Memory
+from dreamd.store.model import SKILL, SKILL_DRAFT, STRATEGY, Action, Kind, Memory
 from dreamd.store.okf.file import conformance
 
 from tests.pipelines.fakes import NOW, FakeSource
@@ -64,3 +64,68 @@ def test_the_page_follows_its_sessions_and_goes_with_them() -> None:
     source.add("s3", *FAILED)
     _, (action,) = dreamt(source, history)
     assert page_of(action).is_archived
+
+
+RELEASED = (
+    ("user", "please release the next version"),
+    ("assistant", "[Edit /x/CHANGELOG.md]"),
+    ("assistant", "[Bash: uv run pytest -q 2>&1]"),
+    ("tool", "[Bash result]\n3 passed"),
+    ("assistant", "[Bash: git tag v0.4.0 && git push origin v0.4.0]"),
+    ("tool", "[Bash result]\n* [new tag]"),
+    ("assistant", "[Bash: ./ship.sh prod]"),
+    ("tool", "[Bash result]\nshipped"),
+)
+CORRECTED = (
+    *RELEASED,
+    ("assistant", "Version 0.4.0 is tagged, pushed and shipped to production."),
+    ("user", "No, that is wrong: we never ship to production by hand."),
+)
+
+
+def strategies(actions: list[Action]) -> list[Memory]:
+    return [page for page in map(page_of, actions) if STRATEGY in page.tags]
+
+
+def of_sessions(*said: tuple[tuple[str, str], ...]) -> FakeSource:
+    source = FakeSource()
+    for number, turns in enumerate(said, start=1):
+        source.add(f"s{number}", *turns)
+    return source
+
+
+def test_a_procedure_that_worked_three_times_has_a_page_that_quotes_its_last_run() -> None:
+    (page,) = strategies(dreamt(of_sessions(RELEASED, RELEASED, RELEASED))[1])
+    assert (page.title, page.kind) == ("please release the next version", Kind.PROCEDURE)
+    assert "Asked: “please release the next version”" in page.text
+    assert "1. `uv run pytest -q` [^t1]\n2. `git tag v0.4.0` [^t2]\n3. `git push origin v0.4.0` [^t2]" in page.text
+    assert "Worked in 3 sessions, last on 8 May 2023." in page.text
+    assert page.sources[0] == "s3#3"
+    assert SKILL_DRAFT in page.tags
+
+
+def test_of_two_runs_the_requests_are_alike_or_there_is_no_page() -> None:
+    other = (("user", "fix the flaky test of the queue"), *RELEASED[1:])
+    assert strategies(dreamt(of_sessions(RELEASED, other))[1]) == []
+    (page,) = strategies(dreamt(of_sessions(RELEASED, RELEASED))[1])
+    assert SKILL_DRAFT not in page.tags
+
+
+def test_what_its_person_corrected_is_no_draft_and_then_no_page() -> None:
+    (page,) = strategies(dreamt(of_sessions(RELEASED, RELEASED, RELEASED, CORRECTED))[1])
+    assert "its person put 1 more right" in page.text
+    assert SKILL_DRAFT not in page.tags
+    assert strategies(dreamt(of_sessions(RELEASED, CORRECTED, CORRECTED))[1]) == []
+
+
+def test_a_page_goes_on_and_a_decision_about_its_skill_stands() -> None:
+    source = of_sessions(RELEASED, RELEASED, RELEASED)
+    history, actions = dreamt(source)
+    (page,) = strategies(actions)
+    decided = okf.edit(source.files[page.path], {SKILL: {}, "tags": [STRATEGY]})
+    source.files[page.path] = decided
+    source.add("s4", *RELEASED)
+    (renewed,) = strategies(dreamt(source, history)[1])
+    assert renewed.node_id == page.node_id
+    assert "Worked in 4 sessions" in renewed.text
+    assert SKILL_DRAFT not in renewed.tags

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
+import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from dreamd.daemon.importing.following import named_transcripts as named
 from dreamd.daemon.importing.following import read_queue as faults
-from dreamd.daemon.importing.following.followed_places import FollowedPlace, place_of
+from dreamd.daemon.importing.following.followed_places import FollowedPlace, place_of, places_of
 from dreamd.daemon.importing.following.tail import Items, Tail
 from dreamd.daemon.importing.importer import Importer
 from dreamd.ipc.call import Call
@@ -19,6 +22,7 @@ from dreamd.store import MemoryStore, Selection
 from dreamd.store.model import InvalidInput, Kind, NotFound
 
 from tests.daemon.importing.following.conftest import Followed, line
+from tests.daemon.importing.formats import test_cline, test_cursor, test_goose
 from tests.daemon.importing.formats.test_opencode import MESSAGES, SAID, database
 from tests.system.waiting import until
 
@@ -290,6 +294,58 @@ def test_a_database_is_followed(followed: Followed) -> None:
     followed.wait_for(*SAID[:3], "And the lock.", session="ses_1")
     assert isinstance(program, sqlite3.Connection)
     program.close()
+
+
+def test_a_database_without_a_log_is_followed(followed: Followed) -> None:
+    program = test_goose.database(followed.folder / "sessions.db", test_goose.MESSAGES[:3])
+    followed.start()
+    session = "goose-20261122_1"
+    followed.wait_for(*test_goose.SAID[:3], session=session)
+    test_goose.add(program, [("user", [test_goose.text("And the lock.")], {})], named="n")
+    program.commit()
+    followed.wait_for(*test_goose.SAID[:3], "And the lock.", session=session)
+    program.close()
+
+
+def test_another_programs_database_of_the_same_name_is_no_fault(followed: Followed) -> None:
+    with contextlib.closing(sqlite3.connect(followed.folder / "sessions.db")) as other:
+        other.execute("CREATE TABLE sessions (id)")
+    followed.start()
+    assert not followed.follower.faults.problems()
+
+
+def test_a_file_that_is_written_anew_with_each_message_is_followed(followed: Followed) -> None:
+    folder = followed.folder / "s1"
+    path = test_cline.session_file(folder, test_cline.MESSAGES[:3])
+    followed.start()
+    followed.wait_for(*test_cline.SAID[:3], session="cline-s1")
+    # Half of it is there yet.
+    whole = test_cline.session_file(folder, test_cline.MESSAGES).read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    until(lambda: followed.follower.faults.is_aside(path, time.monotonic()))
+    path.write_bytes(whole)
+    followed.wait_for(*test_cline.SAID, session="cline-s1")
+    followed.restart()
+    followed.wait_for(*test_cline.SAID, session="cline-s1")
+    assert not followed.follower.faults.problems()
+
+
+def test_an_agents_sessions_in_editors_are_followed_with_its_own(
+    followed: Followed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert [place.folder for place in places_of("cursor")] == [tmp_path / ".cursor" / "projects"]
+    editor = tmp_path / ".config" / "Cursor" / "User" / "globalStorage"
+    editor.mkdir(parents=True)
+    test_cursor.database(editor / "state.vscdb", test_cursor.BUBBLES).close()
+    followed.follower.start()
+    followed.follower.watch(*places_of("cursor"))
+    followed.wait_for(*test_cursor.SAID, session="c1")
+    assert followed.follower.follows("cursor")
+    followed.follower.unwatch("cursor")
+    assert not followed.follower.places.all()
 
 
 def test_the_backlog_gives_way_and_ends(followed: Followed) -> None:

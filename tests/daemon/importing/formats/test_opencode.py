@@ -12,7 +12,7 @@ from dreamd.daemon.importing.detect import read
 from dreamd.daemon.importing.formats.opencode import (
     changed_since,
     counts,
-    latest_change_ms,
+    latest_change,
     turns_in,
     without_quotation_marks,
 )
@@ -104,7 +104,7 @@ def test_a_database_is_read_beside_its_program_and_after_it(tmp_path: Path, is_o
     assert session.head.cwd == "/nowhere/door"
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir() if not file.name.endswith("-shm")} == before
     assert counts(path) == (1, 7)
-    assert latest_change_ms(path, now_ms=10_000) == 9000
+    assert latest_change(path, now_ms=10_000) == 9000
     assert texts(changed_since(path, 4000)) == ["Go on."]
     assert not sessions(changed_since(path, 9001))
     program.close()

@@ -42,7 +42,7 @@ def test_each_unsupported_format_is_named(tmp_path: Path, name: str, content: by
 @pytest.mark.parametrize(
     ("name", "is_a"),
     [
-        ("state.vscdb", "a Cursor database"),
+        ("state.vscdb", "an SQLite database"),
         ("x.db", "an SQLite database"),
     ],
 )
@@ -65,8 +65,8 @@ def test_a_whole_archive_is_unpacked_first(tmp_path: Path) -> None:
 def test_in_a_folder_they_are_counted_by_name(tmp_path: Path) -> None:
     for day in range(3):
         (tmp_path / f"rollout-{day}.jsonl").write_bytes(as_lines(OLD_CODEX))
-    (tmp_path / "state.vscdb").write_bytes(b"SQLite format 3\0")
+    (tmp_path / "sessions.db").write_bytes(b"SQLite format 3\0")
     assert [item.reason for item in skipped(read(tmp_path))] == [
         "3 × Codex rollouts of 2025, which dreamd cannot read yet",
-        "1 × Cursor databases, which dreamd cannot read yet",
+        "1 × SQLite databases, which dreamd cannot read yet",
     ]
