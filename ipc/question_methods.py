@@ -13,15 +13,7 @@ from ..store import estimate_tokens, first_sentences, within
 from ..store.filters import Clause, Filter, Group
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Hit, Level
 from ..store.results import Elsewhere, Shown
-from .answers import (
-    CandidateAnswer,
-    ContextAnswer,
-    RecallAnswer,
-    RecentAnswer,
-    TraceAnswer,
-    WhyNotAnswer,
-    widened,
-)
+from .answers import CandidateAnswer, ContextAnswer, RecallAnswer, RecentAnswer, TraceAnswer, WhyNotAnswer, widened
 from .call import Call, Method
 from .channels import Names, channel_of, found_elsewhere, full_name, not_looked_in, nothing_there
 from .filter_params import FilterParams

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path, PureWindowsPath
 
 from .redaction import redact
-from .vault.regular_files import beginning
+from .vault.disk import beginning
 
 # Of a file of git: a path, or the configuration of a repository.
 _HASH_DIGITS = 6

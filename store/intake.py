@@ -9,14 +9,7 @@ from dataclasses import astuple, replace
 from datetime import datetime, timedelta
 
 from . import okf
-from .changes.agent_statements import (
-    INFERRED,
-    STATED,
-    STEERING,
-    ForeignWords,
-    Origin,
-    as_trusted,
-)
+from .changes.agent_statements import INFERRED, STATED, STEERING, ForeignWords, Origin, as_trusted
 from .changes.corrections import FUTURE, TITLE_CHARS, Corrections
 from .changes.remembering import REMEMBER, Remembering, Reviving
 from .changes.repeats import Once

@@ -22,7 +22,7 @@ from ...store.text.words import words_of_turn
 from ..extract.attributes import REMEMBERED_WORTH, REPLY, STANDING, UNKNOWN_WORTH, WORTH, read_memory
 from ..extract.replies import FEW_WORDS
 from ..extract.worth import FEW_CONTENT
-from .current_facts import LONGEST_NOTE, SURE_WORTH, newest_first
+from .current_facts import LONGEST_NOTE, SURE_WORTH, current, newest_first, with_plain_successors
 from .fact_lines import place_of
 from .outdated import without_outdated
 
@@ -94,10 +94,10 @@ def parts_of(
 
     Facts from `elsewhere` have no line: they only show that one of the channel is outdated.
     """
-    every = list(facts)
-    newer = {fact.superseded_by for fact in every}
+    every = with_plain_successors(facts)
+    newer = {node_id for fact in every for node_id in (fact.superseded_by, *fact.later)}
     by_heading: dict[str, list[BriefLine]] = defaultdict(list)
-    lasting = [fact for fact in every if fact.is_live and is_worth_a_line(fact)]
+    lasting = [fact for fact in current(every) if is_worth_a_line(fact)]
     for fact in newest_first(without_outdated(lasting, [fact for fact in elsewhere if fact.is_live])):
         heading = _heading(fact, today, fact.node_id in newer or bool(fact.supersedes), last_session)
         line = _line(fact, today) if heading and _worth(fact) >= LEAST_WORTH.get(heading, SURE_WORTH) else None

@@ -16,7 +16,7 @@ from ...store.model import Kind, Memory
 from ...store.text.quotes import read_reply
 from ...store.text.statements import LONGEST_ENDING, SHORTEST_BEGINNING, Statement, read
 from ..extract.attributes import REPLY
-from .fact_lines import in_time, place_of
+from .fact_lines import in_time
 
 BIAS: Final = -6.98
 WEIGHTS: Final[Mapping[str, float]] = {
@@ -74,7 +74,7 @@ class Compared:
         """Return the reasons for it, None for two of one turn, or without a word in common."""
         was, said = self._said[older.node_id], self._said[newer.node_id]
         common = was & said
-        if not common or place_of(older) == place_of(newer):
+        if not common or (older.sources and older.sources[:1] == newer.sources[:1]):
             return None
         rarity = [1 / max(1, self._commonness[word] - 1) for word in common]
         return {

@@ -13,7 +13,7 @@ from .. import okf
 from ..channel import project_root
 from ..index.catalog import Catalog
 from ..model import Hit, Level, NodeId
-from ..vault.regular_files import beginning
+from ..vault.disk import beginning
 from ..vault.vault import Vault
 
 HELD_AT: Final = "held_at"
