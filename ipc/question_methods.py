@@ -13,15 +13,7 @@ from ..store import estimate_tokens, first_sentences, within
 from ..store.filters import Clause, Filter, Group
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Hit, Level
 from ..store.results import Elsewhere, Shown
-from .answers import (
-    CandidateAnswer,
-    ContextAnswer,
-    RecallAnswer,
-    RecentAnswer,
-    TraceAnswer,
-    WhyNotAnswer,
-    widened,
-)
+from .answers import CandidateAnswer, ContextAnswer, RecallAnswer, RecentAnswer, TraceAnswer, WhyNotAnswer, widened
 from .call import Call, Method
 from .channels import Names, channel_of, found_elsewhere, full_name, not_looked_in, nothing_there
 from .filter_params import FilterParams
@@ -78,7 +70,7 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
         where=where,
         explain=params.explain or params.why_not is not None,
     )
-    hits, left_out = hits_that_fit(found.hits)
+    hits, left_out = hits_that_fit(store.code.looked_up(found.hits, params.cwd))
     notes = list(found.notes)
     if left_out:
         notes.append(f"{left_out} more hits are too long for one answer; ask for fewer, or `show` them one by one")

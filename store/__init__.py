@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from .text.sentences import first_sentences
     from .upkeep.cleanup import DecayInputs
     from .upkeep.health import check_closed
-    from .vault.disk import replace_file
-    from .vault.regular_files import beginning, opened
+    from .vault.disk import beginning, opened, replace_file
     from .vault.vault import is_digest, is_kept
     from .working.sessions import HandedSession
 
@@ -112,7 +111,7 @@ _HOMES = {
     "Run": "ledger.records",
     "StorePaths": "paths",
     "Waiting": "changes.agent_statements",
-    "beginning": "vault.regular_files",
+    "beginning": "vault.disk",
     "check_closed": "upkeep.health",
     "checkouts": "channel",
     "discard_ledgers": "ledger.salvage:discard",
@@ -133,7 +132,7 @@ _HOMES = {
     "new_run_id": "changes.run_kinds",
     "note_date": "okf.notes:date_of",
     "note_title": "okf.notes:title_of",
-    "opened": "vault.regular_files",
+    "opened": "vault.disk",
     "parse_document": "okf.file:parse",
     "read_reply": "text.quotes",
     "bounds_of_secret": "redaction",

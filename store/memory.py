@@ -67,6 +67,7 @@ from .results import (
     Tagged,
     ToolUse,
 )
+from .search.code_places import CodeChecks
 from .search.gathering import Ranking
 from .search.hits import Recalled
 from .search.question import Question
@@ -109,6 +110,7 @@ class MemoryStore:
         self.told = self.operations.told
         self.vault, self.ledger = self.core.vault, self.core.ledger
         self.index, self.catalog = self.core.index, self.core.catalog
+        self.code = CodeChecks(self.catalog, self.vault, now)
         self.read_on: Callable[[str], bool] = lambda agent: True
         """Reads the sessions of a program up to now, before a statement of its agent is judged; False if it cannot."""
 
@@ -499,9 +501,9 @@ class MemoryStore:
             channel=channel, level=level, kind=kind, limit=limit, offset=offset, always=always, where=where
         )
 
-    def facts(self, channel: str, limit: int) -> Sequence[Memory]:
-        """Read the newest facts of a channel whole, from their files, without those that a person took back."""
-        return self.operations.recall.facts(channel, limit)
+    def facts(self, channel: str | None, limit: int, kind: Kind | None = None) -> Sequence[Memory]:
+        """Read the newest facts of a channel or of all whole, from their files, without those that were taken back."""
+        return self.operations.recall.facts(channel, limit, kind)
 
     def undreamt(self, facts: Sequence[Memory]) -> Sequence[Memory]:
         """Return those facts to be whose turns are still there, and were read by no dream."""

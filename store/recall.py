@@ -302,10 +302,10 @@ class Recall:
         payload = self._core.node(node_id).payload()
         return {field: tuple(map(str, values_of(payload.get(field)))) for field in unmet(payload, where)}
 
-    def facts(self, channel: str, limit: int) -> list[Memory]:
-        """Read the newest facts of a channel whole, from their files, without those that a person took back."""
+    def facts(self, channel: str | None, limit: int, kind: Kind | None = None) -> list[Memory]:
+        """Read the newest facts of a channel or of all whole, from their files, without those that were taken back."""
         self._core.settle(runs=False)
-        nodes = self._catalog.listing(channel, Level.FACT, limit=limit)
+        nodes = self._catalog.listing(channel, Level.FACT, kind, limit=limit)
         return [fact for node in nodes if not node.forgotten and (fact := self._read(node))]
 
     def procedures(self) -> list[Memory]:
