@@ -196,11 +196,8 @@ class FileKeeper:
 
     def start(self) -> None:
         """Copy the person's own files, and from now on those of the folders that are named; or drop all copies."""
-        if self._enabled:
-            self.look("")
-            self._thread.start()
-        else:
-            self._store.drop_files()
+        self._folders.put("")
+        self._thread.start()
 
     def stop(self) -> None:
         """Stop after the folder that is being read."""
@@ -228,7 +225,9 @@ class FileKeeper:
 
     def _try(self, folder: str) -> None:
         try:
-            if folder:
+            if not self._enabled:
+                self._store.drop_files()
+            elif folder:
                 self._store.keep_files(channel_of(None, folder), files_of_project(Path(folder), self._home))
             else:
                 self._store.keep_files(GLOBAL_CHANNEL, files_of_person(self._home))

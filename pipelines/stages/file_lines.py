@@ -82,7 +82,10 @@ def plan(view: View, now: datetime) -> Proposals:
 def _action(view: View, copy: Memory, entries: Sequence[dict[str, Any]]) -> Action:
     before = view.read(copy.path) or b""
     content = okf.edit(before, {PROPOSALS: list(entries) or None})
-    reason = f"{len(entries)} lines of {copy.title} are said otherwise since"
+    lines = "line is" if len(entries) == 1 else "lines are"
+    reason = (
+        f"{len(entries)} {lines} said otherwise since, see `dreamctl review`" if entries else "no line is overtaken"
+    )
     return Action.replacing(copy.path, copy.node_id, before, content, stage=STAGE, reason=reason)
 
 

@@ -284,7 +284,10 @@ class FileCopies:
             ]
             before = next((data for data in candidates if sha256(data) == was.extra[FILE_SHA256]), None)
             if sha256(now) != left.extra[FILE_SHA256] or before is None:
-                raise Conflict(f"{target} was changed since", hint="Change the line back by hand.")
+                raise Conflict(
+                    f"{target} was changed since",
+                    hint="Undo a later change of it first, or change the line back by hand.",
+                )
             yield target, now, before
 
     # ---- inside
