@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint style types mypy pyright contracts wheel-check test nightly quick test-llm test-agents test-adapters demo bench bench-peers lock format clean train
+.PHONY: help venv lint style types mypy pyright contracts wheel-check test nightly quick test-llm test-agents bundles test-adapters demo bench bench-peers lock format clean train
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -118,6 +118,13 @@ test-agents: $(STAMP)  ## install real agent programs and run them against a scr
 
 # The packages that the adapters are for, about 110 MB: they lie in a folder of their own, beside those of the environment.
 ADAPTERS_INSTALLED ?= $(CURDIR)/.adapters
+
+# The namespace is one that the publisher owns, ADDRESS where the .mcpb file will be found.
+NAMESPACE ?= com.example
+ADDRESS ?=
+
+bundles: $(STAMP)  ## build the plugin of Claude Code, the .mcpb file and the registry's server.json into dist/
+	$(BIN)/python -m dreamd.daemon.bundles dist --namespace "$(NAMESPACE)" --address "$(ADDRESS)"
 
 test-adapters: $(STAMP)  ## install the packages that have adapters and compare each adapter with its reference
 	@cmp -s tests/adapters/packages.lock "$(ADAPTERS_INSTALLED)/.lock" || { rm -rf "$(ADAPTERS_INSTALLED)"; \

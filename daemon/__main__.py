@@ -32,11 +32,19 @@ OBJECTS_BEFORE_COLLECTION = 50_000
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the daemon until a signal or `stop`; return the exit code, of the reason if it could not start."""
+    """Run the daemon until a signal or `stop`; return the exit code, of the reason if it could not start.
+
+    With `mcp` it is the relay of `dreamctl mcp`: runners of packages start the command with their package's name.
+    """
+    words = sys.argv[1:] if argv is None else argv
+    if words[:1] == ["mcp"]:
+        from ..ipc.mcp.relay import main as relay
+
+        return relay(words[1:])
     parser = argparse.ArgumentParser(prog="dreamd", description="One long-term memory for a person's AI agents.")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings, instead of the usual file")
     parser.add_argument("--version", action="version", version=f"dreamd {__version__}")
-    arguments = parser.parse_args(argv)
+    arguments = parser.parse_args(words)
 
     from .host.service_manager import StartRefusal
     from .host.settings_check import UnusableFolder

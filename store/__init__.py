@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .paths import StorePaths
     from .purge.plan import Selection
     from .redaction import bounds_of_secret, redact
-    from .text.acts import EDITS, SHELL
+    from .text.acts import EDITS, SHELL, lines_of_errors
     from .text.chunking import estimate_tokens
     from .text.controls import without_controls
     from .text.dates import MONTH_NUMBERS, find_asked
@@ -74,6 +74,7 @@ __all__ = [
     "is_digest",
     "is_full",
     "is_kept",
+    "lines_of_errors",
     "may_pass",
     "new_run_id",
     "note_date",
@@ -122,6 +123,7 @@ _HOMES = {
     "in_calendar": "okf.notes",
     "has_unreadable_date": "okf.notes",
     "is_digest": "vault.vault",
+    "lines_of_errors": "text.acts",
     "is_full": "engine.database",
     "is_kept": "vault.vault",
     "may_pass": "engine.database",

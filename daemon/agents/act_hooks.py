@@ -68,11 +68,14 @@ def text_at_act(
     else:
         return ""
     fresh = [line for line in lines if not any(line.text in before for before in session.given)]
+    text, tokens = "", 0
+    while fresh:
+        text = fenced("\n".join((opening, *(f"- {line.text}" for line in fresh))))
+        tokens = estimate_tokens(text)
+        if tokens <= min(ACT_TOKENS, budget_tokens):
+            break
+        fresh.pop()  # the first line says most
     if not fresh:
-        return ""
-    text = fenced("\n".join((opening, *(f"- {line.text}" for line in fresh))))
-    tokens = estimate_tokens(text)
-    if tokens > min(ACT_TOKENS, budget_tokens):
         return ""
     session.hand([line.text for line in fresh], tokens, [line.node_id for line in fresh])
     return text

@@ -24,6 +24,8 @@ from .hook_formats import FORMATS
 
 # The name of our tools in a program: its model sees `mcp__dreamd__recall` or the like.
 SERVER = "dreamd"
+DESCRIPTION = "One long-term memory for all your agents, on your own machine"
+LICENSE = "Apache-2.0"
 
 # An agent's timeout for a hook. Ours ends after .15 s, at a session's start after 1.5 s, both from its own start: on a
 # busy machine a shell and an interpreter take most of a second before and after that.
@@ -143,9 +145,9 @@ def plugin_files(command: Command) -> dict[str, str]:
     manifest = {
         "name": SERVER,
         "version": __version__,
-        "description": "One long-term memory for all your agents, on your own machine",
+        "description": DESCRIPTION,
         "author": {"name": "dreamd"},
-        "license": "Apache-2.0",
+        "license": LICENSE,
     }
     hooks = {"hooks": {event: [hook_entry(command, event)] for event in FORMATS["claude-code"].moments}}
     servers = {"mcpServers": {SERVER: command.server()}}

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from ...store import beginning
 from ...store.redaction import places_of_secrets
-from ...store.text.words import content_stems
+from ...store.text.words import content_stems, without_joints
 
 # The files of a project that are read, and the most bytes of one: sources and settings, no data.
 MOST_FILES, LARGEST_BYTES = 5_000, 1 << 18
@@ -163,8 +163,8 @@ def _frame(line: str, value: str) -> str:
 
 
 def _stems_of_code(line: str) -> frozenset[str]:
-    """Return the stems of a line of code: `max_stops` and `maxStops` are two words."""
-    return frozenset(content_stems(re.sub(r"[_\W]+|(?<=[a-z])(?=[A-Z])", " ", line)))
+    """Return the stems of a line of code."""
+    return frozenset(content_stems(re.sub(r"\W+", " ", without_joints(line))))
 
 
 def _is_rare(value: str) -> bool:

@@ -15,6 +15,7 @@ PACKAGES = {
     "codex": "@openai/codex@0.169.0",
     "gemini": "@google/gemini-cli@0.61.0",
     "opencode": "opencode-ai@1.18.33",
+    "mcpb": "@anthropic-ai/mcpb@2.1.2",  # which checks our bundle for programs with windows
 }
 """By the folder into which `make test-agents` installs each; named by number: an old node silently gets others."""
 

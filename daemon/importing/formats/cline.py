@@ -3,7 +3,8 @@
 Its command line and newer extensions write `~/.cline/data/sessions/ID/ID.messages.json`, with the session's head in
 `ID.json` beside it; older extensions `tasks/ID/api_conversation_history.json`, with the heads in
 `state/taskHistory.json`. There a person's words stand in tags, calls may stand in tags in the assistant's text, and a
-tool's answer may be a text of the person's role. Left out: thinking, the program's notes on the editor, other agents' messages, and answers of our own memory.
+tool's answer may be a text of the person's role. Left out: thinking, the program's notes on the editor, other agents'
+messages, and answers of our own memory.
 """
 
 from __future__ import annotations
