@@ -122,7 +122,7 @@ def step_runs(turns: Sequence[Turn]) -> list[StepRun]:
     return found
 
 
-class _Command(NamedTuple):
+class _CommandOfRow(NamedTuple):
     """A command of a row: its words up to the first option, its text, and if its exit, or its row's, is its own."""
 
     words: Key
@@ -131,7 +131,7 @@ class _Command(NamedTuple):
     is_alone: bool
 
 
-def _simple_commands(row: str) -> Iterator[_Command]:
+def _simple_commands(row: str) -> Iterator[_CommandOfRow]:
     """Yield the commands of a row that may be steps."""
     # Same length, so that the places of the parts are those of the row.
     plain = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), row)
@@ -145,7 +145,7 @@ def _simple_commands(row: str) -> Iterator[_Command]:
         if len(words) >= _fewest_words(words) and words[0] not in _GRAMMAR and not acts.only_looks(words):
             is_sure = not piped and (between is None or between[0] == "&&")
             text = " ".join(row[start : min(end, known)].split()) + (" …" if end > known else "")
-            yield _Command(words, text, is_sure, not _BETWEEN.search(plain))
+            yield _CommandOfRow(words, text, is_sure, not _BETWEEN.search(plain))
         start = between.end() if between else end
 
 
