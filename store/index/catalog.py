@@ -475,6 +475,15 @@ class Catalog:
         """  # CROSS: the facts come first, or SQLite reads every link
         return [Link(*row) for row in self._all_rows(sql, json.dumps(list(units)), LONGEST_CHAIN)]
 
+    def drawn_from(self, turns: Collection[NodeId]) -> list[Link]:
+        """Return the links of facts to those of some turns that they were drawn from."""
+        sql = """
+        SELECT link.source, link.target, link.kind FROM json_each(?1) AS unit
+        CROSS JOIN link ON link.target = unit.value AND link.kind = 'cites' AND link.rank = 0
+        JOIN node ON node.node_id = link.source AND node.level = 'L1'
+        """
+        return [Link(*row) for row in self._all_rows(sql, json.dumps(list(turns)))]
+
     def drawn_among(self, facts: Collection[NodeId], units: Collection[NodeId]) -> list[tuple[NodeId, NodeId]]:
         """Return those of some facts whose first evidence is one of these turns, each after its turn."""
         sql = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -11,7 +10,6 @@ from dreamd.store.model import Kind, NewTurn, SessionHead
 from dreamd.store.results import ToldText
 
 from tests.store.conftest import NOW
-from tests.store.purge.purging import dream, fact
 from tests.system.waiting import until
 
 CHANNEL = "waybill"
@@ -115,18 +113,6 @@ def test_a_file_recalls_the_decisions_that_name_it(store: MemoryStore) -> None:
     assert rule in line.text
     assert store.before_edit(CHANNEL, "second", "/home/t/waybill/web/logo.svg", "<svg>") == []  # no kind that guides
     assert store.before_edit(CHANNEL, "second", "/home/t/waybill/src/db.rs", "") == []
-
-
-def test_a_decision_of_an_edit_is_recalled_for_the_value_that_it_named(store: MemoryStore) -> None:
-    observe(store, [("user", "soft, penalty 12 per minute late"), ("assistant", "[Edit /x/solve/cost.go]")])
-    text = "soft, penalty 12 per minute late"
-    decided = replace(fact(text, "first#1"), channel=CHANNEL, created_at=NOW)
-    dream(store, "r-1", [decided])
-    store.settle()
-    edit = CHANNEL, "second", "/y/solve/cost.go"
-    [line] = store.before_edit(*edit, "const latePenalty = 12.0 // per minute\nconst latePenalty = 8.0 // per minute")
-    assert text in line.text
-    assert store.before_edit(*edit, "// the minute is late, so a penalty is soft\nfor i := range 12") == []
 
 
 def test_a_line_that_never_helped_loses_its_right_to_appear(store: MemoryStore) -> None:
