@@ -89,3 +89,4 @@ def test_a_sub_agents_chat_is_no_session(jsonl: Callable[..., Path]) -> None:
     items = list(read(jsonl(asked("Look.", isSidechain=True, agentId="explore-1"))))
     assert [one.reason for one in skipped(items)] == ["a sub-agent's own conversation"]
     assert not sessions(items)
+    assert texts(read(jsonl(asked("Go."), asked("Look.", isSidechain=True), said("Done.")))) == ["Go.", "Done."]
