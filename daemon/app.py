@@ -22,6 +22,7 @@ from ..ipc.server.server import Server
 from ..ipc.socket_path import default_socket_path, path_of_lost
 from ..store import MemoryStore, embedder_for
 from .agents.hooks import Hooks
+from .agents.instruction_files import FileKeeper
 from .clock import local_now, utc_now
 from .dreaming.dreamer import Dreamer
 from .dreaming.idle import LastActivity
@@ -98,6 +99,8 @@ class Daemon:
             lost = Path(path_of_lost(default_socket_path()))
             hooks = Hooks(store, follower, utc_now, lost, at_acts=settings.hooks.at_acts)
             store.read_on = hooks.read_on
+            files = FileKeeper(store, Path.home(), enabled=settings.hooks.own_files)
+            hooks.on_folder, dreamer.before = files.look, files.before_dream
             methods = methods_of(
                 store,
                 dreamer,
@@ -120,6 +123,7 @@ class Daemon:
             stack.push_async_callback(asyncio.to_thread, watch.stop)
             stack.push_async_callback(asyncio.to_thread, follower.stop)
             stack.push_async_callback(asyncio.to_thread, hooks.undreamt.stop)
+            stack.push_async_callback(asyncio.to_thread, files.stop)
             # Otherwise watch and follower wait until everything is indexed.
             stack.callback(store.begin_to_stop)
         self._notifier.ready()
@@ -129,6 +133,7 @@ class Daemon:
         watch.start()
         follower.start()
         hooks.undreamt.start(hooks.briefs.prepare)
+        files.start()
         if settings.pipelines.schedule.enabled:
             await stack.enter_async_context(in_background(_run_scheduler(schedule)))
 

@@ -58,9 +58,13 @@ class TranscriptSettings(BaseModel, extra="forbid", frozen=True):
 
 
 class HookSettings(BaseModel, extra="forbid", frozen=True):
-    """The hooks of agents: with `at_acts`, an edit and a failed command recall what is known of them."""
+    """The hooks of agents: with `at_acts`, an edit and a failed command recall what is known of them.
+
+    With `own_files`, the files that programs read by themselves (CLAUDE.md, AGENTS.md) are found by recall.
+    """
 
     at_acts: bool = True
+    own_files: bool = True
 
 
 class Settings(BaseSettings):

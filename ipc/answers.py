@@ -13,17 +13,7 @@ from typing import Any, Final, TypeVar
 
 from .. import __version__
 from ..store.model import Envelope, Hit, NodeId, Verdict
-from ..store.results import (
-    ChosenTool,
-    Document,
-    Elsewhere,
-    Goal,
-    Lesson,
-    ListedNode,
-    RecentSession,
-    Shown,
-    ToolUse,
-)
+from ..store.results import ChosenTool, Document, Elsewhere, Goal, Lesson, ListedNode, RecentSession, Shown, ToolUse
 from .protocol import PROTOCOL_VERSION
 
 IF_ANY: Final = {"sent": "unless None"}

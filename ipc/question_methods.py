@@ -13,15 +13,7 @@ from ..store import estimate_tokens, first_sentences, within
 from ..store.filters import Clause, Filter, Group
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Hit, Level
 from ..store.results import Elsewhere, Shown
-from .answers import (
-    CandidateAnswer,
-    ContextAnswer,
-    RecallAnswer,
-    RecentAnswer,
-    TraceAnswer,
-    WhyNotAnswer,
-    widened,
-)
+from .answers import CandidateAnswer, ContextAnswer, RecallAnswer, RecentAnswer, TraceAnswer, WhyNotAnswer, widened
 from .call import Call, Method
 from .channels import Names, channel_of, found_elsewhere, full_name, not_looked_in, nothing_there
 from .filter_params import FilterParams
@@ -71,13 +63,14 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
         limit=params.limit,
         channel=channel,
         session=session,
+        agent=_reading(params),
         levels=params.levels,
         include_archived=params.include_archived,
         as_of=params.as_of,
         where=where,
         explain=params.explain or params.why_not is not None,
     )
-    hits, left_out = hits_that_fit(found.hits)
+    hits, left_out = hits_that_fit(store.code.looked_up(found.hits, params.cwd))
     notes = list(found.notes)
     if left_out:
         notes.append(f"{left_out} more hits are too long for one answer; ask for fewer, or `show` them one by one")
@@ -111,6 +104,7 @@ def context(store: MemoryStore, params: ContextParams, call: Call) -> ContextAns
         budget_tokens=params.budget_tokens,
         channel=channel,
         session=session,
+        agent=_reading(params),
         as_of=params.as_of,
         where=filter_of(params.filter, store.channel_names_with),
     )
@@ -138,6 +132,11 @@ def recent(store: MemoryStore, params: RecentParams, call: Call) -> RecentAnswer
 def _asking(store: MemoryStore, params: RecallParams | ContextParams, channel: str) -> str | None:
     """Return the session that asks. An agent may ask about another channel than that which it works in."""
     return store.session_at_work(params.session, params.agent_id, channel if params.channel is None else None)
+
+
+def _reading(params: RecallParams | ContextParams) -> str | None:
+    """Return the agent that has the files of the channel in its context: the one that works there."""
+    return params.agent_id if params.channel is None else None
 
 
 def _note_told(

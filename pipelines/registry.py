@@ -51,6 +51,7 @@ STEPS: tuple[DreamStep, ...] = (
     DreamStep(Stage.CONSOLIDATE, "know_how", "know_how"),
     DreamStep(Stage.DRIFT, "staleness", "staleness"),
     DreamStep(Stage.DRIFT, "profiles", "refresh", function="refresh"),
+    DreamStep(Stage.DRIFT, "file_lines", "file_lines"),
     DreamStep(Stage.SYNTHESIS, "synthesis", "synthesis", weekly_only=True),
     DreamStep(Stage.LINT, "lint", "lint"),
     DreamStep(Stage.DECAY, "decay", "decay"),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .changes.decisions import Decision
     from .changes.run_kinds import AppliedRun, SkippedAction, new_run_id
     from .changes.session_plans import Observed
+    from .channel import checkouts
     from .embedding.embedding import Embedder, embedder_for
     from .engine.database import is_full, may_pass
     from .engine.deadline import within
@@ -28,17 +29,16 @@ if TYPE_CHECKING:
     from .paths import StorePaths
     from .purge.plan import Selection
     from .redaction import bounds_of_secret, redact
-    from .text.acts import EDITS, SHELL
+    from .text.acts import EDITS, SHELL, lines_of_errors
     from .text.chunking import estimate_tokens
     from .text.controls import without_controls
     from .text.dates import MONTH_NUMBERS, find_asked
     from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
     from .text.quotes import read_reply
     from .text.sentences import first_sentences
-    from .upkeep.decay_inputs import DecayInputs
+    from .upkeep.cleanup import DecayInputs
     from .upkeep.health import check_closed
-    from .vault.disk import replace_file
-    from .vault.regular_files import beginning, opened
+    from .vault.disk import beginning, opened, replace_file
     from .vault.vault import is_digest, is_kept
     from .working.sessions import HandedSession
 
@@ -63,6 +63,7 @@ __all__ = [
     "beginning",
     "bounds_of_secret",
     "check_closed",
+    "checkouts",
     "discard_ledgers",
     "embedder_for",
     "estimate_tokens",
@@ -74,6 +75,7 @@ __all__ = [
     "is_digest",
     "is_full",
     "is_kept",
+    "lines_of_errors",
     "may_pass",
     "new_run_id",
     "note_date",
@@ -99,7 +101,7 @@ _HOMES = {
     "LINK": "ledger.records",
     "MONTH_NUMBERS": "text.dates",
     "AppliedRun": "changes.run_kinds",
-    "DecayInputs": "upkeep.decay_inputs",
+    "DecayInputs": "upkeep.cleanup",
     "Decision": "changes.decisions",
     "Embedder": "embedding.embedding",
     "MemoryStore": "memory",
@@ -109,8 +111,9 @@ _HOMES = {
     "Run": "ledger.records",
     "StorePaths": "paths",
     "Waiting": "changes.agent_statements",
-    "beginning": "vault.regular_files",
+    "beginning": "vault.disk",
     "check_closed": "upkeep.health",
+    "checkouts": "channel",
     "discard_ledgers": "ledger.salvage:discard",
     "embedder_for": "embedding.embedding",
     "estimate_tokens": "text.chunking",
@@ -122,13 +125,14 @@ _HOMES = {
     "in_calendar": "okf.notes",
     "has_unreadable_date": "okf.notes",
     "is_digest": "vault.vault",
+    "lines_of_errors": "text.acts",
     "is_full": "engine.database",
     "is_kept": "vault.vault",
     "may_pass": "engine.database",
     "new_run_id": "changes.run_kinds",
     "note_date": "okf.notes:date_of",
     "note_title": "okf.notes:title_of",
-    "opened": "vault.regular_files",
+    "opened": "vault.disk",
     "parse_document": "okf.file:parse",
     "read_reply": "text.quotes",
     "bounds_of_secret": "redaction",

@@ -1,4 +1,8 @@
-"""The channel of a folder: its git repository where there is one, else the folder itself."""
+"""The channel of a folder: its project where it is in a git repository, else the folder itself.
+
+Clones of one remote are one project: the channel of the first clone that an agent worked in is that of the others, if
+they have no memories of their own yet.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,12 @@ import hashlib
 import os
 import re
 import stat
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path, PureWindowsPath
 
 from .redaction import redact
-from .vault.regular_files import beginning
+from .vault.disk import beginning
 
 # Of a file of git: a path, or the configuration of a repository.
 _HASH_DIGITS = 6
@@ -20,14 +25,56 @@ MOST_BYTES = 2**16
 
 _WORKTREE = re.compile(r"^[ \t]*worktree[ \t]*=[ \t]*(\S.*)$", re.MULTILINE)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_SECTION = re.compile(r"\[(?P<name>[^\]]*)\]")
+_URL = re.compile(r"(?:(?P<scheme>[a-z+]+)://)?(?:[^@/\s]*@)?(?P<place>[^\s?#]+)")
+# Where programs put the worktrees of a repository, within it.
+_WORKTREES = frozenset({".worktrees", "worktrees"})
+
+
+class Projects:
+    """The channels of known projects. A process has one set of them, since folders are named in all its parts."""
+
+    def __init__(self) -> None:
+        self.of_remotes: dict[str, str] = {}
+        """The channel of each remote, by its hash."""
+        self.apart: frozenset[Path] = frozenset()
+        """The tops of worktrees and clones that are projects of their own."""
+        self._named: frozenset[str] = frozenset()
+
+    def know(self, of_remotes: Mapping[str, str], named: Collection[str], apart: Collection[Path] = ()) -> None:
+        """Take over the channels of an opened store: of remotes, and all that have memories."""
+        self.of_remotes = dict(of_remotes)
+        self._named = frozenset(named)
+        self.apart = frozenset(path.expanduser().resolve() for path in apart)
+
+    def channel_of(self, own: str, common_dir: Path) -> str:
+        """Return the channel of a repository: its own if that has memories, else that of its remote."""
+        if not self.of_remotes or own in self._named:
+            return own
+        return self.of_remotes.get(_remote_of(common_dir), own)
+
+
+_PROJECTS = Projects()
+
+
+def know_projects(of_remotes: Mapping[str, str], named: Collection[str], apart: Collection[Path] = ()) -> None:
+    """Name folders from now on by the channels of an opened store."""
+    _PROJECTS.know(of_remotes, named, apart)
+
+
+def learn_project(folder: Path, channel: str) -> str:
+    """Note the channel of a folder's remote, if it is the first of that; return the remote's hash, "" if it is not."""
+    remote = remote_of(folder) if channel == channel_of_folder(folder) else ""
+    return remote if remote and _PROJECTS.of_remotes.setdefault(remote, channel) == channel else ""
 
 
 def channel_of_folder(path: Path) -> str:
     """Name the channel of a working directory, `NAME-` and 6 hex digits.
 
     Within a git repository that exists: the repository's name and the hash of its git common dir, so that all its
-    subfolders and worktrees share one channel. Elsewhere, and for a folder that is not on this machine: the folder's
-    name and the hash of its path. Reads the file system, starts no process.
+    subfolders and worktrees share one channel, or the channel of another clone of its remote. Elsewhere, and for a
+    folder that is not on this machine: the folder's name and the hash of its path, without a worktree's part of it.
+    Reads the file system, starts no process.
     """
     if not path.is_absolute():  # another system's path, from a transcript: not relative to this folder
         return _channel(PureWindowsPath(path).name, path)
@@ -37,10 +84,63 @@ def channel_of_folder(path: Path) -> str:
         return _channel(path.name, path)
     found = repository_of(folder)
     if found is None:
+        # The worktree of a transcript from another machine, or one that was removed.
+        folder = folder if os.access(folder, os.F_OK) else _without_worktree(folder)
         return _channel(folder.name, folder)
-    _, common_dir = found
+    top, common_dir = found
+    if top in _PROJECTS.apart:
+        return channel_apart(top)
     named = common_dir.parent if common_dir.name == ".git" else common_dir
-    return _channel(named.name.removesuffix(".git"), common_dir)
+    return _PROJECTS.channel_of(_channel(named.name.removesuffix(".git"), common_dir), common_dir)
+
+
+def channel_apart(top: Path) -> str:
+    """Return the channel of a worktree or clone that is a project of its own."""
+    return _channel(top.name, top)
+
+
+def remote_of(folder: Path) -> str:
+    """Return the hash by which the remote of a folder's repository is known, "" without one."""
+    try:
+        found = repository_of(folder.resolve())
+    except (OSError, ValueError, RuntimeError):
+        return ""
+    return "" if found is None or found[0] in _PROJECTS.apart else _remote_of(found[1])
+
+
+def _remote_of(common_dir: Path) -> str:
+    try:
+        lines = _small_text(common_dir / "config").splitlines()
+    except (OSError, ValueError):
+        return ""
+    section = ""
+    for line in map(str.strip, lines):
+        if match := _SECTION.match(line):
+            section = match["name"]
+        key, _, value = line.partition("=")
+        if section == 'remote "origin"' and key.strip() == "url":
+            return _hash_of_remote(value.strip().strip('"'))
+    return ""
+
+
+def _hash_of_remote(url: str) -> str:
+    """Hash a remote's address without its scheme and user: `git@host:a/b.git` and `https://host/a/b` are one."""
+    match = _URL.fullmatch(url)
+    if match is None or url.startswith("."):
+        return ""
+    place = match["place"].removesuffix("/").removesuffix(".git")
+    if match["scheme"] is None and not place.startswith("/"):
+        place = place.replace(":", "/", 1)
+    return hashlib.sha256(place.lower().encode("utf-8", "backslashreplace")).hexdigest()[:32]
+
+
+def _without_worktree(folder: Path) -> Path:
+    """Return the repository's folder for a path within its worktrees: `cli/.worktrees/2`, `cli/.claude/worktrees/x`."""
+    for place, part in enumerate(folder.parts[2:], 2):
+        if part in _WORKTREES and (part != "worktrees" or folder.parts[place - 1].startswith(".")):
+            parts = folder.parts[: place if part != "worktrees" else place - 1]
+            return Path(*parts)
+    return folder
 
 
 def is_in_repository(path: Path) -> bool:
@@ -56,6 +156,17 @@ def project_root(folder: Path) -> Path:
     folder = folder.resolve()
     found = repository_of(folder)
     return folder if found is None else found[0]
+
+
+def checkouts(folder: Path) -> tuple[Path, Path]:
+    """Return the top of the worktree of a working directory, and that of its repository's main one, if there is one."""
+    folder = folder.resolve()
+    found = repository_of(folder)
+    if found is None:
+        return folder, folder
+    root, common_dir = found
+    main = common_dir.parent
+    return root, main if common_dir.name == ".git" and main.is_dir() else root
 
 
 def repository_of(folder: Path) -> tuple[Path, Path] | None:

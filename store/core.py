@@ -17,7 +17,7 @@ from .door import Door
 from .embedding.embedding import Embedder
 from .embedding.vector_cache import EmbeddingCache
 from .engine.database import copy_to_memory
-from .flags import Followed, Switches
+from .flags import Followed, ProjectChannels, Switches
 from .index.index import Reconciled
 from .index.indexer import Indexer
 from .index.lookup import Lookup
@@ -29,7 +29,7 @@ from .index.visibility import Concealment, Withdrawn
 from .ledger import records
 from .ledger.ledger import Ledger
 from .ledger.salvage import HISTORY_LOST
-from .model import NodeId, NotFound, StoreBusy, StoreError
+from .model import IndexDamaged, NodeId, NotFound, StoreBusy, StoreError
 from .paths import StorePaths
 from .redaction import FileMask
 from .settings import StoreSettings
@@ -243,10 +243,17 @@ class Core:
         opened.callback(self.writer.close)
         self.switches = Switches(self.ledger, self.writer, self.door)
         self.followed = Followed(self.ledger, self.writer)
+        self.projects = ProjectChannels(self.ledger, self.writer, self._channel_names(), self.settings.apart)
         # A damaged ledger is set aside by the writer's thread; the next one starts with these rows.
         self.ledger.in_mind = self._held_in_memory
         self.ledger.on_damage = self.writer.begin_ledger_anew
         self.repairs = Repairs(self.mending, self.writer)
+
+    def _channel_names(self) -> list[str]:
+        try:
+            return self.catalog.channel_names()
+        except IndexDamaged:
+            return []
 
     def _place_of_embeddings(self) -> Path:
         """Return the file of the vectors: beside the index, or in memory while its disk cannot be written."""

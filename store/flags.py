@@ -1,4 +1,4 @@
-"""Settings of a person that the ledger holds as flags: learning on and off, and the followed files of other programs.
+"""The flags of the ledger: learning on and off, the followed files of other programs, and the projects of remotes.
 
 Flags are carried over from a damaged ledger to the next.
 """
@@ -6,8 +6,10 @@ Flags are carried over from a damaged ledger to the next.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
+from .channel import know_projects, learn_project
 from .door import Door
 from .ledger import records
 from .ledger.ledger import Ledger
@@ -76,9 +78,11 @@ def _flag_of(channel: str) -> str:
 
 
 # The longest wait for an acknowledgement: an agent's hook waits too.
-WATCH, NAMED = "watch:", "named:"
+WATCH, NAMED, PROJECT = "watch:", "named:", "project:"
 _KEY_DIGITS = 32
 ACKNOWLEDGED_WITHIN_S = 10.0
+# Working directories that are looked at once in a daemon's life.
+MOST_LEARNED = 1024
 
 
 class Followed:
@@ -124,6 +128,33 @@ class Followed:
     def move(self, path: str, read: ReadUpTo) -> None:
         """Keep how far a file was read, within about a second; a crash before that has it read again."""
         self._writer.later(records.follow(_key(path), read.size_bytes, read.lines, read.mark))
+
+
+class ProjectChannels:
+    """The channels of the remotes of repositories: that of the clone in which an agent worked first.
+
+    Every method may be called from any thread.
+    """
+
+    def __init__(self, ledger: Ledger, writer: Writer, named: Collection[str], apart: Collection[Path]) -> None:
+        """`named` are the channels that have memories, `apart` the folders that are projects of their own."""
+        self._writer = writer
+        self._learned: set[tuple[str, str]] = set()
+        know_projects(project_channels(ledger), named, apart)
+
+    def learn(self, folder: str | None, channel: str) -> None:
+        """Note the channel of a folder's remote, if it is the first; within about a second it is kept."""
+        if folder is None or (folder, channel) in self._learned:
+            return
+        if len(self._learned) < MOST_LEARNED:
+            self._learned.add((folder, channel))
+        if remote := learn_project(Path(folder), channel):
+            self._writer.later(records.set_flag(PROJECT + remote, channel))
+
+
+def project_channels(ledger: Ledger) -> dict[str, str]:
+    """Return the channel of each remote, by its hash."""
+    return {name.removeprefix(PROJECT): value for name, value in ledger.flags(PROJECT).items()}
 
 
 def _key(path: str) -> str:

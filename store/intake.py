@@ -9,14 +9,7 @@ from dataclasses import astuple, replace
 from datetime import datetime, timedelta
 
 from . import okf
-from .changes.agent_statements import (
-    INFERRED,
-    STATED,
-    STEERING,
-    ForeignWords,
-    Origin,
-    as_trusted,
-)
+from .changes.agent_statements import INFERRED, STATED, STEERING, ForeignWords, Origin, as_trusted
 from .changes.corrections import FUTURE, TITLE_CHARS, Corrections
 from .changes.remembering import REMEMBER, Remembering, Reviving
 from .changes.repeats import Once
@@ -244,6 +237,8 @@ class Intake:
             now = self._now()
             turns = [turn if turn.at else replace(turn, at=now) for turn in turns]
         self._door.check_names(head.channel, (head.agent_id, head.task_id, head.user_id))
+        if not self._switches.is_off(head.channel):
+            self._core.projects.learn(head.cwd, head.channel)
         head = self._door.head(head)
         if self._switches.is_off(head.channel):
             self._foreign.miss(head.session_id)

@@ -42,6 +42,7 @@ from .results import (
     Decided,
     Document,
     Elsewhere,
+    FileProposal,
     Forgotten,
     FoundAnchor,
     Goal,
@@ -54,6 +55,7 @@ from .results import (
     Moved,
     OfferedTool,
     Problem,
+    ProgramFile,
     Purged,
     Ranked,
     Rebuilt,
@@ -65,11 +67,12 @@ from .results import (
     Tagged,
     ToolUse,
 )
+from .search.code_places import CodeChecks
 from .search.gathering import Ranking
 from .search.hits import Recalled
 from .search.question import Question
 from .settings import StoreSettings
-from .upkeep.decay_inputs import DecayInputs, read_decay_inputs
+from .upkeep.cleanup import DecayInputs, read_decay_inputs
 from .vault.disk import Disk
 from .vault.vault import Absence
 from .working.cues import CueLine
@@ -107,6 +110,7 @@ class MemoryStore:
         self.told = self.operations.told
         self.vault, self.ledger = self.core.vault, self.core.ledger
         self.index, self.catalog = self.core.index, self.core.catalog
+        self.code = CodeChecks(self.catalog, self.vault, now)
         self.read_on: Callable[[str], bool] = lambda agent: True
         """Reads the sessions of a program up to now, before a statement of its agent is judged; False if it cannot."""
 
@@ -353,6 +357,7 @@ class MemoryStore:
         limit: int = 10,
         channel: str | None = None,
         session: NodeId | None = None,
+        agent: str | None = None,
         levels: Sequence[Level] = (),
         include_archived: bool = False,
         as_of: datetime | None = None,
@@ -365,6 +370,7 @@ class MemoryStore:
             limit=limit,
             channel=channel,
             session=session,
+            agent=agent,
             levels=levels,
             include_archived=include_archived,
             as_of=as_of,
@@ -379,6 +385,7 @@ class MemoryStore:
         budget_tokens: int = 1000,
         channel: str | None = None,
         session: str | None = None,
+        agent: str | None = None,
         as_of: datetime | None = None,
         where: Filter = (),
         given: Sequence[str] = (),
@@ -390,6 +397,7 @@ class MemoryStore:
             budget_tokens=budget_tokens,
             channel=channel,
             session=session,
+            agent=agent,
             as_of=as_of,
             where=where,
             given=given,
@@ -493,9 +501,9 @@ class MemoryStore:
             channel=channel, level=level, kind=kind, limit=limit, offset=offset, always=always, where=where
         )
 
-    def facts(self, channel: str, limit: int) -> Sequence[Memory]:
-        """Read the newest facts of a channel whole, from their files, without those that a person took back."""
-        return self.operations.recall.facts(channel, limit)
+    def facts(self, channel: str | None, limit: int, kind: Kind | None = None) -> Sequence[Memory]:
+        """Read the newest facts of a channel or of all whole, from their files, without those that were taken back."""
+        return self.operations.recall.facts(channel, limit, kind)
 
     def undreamt(self, facts: Sequence[Memory]) -> Sequence[Memory]:
         """Return those facts to be whose turns are still there, and were read by no dream."""
@@ -529,8 +537,8 @@ class MemoryStore:
         return self.operations.runs.apply(changeset, kind=kind, started_at=started_at, summary=summary)
 
     def undo(self, run_id: str) -> Undone:
-        """Restore the files as they were before a run. Raises NotFound, and Expired without its history."""
-        return self.operations.runs.undo(run_id)
+        """Restore the files as they were before a run. Raises NotFound, Expired without its history, and Conflict."""
+        return self.operations.copies.undo(run_id)
 
     def run(self, run_id: str) -> Run:
         """Return a run. Raises NotFound."""
@@ -589,7 +597,12 @@ class MemoryStore:
         return self.operations.corrections.marks(offset, limit)
 
     def decide(self, name: str, choice: Choice, by: str, text: str = "") -> Decided:
-        """Settle an open decision or a mark, as a run that `undo` reverts; no dream raises it again."""
+        """Settle an open decision or a mark, as a run that `undo` reverts; no dream raises it again.
+
+        A change of a file is accepted in the words of an edit.
+        """
+        if choice == "edit" and self.operations.copies.names(name):
+            return self.operations.copies.accept(name, text)
         return self.operations.corrections.decide(name, choice, by, text)
 
     def waiting(self) -> Sequence[Waiting]:
@@ -597,7 +610,9 @@ class MemoryStore:
         return self.operations.corrections.waiting()
 
     def accept(self, node_id: NodeId, by: str) -> Decided:
-        """Accept a statement that waits for review, as a run that `undo` reverts."""
+        """Accept a statement or the change of a file that waits for review, as a run that `undo` reverts."""
+        if self.operations.copies.names(node_id):
+            return self.operations.copies.accept(node_id)
         return self.operations.corrections.accept(node_id, by)
 
     def procedures(self) -> Sequence[Memory]:
@@ -609,8 +624,32 @@ class MemoryStore:
         return self.operations.corrections.mark_skill(node_id, skill)
 
     def reject(self, node_id: NodeId) -> Decided:
-        """Forget a statement that waits for review. Raises NotFound for any other."""
+        """Forget a statement, or drop the change of a file, that waits for review. Raises NotFound for any other."""
+        if self.operations.copies.names(node_id):
+            return self.operations.copies.reject(node_id)
         return self.operations.corrections.reject(node_id)
+
+    # ---- The programs' own files
+
+    def keep_files(self, channel: str, files: Sequence[ProgramFile]) -> None:
+        """Copy the files of a channel that agent programs read by themselves, those that changed."""
+        self.operations.copies.keep(channel, files)
+
+    def drop_files(self) -> None:
+        """Archive all copies of programs' files."""
+        self.operations.copies.drop()
+
+    def folders_of_sessions(self) -> Sequence[str]:
+        """Return the folders in which the newest sessions ran, each once."""
+        return self.operations.copies.folders()
+
+    def refresh_files(self) -> None:
+        """Copy the files again of which there are copies."""
+        self.operations.copies.refresh()
+
+    def file_proposals(self) -> Sequence[FileProposal]:
+        """Return the changes of programs' files that wait for review."""
+        return self.operations.copies.proposals()
 
     # ---- Learning, on and off
 

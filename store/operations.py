@@ -21,6 +21,7 @@ from .search.search import Judgements, QueryCache, Search
 from .upkeep.cleanup import Cleanup
 from .upkeep.embed_queue import EmbedQueue
 from .upkeep.feedback import Feedback
+from .upkeep.file_copies import FileCopies
 from .upkeep.health import Checkup, Health
 from .upkeep.linking import Linker
 from .upkeep.pages import Pages
@@ -110,6 +111,8 @@ class Operations:
         running.callback(self.linker.stop)
         self.documents = Documents(core)
         self.document_search = DocumentSearch(core, self.documents)
+        self.copies = FileCopies(core, self.runs)
+        self.recall.known_to = self.copies.read_by
 
     def _build_working(self, running: ExitStack) -> None:
         """Build the state of sessions at work, and the intake of their turns and statements."""

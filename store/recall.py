@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from functools import lru_cache
@@ -89,6 +89,8 @@ class Recall:
         self._search = search
         self._questions = questions
         self._feedback = feedback
+        self.known_to: Callable[[str], frozenset[NodeId]] = lambda agent: frozenset()
+        """Returns the copies of files that a program reads by itself."""
 
     @repeated_after_repair
     def recall(
@@ -98,6 +100,7 @@ class Recall:
         limit: int = 10,
         channel: str | None = None,
         session: NodeId | None = None,
+        agent: str | None = None,
         levels: Sequence[Level] = (),
         include_archived: bool = False,
         as_of: datetime | None = None,
@@ -106,7 +109,7 @@ class Recall:
     ) -> Recalled:
         """Find what answers a question, best first; `where` narrows what may, and `as_of` takes what held then.
 
-        `session` is left out: its agent has it.
+        `session` is left out, and so are the files that its `agent` reads by itself: it has them.
         """
         question = Question(
             text=query,
@@ -119,6 +122,7 @@ class Recall:
         )
         ranking = self._rank(question)
         ranking.leave_out_session(session)
+        ranking.leave_out(self.known_to(agent) if agent else ())
         found = self._answer(ranking, limit)
         self._writer.later(*records.log_usage([hit.node_id for hit in found.hits], self._now()))
         if not (levels or include_archived or as_of or where or explain):
@@ -133,6 +137,7 @@ class Recall:
         budget_tokens: int = 1000,
         channel: str | None = None,
         session: str | None = None,
+        agent: str | None = None,
         as_of: datetime | None = None,
         where: Filter = (),
         given: Sequence[str] = (),
@@ -140,12 +145,14 @@ class Recall:
     ) -> Envelope:
         """Find what answers a question, packed into a budget of tokens. `session` is left out: its agent has it.
 
-        So are sentences that occur in a text of `given`. `only_sure` is for a prompt that asked nothing: the one
-        exchange that surely helps it, if there is any; an empty envelope is not counted.
+        So are the files that the `agent` reads by itself, and sentences that occur in a text of `given`. `only_sure` is
+        for a prompt that asked nothing: the one exchange that surely helps it, if there is any; an empty envelope is
+        not counted.
         """
         limit = max(10, min(200, budget_tokens // 10))
         ranking = self._rank(Question(text=query, limit=limit, channel=channel, as_of=as_of, where=where))
         ranking.leave_out_session(session)
+        ranking.leave_out(self.known_to(agent) if agent else ())
         always = self._curated(ranking, budget_tokens, given)
         left_tokens = budget_tokens - sum(slot.tokens for slot in always)
         at = as_of or self._now()
@@ -295,10 +302,10 @@ class Recall:
         payload = self._core.node(node_id).payload()
         return {field: tuple(map(str, values_of(payload.get(field)))) for field in unmet(payload, where)}
 
-    def facts(self, channel: str, limit: int) -> list[Memory]:
-        """Read the newest facts of a channel whole, from their files, without those that a person took back."""
+    def facts(self, channel: str | None, limit: int, kind: Kind | None = None) -> list[Memory]:
+        """Read the newest facts of a channel or of all whole, from their files, without those that were taken back."""
         self._core.settle(runs=False)
-        nodes = self._catalog.listing(channel, Level.FACT, limit=limit)
+        nodes = self._catalog.listing(channel, Level.FACT, kind, limit=limit)
         return [fact for node in nodes if not node.forgotten and (fact := self._read(node))]
 
     def procedures(self) -> list[Memory]:
@@ -381,7 +388,8 @@ class Recall:
         for hit in found:
             turn = nodes.get(said_in[hit.node_id])
             if turn is None or turn.kind is not Kind.TURN:
-                with_speakers.append(hit)
+                is_file = turn is not None and turn.kind is Kind.DOCUMENT and turn.role not in MACHINES
+                with_speakers.append(replace(hit, speaker=turn.role) if turn is not None and is_file else hit)
                 continue
             behind = [nodes[name] for name in _turns_after(turn.node_id) if name in nodes]
             reply = next((one for one in behind if _answers(one, turn)), None)

@@ -297,6 +297,37 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramFile:
+    """A file that agent programs read by themselves; `key` names it in its channel, `speaker` as whose its words count.
+
+    `root` is the folder that is there as long as the file can be missed: its project's, or the person's own. `read_by`
+    are the programs that have it in their context.
+    """
+
+    key: str
+    path: str
+    root: str
+    read_by: frozenset[str]
+    speaker: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileProposal:
+    """A line of a program's file that was overtaken, with the change of the file as a unified diff.
+
+    `because` is the memory that says otherwise, in the `words` that were said at `said_at`.
+    """
+
+    proposal_id: str
+    path: str
+    channel: str
+    because: NodeId
+    words: str
+    said_at: datetime | None
+    diff: str
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """A problem that a person should know of. `severity` is `error`, `warning`, or `note` where nothing is wrong."""
 

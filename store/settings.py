@@ -7,6 +7,7 @@ docs/presets.md. A time constant of d days, which one of them publishes as a hal
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -302,6 +303,9 @@ class StoreSettings(BaseModel):
     embedding: EmbeddingSettings = EmbeddingSettings()
     search: SearchSettings = SearchSettings()
     chunks: ChunkSettings = ChunkSettings()
+    apart: tuple[Path, ...] = Field(
+        (), description="worktrees and clones that are projects of their own, by the path of their top folder"
+    )
     redact_personal: bool = Field(
         False, description="replace e-mail addresses, telephone and card numbers and IBANs too, as secrets are"
     )

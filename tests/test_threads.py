@@ -26,6 +26,7 @@ from dreamd.pipelines import messages
 from dreamd.pipelines.extract.facts import drafts_of
 from dreamd.store import okf, redaction
 from dreamd.store.changes.run_kinds import new_run_id
+from dreamd.store.channel import channel_of_folder, know_projects, learn_project
 from dreamd.store.embedding.embedding import StubEmbedder, embedder_for
 from dreamd.store.engine import bm25
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -218,6 +219,19 @@ def test_recalls_and_contexts_are_answered_alike(tmp_path: Path) -> None:
         assert from_threads(ask, questions) == alone
 
 
+@pytest.mark.usefixtures("eager_switches")
+def test_clones_that_are_seen_at_once_get_one_channel(tmp_path: Path) -> None:
+    clones = [tmp_path / str(number) / "kettle" for number in range(40)]
+    for clone in clones:
+        (clone / ".git").mkdir(parents=True)
+        (clone / ".git" / "HEAD").write_text("ref: refs/heads/main")
+        (clone / ".git" / "config").write_text('[remote "origin"]\n\turl = git@git.example.org:kettle.git\n')
+    know_projects({}, ())
+    from_threads(lambda clone: learn_project(clone, channel_of_folder(clone)), clones)
+    assert len(set(map(channel_of_folder, clones))) == 1
+    know_projects({}, ())
+
+
 # -- none is left out
 
 SHARED = {
@@ -231,6 +245,7 @@ SHARED = {
     "dreamd.store.embedding.multilingual": {"BLOCK", "HEAD", "TABLE", "TENSOR", "VOCABULARY"},  # structs, as above
     "dreamd.store.text.token_count": {"_costs", "_pieces"},
     "dreamd.store.changes.run_kinds": {"_run_numbers"},
+    "dreamd.store.channel": {"_PROJECTS"},
     "dreamd.store.vault.disk": {"_libc", "_temp_numbers"},
     "dreamd.store.okf.frontmatter": {"_quote"},
 }

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...ipc.channels import channel_of
 from ...store import EDITS, SHELL, estimate_tokens, fenced
 from ..importing.tool_calls import as_known, is_our_own
 
@@ -58,9 +59,10 @@ def act_of(hook: HookInput) -> AgentAct | None:
 
 
 def text_at_act(
-    store: MemoryStore, channel: str, name: str, act: AgentAct, session: HandedSession, budget_tokens: int
+    store: MemoryStore, name: str, folder: str, act: AgentAct, session: HandedSession, budget_tokens: int
 ) -> str:
-    """Return what an act recalls, fenced; "" for nothing, or nothing that is new in this session."""
+    """Return what an act in a folder recalls, fenced; "" for nothing, or nothing that is new in this session."""
+    channel = channel_of(None, folder)
     if act.failed and act.tool == SHELL:
         opening, lines = AFTER_FAILURE, store.after_failure(channel, name, act.words, act.output)
     elif not act.failed and (act.tool in EDITS or act.tool == READS):
@@ -68,11 +70,16 @@ def text_at_act(
     else:
         return ""
     fresh = [line for line in lines if not any(line.text in before for before in session.given)]
+    changed = store.code.changed([line.node_id for line in fresh], folder)
+    fresh = [line for line in fresh if line.node_id not in changed]
+    text, tokens = "", 0
+    while fresh:
+        text = fenced("\n".join((opening, *(f"- {line.text}" for line in fresh))))
+        tokens = estimate_tokens(text)
+        if tokens <= min(ACT_TOKENS, budget_tokens):
+            break
+        fresh.pop()  # the first line says most
     if not fresh:
-        return ""
-    text = fenced("\n".join((opening, *(f"- {line.text}" for line in fresh))))
-    tokens = estimate_tokens(text)
-    if tokens > min(ACT_TOKENS, budget_tokens):
         return ""
     session.hand([line.text for line in fresh], tokens, [line.node_id for line in fresh])
     return text

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     from ...store.results import ListedNode
     from .undreamt_sessions import UndreamtSessions
 
+
 BRIEF_TOKENS = 500
 LONGEST_LINE_TOKENS = 70
 # Tokens in an estimate that a text has once, however many lines it is made of.
 WHOLE_TEXT_TOKENS = 2
 FACTS_READ = 400
+# Of all channels: a person's role is told to one project and holds in the others. No line of theirs is shown.
+PEOPLE_READ = 50
 SESSIONS_READ, SESSIONS_PREPARED = 4, 24
 
 # The commands of a line, each in backticks, and as many as an agent needs to check its work.
@@ -92,14 +95,23 @@ class Briefs:
         chosen: dict[str, list[str]] = {}
         commands = [line for line in self._commands(start.channel) if not any(line in one for one in start.given)]
         left = budget_tokens - estimate_tokens(fenced("\n".join((OPENING, COMMANDS, *commands))))
-        for part in self._parts(start, today, last):
+        parts = self._parts(start, today, last)
+        named = [line.fact.node_id for part in parts for line in part.lines]
+        changed = self._store.code.changed(named, start.folder)
+
+        def is_needless(line: BriefLine, text: str, part: BriefPart) -> bool:
+            is_said = any(text in before for before in start.given) or (known is not None and known.say(line.words))
+            return is_said or line.fact.node_id in changed or (part.session is not None and _opens(line, last))
+
+        for part in parts:
             heading = _heading(part, last, today)
             room = min(left, part.most_tokens or left) - estimate_tokens(heading)
             for line in part.lines:
                 text = rendered(line, today, is_dated=part.session is None)
                 cost = estimate_tokens(text) - WHOLE_TEXT_TOKENS
-                is_known = any(text in before for before in start.given) or (known and known.say(line.words))
-                if cost > min(room, LONGEST_LINE_TOKENS) or is_known or not _is_wanted(line, start):
+                if cost > min(room, LONGEST_LINE_TOKENS) or not _is_wanted(line, start):
+                    continue
+                if is_needless(line, text, part):
                     continue
                 left -= cost + (estimate_tokens(heading) if heading not in chosen else 0)
                 room -= cost
@@ -141,7 +153,8 @@ class Briefs:
             for channel in channels
             for fact in (*self._store.facts(channel, FACTS_READ), *self._undreamt.facts_of(channel))
         ]
-        return parts_of(facts, today, last.node_id if last else None)
+        people = [fact for fact in self._store.facts(None, PEOPLE_READ, Kind.PERSON) if fact.channel not in channels]
+        return parts_of(facts, today, last.node_id if last else None, people)
 
     def _last_session(self, start: Start) -> ListedNode | None:
         """Return the newest session of the channel that is not the one which starts."""
@@ -163,6 +176,12 @@ def _heading(part: BriefPart, last: ListedNode | None, today: date) -> str:
     # A session without a title of its own has its first words, cut in the middle of a sentence.
     title = _shown(_whole_sentences(last.title))
     return f"{part.heading}, {_day(last.created_at.date(), today)}{f', “{title}”' if title else ''}"
+
+
+def _opens(line: BriefLine, last: ListedNode | None) -> bool:
+    """Check that a line repeats the title of the last session, which stands in the heading."""
+    title = _whole_sentences(last.title) if last is not None else ""
+    return bool(title) and " ".join(line.words.split()).startswith(title)
 
 
 def _whole_sentences(title: str) -> str:
@@ -201,3 +220,29 @@ def _day(day: date, today: date) -> str:
 def _days_left(day: date, today: date) -> str:
     days = (day - today).days
     return "today" if not days else "tomorrow" if days == 1 else f"in {days} days"
+
+
+MOST_THREADS = 3
+# An older anchor of a session without an end is of another day's work, and is left to `anchor_recover`.
+LOST_WITHIN = timedelta(days=1)
+
+THREADS_OPENING = "Left open by earlier sessions:"
+# The sources of a start at which an agent continues its session. Resumed, it has its context, and needs no anchor.
+COMPACTED, RESUMED = "compact", "resume"
+
+
+def open_work(store: MemoryStore, channel: str, session_id: str, source: str, now: datetime) -> str:
+    """Return the anchor from which a session continues, and the open threads of its channel; "" without any."""
+    if source in (COMPACTED, RESUMED):
+        return store.anchor_of_session(session_id).text if source == COMPACTED else ""
+    lost = store.lost_anchor(channel, session_id)
+    anchor = lost.text if lost.anchor is not None and now - lost.anchor.set_at <= LOST_WITHIN else ""
+    return "\n".join(filter(None, (anchor, _threads(store, channel))))
+
+
+def _threads(store: MemoryStore, channel: str) -> str:
+    lines = [
+        f"- since {(goal.thread_since or goal.changed_at):%-d %B %Y}, {goal.state}: “{unmarked(goal.text)}”"
+        for goal in store.threads(channel)[:MOST_THREADS]
+    ]
+    return fenced("\n".join((THREADS_OPENING, *lines))) if lines else ""

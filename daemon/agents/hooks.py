@@ -22,10 +22,9 @@ from ...store.roles import Role
 from ..importing.formats.opencode import turns_in
 from ..importing.turns import by_first_words
 from .act_hooks import act_of, text_at_act
-from .briefs import BRIEF_TOKENS, Briefs, Start
+from .briefs import BRIEF_TOKENS, Briefs, Start, open_work
 from .hook_formats import ACTS, FORMATS, AgentFormat, HookInput, Moment, read_input, render_output
 from .lost_moments import take_lost
-from .session_start import open_work
 from .undreamt_sessions import UndreamtSessions
 
 if TYPE_CHECKING:
@@ -71,6 +70,8 @@ class Hooks:
         self._now = now
         self.undreamt = UndreamtSessions(store, now)
         self.briefs = Briefs(store, self.undreamt, now)
+        self.on_folder: Callable[[str], None] = lambda folder: None
+        """Called with the folder of a session that starts or ends."""
         self._lost = lost
         self._at_acts = at_acts
         self._acts: Mapping[Moment, Callable[[str, HookInput, HandedSession], str]] = {
@@ -100,6 +101,8 @@ class Hooks:
         session.named = []
         session.is_at_work(agent, channel, name)
         session.transcript = hook.transcript or session.transcript
+        if moment in (Moment.START, Moment.END) and hook.folder:
+            self.on_folder(hook.folder)
         if moment is Moment.START and form.starts_with_prompt:
             # It counts as unseen until then: a session that is taken up again is told what others learned since.
             session.is_owed, session.source = True, hook.source
@@ -208,7 +211,8 @@ class Hooks:
             given=session.given,
             only_sure=True,
         )
-        slots = list(envelope.slots)
+        changed = self.store.code.changed([slot.node_id for slot in envelope.slots], hook.folder)
+        slots = [slot for slot in envelope.slots if slot.node_id not in changed]
         while slots and len(text := fenced("\n".join(slot.text for slot in slots))) > MOST_CHARACTERS:
             slots.pop()
         if not slots:
@@ -222,8 +226,8 @@ class Hooks:
         act = act_of(hook) if self._at_acts else None
         if act is None:
             return ""
-        place = channel_of(None, hook.folder), session_id(hook.session)
-        return text_at_act(self.store, *place, act, session, SESSION_TOKENS - session.tokens)
+        name, left = session_id(hook.session), SESSION_TOKENS - session.tokens
+        return text_at_act(self.store, name, hook.folder, act, session, left)
 
     def _compacting(self, agent: str, hook: HookInput, session: HandedSession) -> str:
         """Keep the session's work, and allow every text again: the agent is about to forget both."""

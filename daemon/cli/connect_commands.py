@@ -15,6 +15,7 @@ from ...ipc.client import ClientError
 from ..agents.agent_connection import AgentConnection, ConnectError, FileEdit, OriginalContents, make_private
 from ..agents.codex_trust import AppServer, CodexTrust, give_trust, trust_of
 from ..agents.connection_check import CheckResult, check_results
+from ..agents.instruction_files import PLACE_FOR_RULES
 from ..agents.programs import (
     GENERIC,
     PROGRAMS,
@@ -75,6 +76,7 @@ def connect(options: Namespace, terminal: Terminal) -> int:
     outcome = _change([(one, one.connecting()) for one in connections], options, terminal, "connected")
     followed = []
     if outcome.is_done:
+        terminal.note(f"rules for every program belong into {PLACE_FOR_RULES}; CLAUDE.md may import it (@AGENTS.md)")
         for one in connections:
             followed += _after(one, terminal, follow_choice(options), trust=options.trust)
     return _report(outcome, terminal, followed)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...ipc.client import DaemonError
 from .arguments import whole
-from .formatting import BOLD, DIM, GREEN, YELLOW, Look, clean, clip, count, table, when
+from .formatting import BOLD, DIM, GREEN, RED, YELLOW, Look, clean, clip, count, table, when
 from .request import ask
 from .terminal import Terminal
 
@@ -31,6 +31,8 @@ KEPT = {
     "edit": "Your wording holds.",
     "accept": "It holds from now on.",
     "reject": "It is forgotten.",
+    "change": "The line is changed.",
+    "leave": "The file stays as it is.",
 }
 KEYS = {
     "n": "newer", "o": "older", "b": "both", "e": "edit", "s": "skip", "q": "quit", "": "skip",
@@ -77,8 +79,10 @@ def review_arguments(parser: ArgumentParser) -> None:
         "--keep", choices=("newer", "older", "both"), help="which memory holds; both: takes a mark back"
     )
     choice.add_argument("--edit", metavar="TEXT", help="the text that holds instead of both")
-    choice.add_argument("--accept", action="store_true", help="what an agent wrote down holds; write this skill")
-    choice.add_argument("--reject", action="store_true", help="forget what an agent wrote down; want no such skill")
+    choice.add_argument(
+        "--accept", action="store_true", help="what an agent wrote down holds; write, or change, a file"
+    )
+    choice.add_argument("--reject", action="store_true", help="forget what an agent wrote down; leave the file")
     parser.add_argument("--to", metavar="FOLDER", help="the folder of skills (.claude/skills of this project)")
     parser.add_argument("--by", metavar="NAME", help="the name of who decides (your login)")
 
@@ -98,7 +102,8 @@ def review(options: Namespace, terminal: Terminal) -> int:
         for kind in ("waiting", "drafts"):
             answer[kind] = [one for one in answer[kind] if options.decision == one["node_id"]]
         answer["marks_total"] = len(answer["marks"])
-    waits = bool(answer["decisions"] or answer["waiting"] or answer["drafts"])
+        answer["files"] = [one for one in answer["files"] if options.decision in (one["proposal_id"], one["path"])]
+    waits = _waits(answer)
     if terminal.as_json:
         terminal.document(answer)
     elif waits and not options.list and sys.stdin.isatty() and sys.stdout.isatty():
@@ -106,6 +111,11 @@ def review(options: Namespace, terminal: Terminal) -> int:
     else:
         terminal.lines(decisions_in_words(answer, terminal.look, len(answer["marks"]) if options.list else MARKS_SHOWN))
     return 4 if options.decision and not (waits or answer["marks"]) else 0
+
+
+def _waits(answer: Json) -> bool:
+    """Return True if something waits for a decision."""
+    return any(answer[kind] for kind in ("decisions", "waiting", "drafts", "files"))
 
 
 def _ask_for_all_marks(answer: Json, terminal: Terminal) -> None:
@@ -150,6 +160,7 @@ def _walk(answer: Json, options: Namespace, terminal: Terminal) -> int:
     look = terminal.look
     asked: list[tuple[str, list[str], str]] = [
         *((one["node_id"], claim_in_words(one, look), "") for one in answer["waiting"]),
+        *((one["proposal_id"], file_in_words(one, look), "") for one in answer["files"]),
         *((one["node_id"], draft_in_words(one, look), "") for one in answer["drafts"]),
         *((one["decision_id"], decision_in_words(one, look), one["newer"]["text"]) for one in answer["decisions"]),
     ]
@@ -241,10 +252,12 @@ def _in_days(instant: str | None, look: Look) -> str:
 
 def decisions_in_words(answer: Json, look: Look, most_marks: int = MARKS_SHOWN) -> list[str]:
     """Describe the open decisions, claims of agents first, then the marks."""
-    lines: list[str] = [] if answer["decisions"] or answer["waiting"] or answer["drafts"] else ["No decision waits."]
+    lines: list[str] = [] if _waits(answer) else ["No decision waits."]
     for one in answer["waiting"]:
         lines += [look.paint(one["node_id"], BOLD), *claim_in_words(one, look), ""]
-    if answer["waiting"]:
+    for one in answer["files"]:
+        lines += [look.paint(one["proposal_id"], BOLD), *file_in_words(one, look), ""]
+    if answer["waiting"] or answer["files"]:
         lines += [*look.wrap("Settle one with `dreamctl review ID --accept` or --reject."), ""]
     for draft in answer["drafts"]:
         lines += [look.paint(draft["node_id"], BOLD), *draft_in_words(draft, look), ""]
@@ -283,6 +296,22 @@ def claim_in_words(claim: Json, look: Look) -> list[str]:
     lines = [f"  {look.paint('TO ACCEPT', BOLD, YELLOW)}  {look.paint(about, DIM)}"]
     lines += look.wrap(claim["text"], "    ", 8)
     return [*lines, *look.wrap(clean(f"as {wanted}; waits, since {claim['because']}"), "      ")]
+
+
+def file_in_words(proposal: Json, look: Look) -> list[str]:
+    """Describe the change of a file: the statement that overtook its line, and the difference."""
+    since = look.ago(proposal["said_at"]) if proposal["said_at"] else "undated"
+    about = " · ".join((since, clean(proposal["channel"]), clean(proposal["because"])))
+    lines = [f"  {look.paint('FILE', BOLD, YELLOW)}  {look.paint(about, DIM)}"]
+    lines += look.wrap(f"“{clean(proposal['words'])}”", "    ", 6)
+    return lines + [f"    {look.paint(clean(line), *_colours(line))}" for line in proposal["diff"].splitlines()]
+
+
+def _colours(line: str) -> tuple[str, ...]:
+    """Return the colours of a line of a unified diff."""
+    if line.startswith(("---", "+++", "@@")):
+        return (DIM,)
+    return (RED,) if line.startswith("-") else (GREEN,) if line.startswith("+") else ()
 
 
 def draft_in_words(draft: Json, look: Look) -> list[str]:

@@ -105,6 +105,8 @@ class Dreamer:
         self.kind: RunKind = "daily"
         self.progress = Progress(stage="")
         self.paused = ""
+        self.before: Callable[[], None] = lambda: None
+        """Called in a thread before a dream reads the memory."""
 
     @property
     def child_pid(self) -> int | None:
@@ -172,6 +174,7 @@ class Dreamer:
 
     async def _dream(self, request: RunRequest, by_hand: bool) -> DreamResult:
         began_s = time.monotonic()
+        await asyncio.to_thread(self.before)
         # So that it reads everything acknowledged before.
         await asyncio.to_thread(self._store.settle, SETTLE_S)
         _drop_old_checkpoint(request)

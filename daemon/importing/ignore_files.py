@@ -21,7 +21,16 @@ from ...store import opened
 from ...store.channel import repository_of
 from .sanitize import first_line, tidy
 from .shell_commands import ShellFile, files_of_command
-from .tool_calls import LOOKS_ONLY, as_known, brings_foreign_words, is_our_own, note_of_call, note_of_result, unwrapped
+from .tool_calls import (
+    LOOKS_ONLY,
+    as_known,
+    brings_foreign_words,
+    is_our_own,
+    lines_of_change,
+    note_of_call,
+    note_of_result,
+    unwrapped,
+)
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -197,6 +206,8 @@ class CallNotes:
         if note and placeholder and is_written and name not in _NAMED_BY_PATH:
             self._left_out += 1
             note = placeholder
+        if note and not placeholder and (changed := lines_of_change(name, arguments)):
+            note = "\n".join((note.removesuffix("]"), *changed)) + "]"
         return note, placeholder
 
     def of_result(self, name: str, text: str, placeholder: str, *, is_error: bool) -> str:

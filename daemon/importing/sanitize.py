@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 from ...store import bounds_of_secret, in_calendar, redact, without_controls, without_element, without_recalled
@@ -19,17 +19,19 @@ def tidy(text: str) -> str:
     return shorten(text.strip(), MAX_TURN_CHARS // 2, MAX_TURN_CHARS // 2)
 
 
-def shorten(text: str, head: int, tail: int) -> str:
+def shorten(text: str, head: int, tail: int, kept: Callable[[str], Sequence[str]] = lambda _: ()) -> str:
     """Keep the first `head` and the last `tail` characters, with a note of how many were left out.
 
-    Secrets are redacted first: the rules would not recognise a secret that was cut in two, or cut from its name. An
-    identifier of a person is left out as a whole where it would be cut: the store decides whether those are kept.
+    `kept` returns the lines of what is left out that are kept all the same. Secrets are redacted first: the rules
+    would not recognise a secret that was cut in two, or cut from its name. An identifier of a person is left out as a
+    whole where it would be cut: the store decides whether those are kept.
     """
     # Redacting is slow, so only a text that would be cut is redacted; that may make it short enough.
     if _is_short(text, head, tail) or _is_short(text := redact(text).text, head, tail):
         return text
     end, begin = bounds_of_secret(text, head)[0], bounds_of_secret(text, len(text) - tail)[1]
-    return text[:end].rstrip() + _gap(begin - end) + text[begin:].lstrip()
+    lines = "".join(f"{line.strip()}\n" for line in kept(text[end:begin]))
+    return text[:end].rstrip() + _gap(max(0, begin - end - len(lines))) + lines + text[begin:].lstrip()
 
 
 def first_line(text: str, limit: int) -> str:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ...store import EDITS, lines_of_errors, redact
 from .sanitize import first_line, shorten
 from .shell_commands import PATCHED, is_local
 
@@ -91,6 +92,9 @@ _RESULT_CHARS: Mapping[str, tuple[int, int]] = {
 }
 _ERROR_CHARS = (400, 400)
 _CALL_CHARS = 160
+
+# Lines kept of what an edit took out and put in, and the characters of each.
+_CHANGED_LINES, _CHANGED_CHARS = 2, 120
 _PLAN_CHARS = (3000, 500)
 
 # Claude Code's result, in full, of a call that its person refused.
@@ -156,9 +160,11 @@ def _inputs(given: object, known: str) -> Mapping[str, Any]:
 
 
 def _patched(patch: str) -> Mapping[str, Any]:
-    """Return the files of a patch as inputs; the first describes the call."""
+    """Return the files of a patch as inputs; the first describes the call, with its old and new lines."""
     files = [found.strip() for found in PATCHED.findall(patch)]
-    return {"file_path": files[0] if files else "", "paths": files}
+    first = "".join(PATCHED.split(patch, maxsplit=2)[2:3])
+    old, new = ("\n".join(line[1:] for line in first.splitlines() if line[:1] == sign) for sign in "-+")
+    return {"file_path": files[0] if files else "", "paths": files, "old_string": old, "new_string": new}
 
 
 def brings_foreign_words(name: str, arguments: object) -> bool:
@@ -195,13 +201,37 @@ def note_of_call(name: str, arguments: object) -> str:
     return _note(name, first_line(about, _CALL_CHARS))
 
 
+def lines_of_change(name: str, arguments: object) -> list[str]:
+    """Return the first lines that an edit took out and put in, with "- " and "+ " in front; [] for other calls.
+
+    They say what ended an error, where nobody said it in words.
+    """
+    given = arguments if name in EDITS and isinstance(arguments, dict) else {}
+    edits = given.get("edits")
+    given = edits[0] if isinstance(edits, list) and edits and isinstance(edits[0], dict) else given
+    texts = (value if isinstance(value := given.get(key), str) else "" for key in ("old_string", "new_string"))
+    # Secrets are redacted first: the rules would not recognise one of whose lines some are left out.
+    before, after = ([line for line in redact(text).text.splitlines() if line.strip()] for text in texts)
+    if not before:  # a new file, or new lines without what they stand beside
+        return []
+    while before and after and before[0].strip() == after[0].strip():
+        del before[0], after[0]
+    while before and after and before[-1].strip() == after[-1].strip():
+        del before[-1], after[-1]
+    return [
+        f"{sign} {first_line(line, _CHANGED_CHARS)}"
+        for sign, lines in (("-", before), ("+", after))
+        for line in lines[:_CHANGED_LINES]
+    ]
+
+
 def note_of_result(name: str, text: str, *, is_error: bool) -> str:
     """Return the note of a result of the tool `name`, bounded; empty where none is kept."""
     text = text.strip()
     if not text:
         return ""
     if is_error:
-        return f"[{name or 'tool'} failed]\n{shorten(text, *_ERROR_CHARS)}"
+        return f"[{name or 'tool'} failed]\n{shorten(text, *_ERROR_CHARS, kept=lines_of_errors)}"
     bounds = _RESULT_CHARS.get(name)
     return f"[{name} result]\n{shorten(text, *bounds)}" if bounds else ""
 

@@ -18,7 +18,7 @@ from ...ipc.protocol import Refused
 from ...store import LANDED, Decision, Waiting
 from ...store.model import Kind
 from ...store.names import Name
-from ...store.results import Decided, Restored
+from ...store.results import Decided, FileProposal, Restored
 from ..agents.skills import SkillDraft, Skills
 from ..clock import utc_now
 from ..settings import Settings
@@ -56,8 +56,8 @@ class ReviewParams(Params):
 class DecideParams(Params):
     """A person's decision about two memories; `edit` comes with the `text` that holds instead.
 
-    `accept` and `reject` are about a memory that waits, whose id is the `decision`, or a skill, which is written below
-    the folder `to`.
+    `accept` and `reject` are about a memory or the change of a file that waits, whose id is the `decision`, or a skill,
+    which is written below the folder `to`.
     """
 
     decision: Name
@@ -100,7 +100,10 @@ class LeakAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ReviewAnswer:
-    """The decisions that wait, the marks that may be taken back, what agents wrote, and the drafts of skills."""
+    """The decisions that wait, the marks that may be taken back, what agents wrote, and the drafts of skills.
+
+    `files` are the changes that are proposed of files which programs read by themselves.
+    """
 
     decisions: Sequence[Decision]
     total: int
@@ -109,6 +112,7 @@ class ReviewAnswer:
     waiting: Sequence[Waiting]
     drafts: Sequence[SkillDraft]
     leaks: Sequence[LeakAnswer]
+    files: Sequence[FileProposal]
 
 
 class ReviewMethods:
@@ -166,6 +170,7 @@ class ReviewMethods:
             waiting=[replace(claim, text=claim.text[:LONGEST_TEXT]) for claim in claims],
             drafts=[replace(draft, text=draft.text[:LONGEST_TEXT]) for draft in self._skills.drafts()[:MOST_DECISIONS]],
             leaks=self._leaks(),
+            files=self._store.file_proposals()[:MOST_DECISIONS],
         )
 
     def review_decide(self, params: DecideParams, call: Call) -> Decided:

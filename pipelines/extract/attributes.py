@@ -32,8 +32,9 @@ DONE = "done"
 OBSERVED = "observed"
 """The provenance of what an agent did, or found beside the outcome of a tool."""
 
-WORTH, REPLY = "worth", "reply"
-"""The frontmatter keys of a fact's worth at extraction, 0 to 1, and of the judge's label for how its turn replies."""
+WORTH, REPLY, STANDING = "worth", "reply", "standing"
+"""The frontmatter keys of a fact's worth at extraction, 0 to 1, of the judge's label for how its turn replies, and of
+the probability that it says how things are to be from now on."""
 
 # Worth of a note, which a person asked for, and of a fact from before worth was recorded.
 REMEMBERED_WORTH, UNKNOWN_WORTH = 1.0, 0.5

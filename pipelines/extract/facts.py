@@ -68,6 +68,7 @@ class Draft:
     days: tuple[date, ...] = ()
     worth: float = 0.0
     reply: str = ""
+    standing: float = 0.0
     by_model: bool = False
     """True if a language model chose it."""
 
@@ -106,6 +107,7 @@ def draft_of(
         days_of(text, context.turn.at.date() if context.turn.at else None),
         judgement.worth if judgement else LEAST_WORTH[Speaker.USER],
         judgement.reply if judgement else "",
+        judgement.standing if judgement else 0.0,
     )
 
 

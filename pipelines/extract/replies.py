@@ -48,7 +48,9 @@ def replied_to(context: TurnContext, reply: str) -> str:
 
 def is_bare(context: TurnContext, reply: str) -> bool:
     """Check for a reply that is too short to be kept without the proposal: "do it", "remove the first two"."""
-    is_few = reply in LEANING and len(context.text.split()) <= FEW_WORDS
+    # After the calls of tools alone there is no claim to correct: "pnpm, not npm" says it all.
+    is_whole = reply == CORRECTS and (context.before is None or not context.before.sentences)
+    is_few = reply in LEANING and not is_whole and len(context.text.split()) <= FEW_WORDS
     return context.speaker is not Speaker.ASSISTANT and (is_few or len(words_of_turn(context.text)) < FEW_CONTENT)
 
 

@@ -17,9 +17,10 @@ from functools import lru_cache
 from ...store import okf
 from ...store.changes.decisions import is_reviewed
 from ...store.changes.links import SAME_AS
-from ...store.model import Action, Level, Memory, NodeId
+from ...store.model import Action, Kind, Level, Memory, NodeId
 from ...store.text.sentences import split
 from ...store.text.words import words
+from ...store.upkeep.file_copies import PROPOSALS
 from ...store.vault.vault import is_derived
 from ..extract.attributes import OBSERVED
 from ..grounding.overlap import invents, overlap
@@ -155,6 +156,8 @@ class _StageCheck:
 
     def _check_change(self, change: MemoryChange) -> None:
         old, new = change.before, change.after
+        if old is not None and new is not None and _proposes_alone(old, new):
+            return
         if change.path.startswith("sessions/") or Level.SESSION in {old and old.level, new and new.level}:
             self.counts.never("sessions changed: {n}")
         elif old is None and new is not None:
@@ -313,6 +316,12 @@ class _StageCheck:
         vectors = self._view.vectors([memory.text for pair in pairs for memory in pair])
         cosines = (vectors[0::2] * vectors[1::2]).sum(axis=1)
         return {(a.node_id, b.node_id) for (a, b), near in zip(pairs, cosines, strict=True) if near >= SAME_SUBJECT}
+
+
+def _proposes_alone(old: Memory, new: Memory) -> bool:
+    """Return True for a copy of a file in which nothing changes but what is proposed to a person."""
+    left = [{key: value for key, value in one.extra.items() if key != PROPOSALS} for one in (old, new)]
+    return old.kind is Kind.DOCUMENT and left[0] == left[1] and replace(old, extra={}) == replace(new, extra={})
 
 
 def _since(memory: Memory) -> float:

@@ -17,7 +17,7 @@ from ...store.model import Level, Memory, NodeId, Turn
 from ...store.text.quotes import title_of_fact
 from ...store.text.statements import slot_of
 from ...store.text.words import normal_form
-from ..extract.attributes import REPLY, WORTH
+from ..extract.attributes import REPLY, STANDING, WORTH
 from ..extract.facts import Draft, drafts_of
 from ..grounding.claims import extract
 from ..workspace.memo import once
@@ -196,7 +196,7 @@ def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now:
         extra={
             "ordinal": ordinal,
             WORTH: round(draft.worth, 2),
-            **({REPLY: draft.reply} if draft.reply else {}),
+            **({REPLY: draft.reply, STANDING: round(draft.standing, 2)} if draft.reply else {}),
             "learned_at": now.isoformat(),
         },
     )

@@ -255,7 +255,7 @@ class _Comparing:
         """Check that the two are of one speaker or the person, of two turns, and without a person's decision."""
         older, newer = self._facts[old], self._facts[new]
         one_turn = bool(older.sources) and older.sources[:1] == newer.sources[:1]
-        speakers = {_speaker(older), _speaker(newer)}
+        speakers = {speaker_of(older), speaker_of(newer)}
         one_speaker = len(speakers) == 1 or Role.USER in speakers or speakers & MACHINES
         return (
             bool(one_speaker) and not one_turn and not self._view.is_forbidden(pair_key(older.node_id, newer.node_id))
@@ -287,7 +287,7 @@ class _Comparing:
         An assistant's reports end and contradict nothing: findings before and after a change are no contradiction, and
         the person decides. Beyond the limit of a run, or for distant facts, an update becomes a likely update.
         """
-        is_report = any(_speaker(self._facts[place]) in MACHINES for place in (old, new))
+        is_report = any(speaker_of(self._facts[place]) in MACHINES for place in (old, new))
         if relation is not Relation.SAME and is_report:
             return None
         is_near = float(self._vectors[old] @ self._vectors[new]) >= SAME_SUBJECT
@@ -295,7 +295,7 @@ class _Comparing:
         return Relation.LATER if relation is Relation.UPDATES and (is_full or not is_near) else relation
 
 
-def _speaker(fact: Memory) -> str:
+def speaker_of(fact: Memory) -> str:
     """Return the speaker of a fact; files of earlier versions name an assistant among the tags."""
     return fact.said_by or next((tag for tag in fact.tags if tag in MACHINES), Role.USER)
 

@@ -22,17 +22,15 @@ from ...store import beginning, okf
 from ...store.changes.decisions import is_reviewed
 from ...store.channel import project_root
 from ...store.model import Action, Level, Memory
+from ...store.search.code_places import HELD_AT, places_of
 from ...store.text.dates import format_date, last_named
-from ..workspace.code_values import CodeLines, kept_places, places_of, values_in
+from ..workspace.code_values import CodeLines, kept_places, values_in
 from ..workspace.proposals import Proposals, cursor_of, is_curated
 from ..workspace.view import View
 
 STAGE = "staleness"
 GONE = "gone"
 """The frontmatter key that lists the files and commands that a fact names and the project lacks."""
-
-HELD_AT = "held_at"
-"""The frontmatter key of the places in the code at which the values of a fact stood."""
 
 # Largest number of marks of a run: a project with another branch checked out for a day should not rewrite a memory.
 MOST_MARKED = 200

@@ -9,25 +9,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from ...store import beginning
 from ...store.redaction import places_of_secrets
-from ...store.text.words import content_stems
+from ...store.search.code_places import GAP, LARGEST_BYTES, LONGEST_LINE, TOKEN, CodePlace, value_in
+from ...store.text.words import content_stems, without_joints
 
-# The files of a project that are read, and the most bytes of one: sources and settings, no data.
-MOST_FILES, LARGEST_BYTES = 5_000, 1 << 18
+MOST_FILES = 5_000
 
 # Lines on which a value may stand; one of more lines is everywhere, and says nothing about the fact.
 MOST_LINES: Final = 6
 
 # Places that a fact keeps, and values of one fact that are looked for.
 MOST_PLACES, MOST_VALUES = 3, 8
-
-LONGEST_LINE: Final = 300
 
 # Folders that hold what was built or fetched. Other folders with a dot in front are skipped too, but for settings.
 _SKIPPED: Final = frozenset({"node_modules", "target", "dist", "build", "vendor", "__pycache__", "venv"})
@@ -41,41 +38,12 @@ _VALUE = re.compile(
 )
 # Days and times of the clock are no values of code.
 _TIME = re.compile(r"\b\d{1,2}:\d{2}\b|\b\d{4}-\d{2}-\d{2}\b|\b(?:19|20)\d{2}\b|\b\d{1,2}\.\d{1,2}\.\d{2,4}\b")
-_TOKEN = re.compile(r"--[a-z][\w-]+|v?\d+(?:\.\d+)+|\w+")
-
-
-@dataclass(frozen=True, slots=True)
-class CodePlace:
-    """A line of a file that holds a value; `frame` is the line with a gap in the value's place."""
-
-    value: str
-    path: str
-    frame: str
-
-    @property
-    def mark(self) -> tuple[str, str]:
-        """The name of its file and its frame, by which it is known again where the file has moved."""
-        return _name_of(self.path), self.frame
-
-    def as_key(self) -> dict[str, str]:
-        """Return it as it is kept in a fact's file."""
-        return {"value": self.value, "path": self.path, "line": self.frame}
 
 
 def values_in(text: str) -> list[str]:
     """Return the values that a text names, each once."""
     plain = _TIME.sub(" ", text)
     return list(dict.fromkeys(match[0] for match in _VALUE.finditer(plain)))[:MOST_VALUES]
-
-
-def places_of(value: object) -> list[CodePlace]:
-    """Read the places that a fact's file keeps; what is no place is left out."""
-    entries = value if isinstance(value, list) else []
-    return [
-        CodePlace(one["value"], one["path"], one["line"])
-        for one in entries
-        if isinstance(one, Mapping) and all(isinstance(one.get(key), str) for key in ("value", "path", "line"))
-    ]
 
 
 class CodeLines:
@@ -122,14 +90,12 @@ class CodeLines:
         return list(gone)
 
     def _note(self, path: str, line: str, wanted: Collection[str], expected: Sequence[tuple[str, str]]) -> None:
-        for token in dict.fromkeys(_TOKEN.findall(line)):
+        for token in dict.fromkeys(TOKEN.findall(line)):
             if token in wanted:
                 self._of_value.setdefault(token, []).append(CodePlace(token, path, _frame(line, token)))
         for before, after in expected:
-            if line.startswith(before) and line.endswith(after) and len(line) > len(before) + len(after):
-                value = line[len(before) : len(line) - len(after)]
-                if _TOKEN.fullmatch(value):
-                    self._framed.add((_name_of(path), f"{before}{GAP}{after}"))
+            if value_in(line, (before, after)) is not None:
+                self._framed.add((_name_of(path), f"{before}{GAP}{after}"))
 
     def _files(self, root: Path) -> Iterator[tuple[str, str]]:
         """Yield the text files below a folder by their path in it; no symbolic link is followed."""
@@ -151,9 +117,6 @@ class CodeLines:
                 yield str(place.relative_to(root)), data.decode("utf-8", "replace")
 
 
-GAP: Final = "…"
-
-
 def _name_of(path: str) -> str:
     return path.rsplit("/", 1)[-1]
 
@@ -163,8 +126,8 @@ def _frame(line: str, value: str) -> str:
 
 
 def _stems_of_code(line: str) -> frozenset[str]:
-    """Return the stems of a line of code: `max_stops` and `maxStops` are two words."""
-    return frozenset(content_stems(re.sub(r"[_\W]+|(?<=[a-z])(?=[A-Z])", " ", line)))
+    """Return the stems of a line of code."""
+    return frozenset(content_stems(re.sub(r"\W+", " ", without_joints(line))))
 
 
 def _is_rare(value: str) -> bool:
@@ -175,9 +138,8 @@ def _by_file_name(kept: Collection[CodePlace]) -> dict[str, list[tuple[str, str]
     """Return the two parts of each frame around its gap, by the name of the file: a file may have moved."""
     found: dict[str, list[tuple[str, str]]] = {}
     for place in kept:
-        before, gap, after = place.frame.partition(GAP)
-        if gap and len(before.strip()) + len(after.strip()) >= 3:
-            found.setdefault(_name_of(place.path), []).append((before, after))
+        if place.around is not None:
+            found.setdefault(_name_of(place.path), []).append(place.around)
     return found
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ...store import okf
-from ...store.channel import channel_of_folder
+from ...store.channel import channel_apart, channel_of_folder, know_projects, project_root
 from ...store.engine.database import Connections, backup, open_database
+from ...store.flags import project_channels
 from ...store.index.catalog import Catalog
 from ...store.index.open_index import copy_engine
 from ...store.index.projection import IMPORT, Node
@@ -72,6 +73,7 @@ class Snapshot:
         self._connections = Connections(lambda: open_database(folder / "index.db", durable=False, read_only=True))
         self._catalog = Catalog(self._connections.get)
         self.ledger = Ledger(folder / "ledger.db", read_only=True)
+        know_projects(project_channels(self.ledger), self._catalog.channel_names())
 
     def close(self) -> None:
         """Close the copies."""
@@ -116,7 +118,7 @@ class Snapshot:
         rows = self._connections.get().execute(f"{sql} LIMIT ?", (channel, SESSIONS_ASKED))
         named = dict.fromkeys(cwd for (path,) in rows if (cwd := self._cwd(path)))
         folders = [Path(cwd) for cwd in named if Path(cwd).is_absolute()]
-        return [folder for folder in folders if _is_folder(folder) and channel_of_folder(folder) == channel]
+        return [folder for folder in folders if _is_folder(folder) and channel in _channels_of(folder)]
 
     def _cwd(self, path: str) -> str | None:
         """Read the folder in which a session ran, from the beginning of its file."""
@@ -192,6 +194,11 @@ def _memory(
         contradicts=contradicts,
         path=node.path,
     )
+
+
+def _channels_of(folder: Path) -> set[str]:
+    """Return the channels that a folder may have: that of its project, and its own where it stands apart."""
+    return {channel_of_folder(folder), channel_apart(project_root(folder))}
 
 
 def _is_folder(path: Path) -> bool:

@@ -199,5 +199,6 @@ class View:
                 self._memories.pop(action.node_id, None)
                 continue
             memory = okf.to_memory(action.path, okf.parse(action.content))
-            self._memories[memory.node_id] = memory
+            if memory.level is not Level.SESSION:  # the copy of a file is no memory of a dream
+                self._memories[memory.node_id] = memory
         self.cursors.update(cursors or {})

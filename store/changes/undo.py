@@ -29,7 +29,7 @@ from .run_kinds import CHANGED, HISTORY_DAYS, PERSONAL, UNDO, Expired, SkippedAc
 from .tombstone_keys import edit_key
 
 # Keys whose entries are reverted one by one.
-LISTS: Final = frozenset({"supersedes", "contradicts", "later", "reinforced"})
+LISTS: Final = frozenset({"supersedes", "contradicts", "later", "reinforced", "proposals"})
 
 # The keys by which memories are linked, or one is revived.
 LINKS: Final = LISTS | {"superseded_by", "valid_from", "valid_to"}

@@ -475,6 +475,15 @@ class Catalog:
         """  # CROSS: the facts come first, or SQLite reads every link
         return [Link(*row) for row in self._all_rows(sql, json.dumps(list(units)), LONGEST_CHAIN)]
 
+    def drawn_from(self, turns: Collection[NodeId]) -> list[Link]:
+        """Return the links of facts to those of some turns that they were drawn from."""
+        sql = """
+        SELECT link.source, link.target, link.kind FROM json_each(?1) AS unit
+        CROSS JOIN link ON link.target = unit.value AND link.kind = 'cites' AND link.rank = 0
+        JOIN node ON node.node_id = link.source AND node.level = 'L1'
+        """
+        return [Link(*row) for row in self._all_rows(sql, json.dumps(list(turns)))]
+
     def drawn_among(self, facts: Collection[NodeId], units: Collection[NodeId]) -> list[tuple[NodeId, NodeId]]:
         """Return those of some facts whose first evidence is one of these turns, each after its turn."""
         sql = """
@@ -588,14 +597,32 @@ class Catalog:
         """Files that could not be read as they should, and why."""
         return list(self._rows("SELECT path, problem FROM file WHERE problem IS NOT NULL ORDER BY path"))
 
-    def cued(self, key: int, channels: Collection[str], session: NodeId, limit: int) -> list[Node]:
-        """Return the live nodes of some channels that have a cue, the newest first, without those of a session."""
-        sql = (
-            f"SELECT {_OF_NODE} FROM cue CROSS JOIN node ON node.node_id = cue.node_id WHERE key = ? AND live"
-            " AND channel IN (SELECT value FROM json_each(?)) AND session_id IS NOT ?"
-            " ORDER BY created_at DESC, node.node_id LIMIT ?"
+    def cued(
+        self, keys: Collection[int], channels: Collection[str], session: NodeId, limit: int
+    ) -> dict[int, list[Node]]:
+        """Return the live nodes of some channels that have a cue, by its key, the newest first.
+
+        At most `limit` of each; those of a session are left out, and so is a key without any.
+        """
+        sql = f"""
+        WITH found AS (
+            SELECT key, node.node_id AS named,
+            row_number() OVER (PARTITION BY key ORDER BY created_at DESC, node.node_id) AS place
+            FROM cue CROSS JOIN node ON node.node_id = cue.node_id
+            WHERE key IN (SELECT value FROM json_each(?)) AND live
+            AND channel IN (SELECT value FROM json_each(?)) AND session_id IS NOT ?
         )
-        return [node for node in self._nodes(sql, (key, json.dumps(sorted(channels)), session, limit)) if node.live]
+        SELECT key, {_OF_NODE} FROM found CROSS JOIN node ON node.node_id = named WHERE place <= ? ORDER BY key, place
+        """
+        withheld = self._withdrawn.now()
+        bindings = json.dumps(sorted(keys)), json.dumps(sorted(channels)), session, limit
+        rows = [(row[0], _node(row[1:])) for row in self._rows(sql, bindings)]
+        shown = {node.node_id for node in withheld.shown(node for _, node in rows) if node.live}
+        cued: dict[int, list[Node]] = {}
+        for key, node in rows:
+            if node.node_id in shown:
+                cued.setdefault(key, []).append(node)
+        return cued
 
     def facts_of_exchanges(self, key: int, channels: Collection[str], session: NodeId, limit: int) -> list[Node]:
         """Return the live facts of the exchanges that the newest turns with a cue belong to, the newest first.

@@ -119,6 +119,8 @@ KINDS: Final = (
 )
 FOUND: Final = "finding"
 """The first of the kinds that only an assistant's turns have."""
+STANDING: Final = "preference"
+"""The kind of a standing instruction."""
 
 REPLIES: Final = (
     "new",
@@ -165,14 +167,16 @@ class Judgement:
     """The opinion on a turn; each number is a probability.
 
     `worth`: a careful colleague would write it down. `kind`: the kind of note. `reply`: how a person's turn answers the
-    one before. `refuted`: an assistant's claim is corrected by its person's next turn. `spans` are its tokens' places
-    with the probability that these are the words worth keeping.
+    one before. `refuted`: an assistant's claim is corrected by its person's next turn. `standing`: a person's turn says
+    how things are to be from now on. `spans` are its tokens' places with the probability that these are the words worth
+    keeping.
     """
 
     worth: float
     kind: str
     reply: str
     refuted: float
+    standing: float = 0.0
     spans: tuple[tuple[int, int, float], ...] = ()
 
     def worth_of(self, places: Sequence[Span]) -> float:
@@ -240,18 +244,22 @@ def _judgement(role: str, windows: Sequence[tuple[Given, Mapping[str, Array]]]) 
         for worth in (float(_probability(output[head][0])),)
         for (start, end), chance in zip(given.spans, _probability(output["kept"]), strict=True)
     )
+    # A person finds nothing out in their own words, an assistant alone does.
+    kinds = best["kind"][: KINDS.index(FOUND)] if head == "user" else best["kind"]
     return Judgement(
         float(_probability(best[head][0])),
-        _kind(head, best["kind"]),
+        KINDS[int(kinds.argmax())],
         REPLIES[int(ordered[0][1]["reply"].argmax())] if role == "user" else "",
         max(float(_probability(output["refuted"][0])) for _, output in ordered) if role != "user" else 0.0,
+        _share(kinds, KINDS.index(STANDING)) if role == "user" else 0.0,
         tuple(spans),
     )
 
 
-def _kind(head: str, logits: Array) -> str:
-    """Return the likeliest kind: a person finds nothing out in their own words, an assistant alone does."""
-    return KINDS[int(logits[: KINDS.index(FOUND)].argmax() if head == "user" else logits.argmax())]
+def _share(logits: Array, place: int) -> float:
+    """Return the probability of one of several that exclude each other (softmax)."""
+    chances = np.exp(logits - logits.max())
+    return float(chances[place] / chances.sum())
 
 
 def _probability(logits: Array) -> Array:

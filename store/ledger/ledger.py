@@ -8,7 +8,7 @@ import json
 import logging
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
@@ -682,6 +682,13 @@ class Ledger:
         """Return the texts that agents were handed since a moment, the newest first."""
         sql = f"{TOLD} WHERE id >= ? AND session_id = coalesce(?, session_id) ORDER BY id DESC"
         return [told_of_row(row) for row in self.ask(sql, (told_id_of(since), session_id))]
+
+    def told_of(self, nodes: Collection[NodeId], moments: Collection[str], since: datetime) -> list[ToldText]:
+        """Return the texts that had one of some memories at some moments, since another."""
+        sql = f"""{TOLD} WHERE id >= ? AND moment IN (SELECT value FROM json_each(?))
+            AND EXISTS (SELECT 1 FROM json_each(?) WHERE instr(lines, value) > 0)"""
+        bindings = told_id_of(since), json.dumps(sorted(moments)), json.dumps(sorted(nodes))
+        return [told_of_row(row) for row in self.ask(sql, bindings)]
 
     def anchor(self, session_id: NodeId) -> Anchor | None:
         """Return the anchor of a session."""

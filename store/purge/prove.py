@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from ..text.words import ALPHANUMERIC
-from ..vault.regular_files import opened
+from ..vault.disk import opened
 
 GRAM: Final = 4
 """The length, in words, of a passage by which a quote is recognised."""

@@ -75,6 +75,11 @@ class Ranking:
             self.session = session_id
             self.candidates = [one for one in self.candidates if not self.is_left_out(one.unit)]
 
+    def leave_out(self, units: Collection[NodeId]) -> None:
+        """Drop candidates that the asking agent has by other means."""
+        if units:
+            self.candidates = [one for one in self.candidates if one.unit not in units]
+
     def is_left_out(self, unit: NodeId) -> bool:
         """Return True for a turn of the session that is left out."""
         return self.session is not None and unit.partition("#")[0] == self.session

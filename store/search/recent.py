@@ -57,7 +57,8 @@ def _newest(catalog: Catalog, channel: str, file: str) -> Iterator[NodeId]:
     of_channel = None if channel == ALL_CHANNELS else channel
     if file and channel != ALL_CHANNELS:
         key = cue_key(Cue.EDIT, acts.file_key(file))
-        yield from (node.session_id or "" for node in catalog.cued(key, {channel}, "", MOST_EDITS))
+        edits = catalog.cued({key}, {channel}, "", MOST_EDITS).get(key, ())
+        yield from (node.session_id or "" for node in edits)
     yield from (node.node_id for node in catalog.listing(of_channel, None, Kind.SESSION, MOST_READ))
 
 

@@ -19,9 +19,8 @@ import numpy as np
 
 from ..embedding.embedding import ModelUnavailable, QueryEmbedder
 from ..embedding.vector_cache import Recent, form_of
-from ..engine.deadline import within
+from ..engine.deadline import SoftLock, within
 from ..engine.interface import Match, Vector, VectorStore
-from ..engine.soft_lock import SoftLock
 from ..filters import Condition, Filter
 from ..index.catalog import Catalog
 from ..index.index import COLLECTION

@@ -1,13 +1,14 @@
 """Acts of an agent, read from the notes of its session's turns: calls, outcomes, and keys to find them again.
 
-A call's note is `[Bash: pytest -q]` or `[Edit /a/b.py]`; a result's is `[Bash result]` or `[Bash failed]`, above its
-output: importers and hooks write them alike for every program.
+A call's note is `[Bash: pytest -q]` or `[Edit /a/b.py]`, the latter with lines that it changed below the path; a
+result's is `[Bash result]` or `[Bash failed]`, above its output: importers and hooks write them alike for every
+program.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,6 +24,8 @@ MOST_KEYS: Final = 4
 """Error keys of one output: a failing build repeats itself, and its first errors are the causes of the rest."""
 
 KEY_CHARS: Final = 400
+LONGEST_LINE: Final = 500
+LINES_BELOW: Final = 3
 MOST_NAMED: Final = 16
 
 _CALL = re.compile(r"\[(?P<tool>[\w-]+)(?:: (?P<words>.+)| (?P<path>[~./].*))?\]", re.DOTALL)
@@ -31,10 +34,16 @@ _RESULT = re.compile(r"\[(?P<tool>[\w-]+) (?P<outcome>result|failed)\]\n")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # A line that states an error in the words of compilers, test runners and shells; most are English wherever they run.
 _STATES_ERROR = re.compile(
-    r"(?:[Ee]rror|[Ee]xception)\b|\b(?:ERROR|ERR_\w+|E[A-Z]{4,})\b"
+    r"(?:[Ee]rror|[Ee]xception)\b|\b(?:ERROR|ERR_\w+|E[A-Z]{4,})\b|\bFAIL(?:ED|URE)?: "
     r"|(?i:\b(?:fatal|panic|undefined|cannot|unknown|missing|invalid|denied|refused|failed to|unable to|timed out)\b"
     r"|\bfailed: |\b(?:no such|not (?:found|defined|allowed|permitted|supported|checked)|does not exist)\b)"
 )
+# A line of a log, which tells what the program did: its level stands in it.
+_LOGGED = re.compile(r"\b(?:TRACE|DEBUG|INFO|WARN(?:ING)?|[Ww]arning:)(?!\w)")
+# The mark of a compiler below the line of source that it complains about.
+_CARET = re.compile(r"\s*(?:\d+ *\| *)?\^[\^~ ]*")
+# What is wrong and with what, which is enough beside its place: `undefined: json`.
+_TERSE = re.compile(r"[a-z][a-z ]{2,40}: [\w.]{2,60}")
 # The line of a compiler or a linter, with the place that it complains about; and the last line of a traceback.
 _DIAGNOSTIC = re.compile(r"\s*[\w./\\~-]{1,200}:\d+(?::\d+)?: |(?:\w{1,60}\.){1,8}[A-Z]\w{1,60}: ")
 # The place of an error in front of its message, `src/a.go:12:3: `, and the task that is named before its output.
@@ -44,8 +53,10 @@ _HASH = re.compile(r"\b(?:0x[0-9a-fA-F]+|(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,6
 # Numbers, and times and sizes; not the digits of a code such as E0308, G304 or 42P05.
 _NUMBER = re.compile(r"(?<![A-Za-z\d])\d[\d.,:]*(?:ms|s|m|h|[KMG]?i?B|%)?(?![A-Za-z\d])")
 _WORD = re.compile(r"[^\W\d_]{2,}")
-# An identifier or a code, which says more than a word: `posix_spawn`, 'respx', SA1019, QUOTA_BYTES.
-_NAME = re.compile(r"['\"`]\w[^'\"`]*['\"`]|\b(?=\w*\d)(?=\w*[A-Za-z])\w{3,}\b|\b\w+_\w+\b|\b[A-Z]?[a-z]+[A-Z]\w+\b")
+# An identifier, a code or an option, which says more than a word: `posix_spawn`, 'respx', SA1019, QUOTA_BYTES, --stat.
+_NAME = re.compile(
+    r"(?<!\S)--[a-z][\w-]+|['\"`]\w[^'\"`]*['\"`]|\b(?=\w*\d)(?=\w*[A-Za-z])\w{3,}\b|\b\w+_\w+\b|\b[A-Z]?[a-z]+[A-Z]\w+\b"
+)
 
 
 # A file or folder as people write it: with a slash in it, a dot in front, or an ending of letters.
@@ -77,7 +88,8 @@ _SHOWS: Final = frozenset(
 class Act:
     """One call of a tool: its words (a command or a path), and its outcome where one is known.
 
-    `at` and `ended_at` are the ordinals of the call's turn and of its result's; `output` is the result's text.
+    `at` and `ended_at` are the ordinals of the call's turn and of its result's; `output` is the result's text, and
+    `change` are lines that an edit took out and put in.
     """
 
     tool: str
@@ -86,6 +98,7 @@ class Act:
     ended_at: int | None = None
     failed: bool = False
     output: str = ""
+    change: str = ""
 
     @property
     def is_edit(self) -> bool:
@@ -95,9 +108,15 @@ class Act:
 
 def call_of(text: str) -> tuple[str, str] | None:
     """Return the tool and the words of the note of a call, None for any other text."""
+    return (called[0], called[1]) if (called := _call_in(text)) is not None else None
+
+
+def _call_in(text: str) -> tuple[str, str, str] | None:
+    """Return the tool and the words of the note of a call, and the lines that it changed."""
     if (found := _CALL.fullmatch(text.strip())) is None:
         return None
-    return found["tool"], (found["words"] or found["path"] or "").strip()
+    words, _, change = (found["words"] or found["path"] or "").strip().partition("\n")
+    return found["tool"], words.rstrip(), change
 
 
 def result_of(text: str) -> tuple[str, bool, str] | None:
@@ -119,12 +138,13 @@ def acts_in(turns: Iterable[tuple[int, str]]) -> list[Act]:
     row: list[int] = []
     results: list[tuple[int, str, bool, str]] = []
     for ordinal, text in turns:
-        if (called := call_of(text)) is not None:
+        if (called := _call_in(text)) is not None:
             if results:
                 _give_results(acts, row, results)
                 row, results = [], []
             row.append(len(acts))
-            acts.append(Act(*called, ordinal))
+            tool, words, change = called
+            acts.append(Act(tool, words, ordinal, change=change))
         elif (ended := result_of(text)) is not None:
             results.append((ordinal, *ended))
     _give_results(acts, row, results)
@@ -144,13 +164,33 @@ def error_keys(output: str) -> list[str]:
 
     At most MOST_KEYS of them, of lines that say enough (`error_key`).
     """
-    keys: dict[str, None] = {}
-    for line in output.splitlines():
+    return list(_errors_in(output))
+
+
+def lines_of_errors(output: str) -> list[str]:
+    """Return the lines of an output that its error keys are of, in their order."""
+    return list(_errors_in(output).values())
+
+
+def _errors_in(output: str) -> dict[str, str]:
+    """Return the first lines that state an error, by their keys."""
+    found: dict[str, str] = {}
+    lines = output.splitlines()
+    for line, below in zip(lines, [*lines[1:], ""], strict=False):
+        if _LOGGED.search(line) or (below.strip() and _CARET.fullmatch(below)):
+            continue
         if (_STATES_ERROR.search(line) or _DIAGNOSTIC.match(line)) and (key := error_key(line)):
-            keys[key] = None
-            if len(keys) == MOST_KEYS:
+            found.setdefault(key, line[:LONGEST_LINE])
+            if len(found) == MOST_KEYS:
                 break
-    return list(keys)
+    return found
+
+
+def place_of_error(output: str, key: str) -> str:
+    """Return the line of an output that states an error, with the lines of source that a compiler shows below it."""
+    lines = output.splitlines()
+    at = next((number for number, line in enumerate(lines) if error_key(line) == key), len(lines))
+    return "\n".join(lines[at : at + LINES_BELOW])
 
 
 def error_key(line: str) -> str:
@@ -158,11 +198,14 @@ def error_key(line: str) -> str:
 
     Four words are enough, of which a name or a code counts for two: "error task failed" ends a hundred unlike runs.
     """
-    plain = _PLACE.sub("", _ANSI.sub("", line).strip())
+    line = _ANSI.sub("", line).strip()
+    plain = _PLACE.sub("", line)
+    is_placed = plain != line
     plain = _PATH.sub(lambda path: re.split(r"[/\\]", path[0])[-1], _HASH.sub("#", plain))
     plain = " ".join(_NUMBER.sub("#", plain).split())[:KEY_CHARS]
     words = [word for word in plain.split() if _WORD.fullmatch(word.strip(".,:;!?()[]"))]
-    return plain if len(words) + 2 * len(_NAME.findall(plain)) >= 4 else ""
+    says_enough = len(words) + 2 * len(_NAME.findall(plain)) >= 4 or (is_placed and _TERSE.fullmatch(plain))
+    return plain if says_enough else ""
 
 
 def file_key(path: str) -> str:
@@ -188,6 +231,12 @@ def command_key(command: str) -> str:
         if len(words) == 3:
             break
     return " ".join(words)
+
+
+def command_keys(command: str) -> list[str]:
+    """Return the keys of each command of a row, in their order, but for those that change the folder."""
+    parts = re.split(r"&&|\|\||;|\n", command)
+    return [key for part in parts if (key := command_key(part)) and not key.startswith("cd")]
 
 
 def plain_command(command: str) -> str:
@@ -225,24 +274,33 @@ def only_looks(words: Sequence[str]) -> bool:
     return (program in _COMMON and program not in _MANY) or any(word in _SHOWS for word in rest[:2])
 
 
-def later_success(acts: Sequence[Act], failed: Act) -> Act | None:
-    """Return the next act after a failed one with the same command that did not fail, None without one."""
-    key = command_key(failed.words)
-    return next(
-        (
-            act
-            for act in acts
-            if act.at > failed.at and act.tool == failed.tool and act.ended_at is not None and not act.failed
-            if key and key == command_key(act.words)
-        ),
-        None,
-    )
+def ending_of(acts: Sequence[Act], failed: Act, key: str) -> Act | None:
+    """Return the act that shows that an error is gone: the next run of its command without it, or one like it that ran.
 
-
-def edits_between(acts: Sequence[Act], after: int, until: int) -> Iterator[Act]:
-    """Yield the edits between two ordinals, the first of each file."""
-    seen: set[str] = set()
+    A command that printed nothing has no result; it ran if the agent went on.
+    """
+    *_, last = command_keys(failed.words) or [""]
+    edited = False
     for act in acts:
-        if act.is_edit and after < act.at < until and not act.failed and file_key(act.words) not in seen:
-            seen.add(file_key(act.words))
-            yield act
+        if act.at <= (failed.ended_at or failed.at):
+            continue
+        edited |= act.is_edit
+        if act.tool != failed.tool or (act.ended_at is None and act is acts[-1]):
+            continue
+        if last and last in command_keys(act.words) and key not in error_keys(act.output):
+            return act
+        if not edited and not act.failed and is_like(act.words, failed.words):
+            return act
+    return None
+
+
+def is_like(command: str, other: str) -> bool:
+    """Return True for two commands of which one may be the other put right: half of their words are in both."""
+    one, two = (set(re.findall(r"[\w./-]{2,}", plain_command(words))) for words in (command, other))
+    return are_of_one_program(command, other) and len(one & two) >= max(2, 0.5 * max(len(one), len(two)))
+
+
+def are_of_one_program(command: str, other: str) -> bool:
+    """Return True if two commands run the same program and task: `go test`, `git show`."""
+    one, two = ({" ".join(key.split()[:2]) for key in command_keys(words)} for words in (command, other))
+    return any(is_of_project(key) or " " in key for key in one & two)

@@ -7,8 +7,9 @@ names. In doubt there is no relation: where the later is a wish, a question or u
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from enum import StrEnum
@@ -18,11 +19,12 @@ from math import exp
 from typing import Final
 
 from ..limits import LONGEST_STATEMENT_CHARS, MOST_STATEMENT_SENTENCES
+from .fence import holds_marks
 from .languages import phrases
 from .quotes import read_reply
 from .sentences import sentences_of
 from .statements import Statement, Value, other_value, read, sentences_read, shared
-from .words import normal_form
+from .words import WORD, normal_form
 
 FRAME_ALIKE: Final = 0.5
 """Share of two statements' content in common from which they are one frame, filled differently."""
@@ -408,3 +410,69 @@ def _disputes(one: EarlierStatement, later: str) -> bool:
         return True
     pairs = list(product(_statements(one.text), _statements(later)))
     return any(disputes(old, new, one.cosine, of_several=len(pairs) > 1) for old, new in pairs)
+
+
+# ---- a line after a change
+
+LONGEST_LINE: Final = 200
+"""Characters of a quote that takes the place of a line; a longer one is told by its sentences that are about it."""
+
+
+def line_after(line: str, said: str) -> str | None:
+    """Return a line of a file as a later statement has it: with the new value in it, or else the words said.
+
+    None where these would not stand alone: they share no word with the line, or are too long.
+    """
+    if (changed := value_changed(line, said)) is not None:
+        return changed
+    words, _ = read_reply(said)
+    content = read(line).content
+    quote = " ".join(words.split())
+    if len(quote) > LONGEST_LINE:
+        about = [text for text, one in sentences_read(words) if shared(one.content, content)]
+        quote = " ".join(" ".join(about).split())
+    if not 0 < len(quote) <= LONGEST_LINE or holds_marks(quote) or not shared(read(quote).content, content):
+        return None
+    return quote if quote[-1] in ".!?…:;" or line.rstrip()[-1:] != "." else f"{quote}."
+
+
+def value_changed(line: str, said: str) -> str | None:
+    """Return a line with the one value replaced in which a later statement differs; None if it differs in more.
+
+    Of "a parcel has 30 kg at most" and "a van has 900 kg at most" none says the other's value.
+    """
+    words, _ = read_reply(said)
+    earlier, later = read(line), [one for _, one in sentences_read(words)]
+    opposed = set(_opposed_in(earlier, later))
+    kept = [value for value in earlier.values if any(_holds_in(value, one) for one in later)]
+    if len(opposed) != 1 or len(earlier.values) != len(kept) + 1:
+        return None
+    ((old, new),) = opposed
+    known = {old.word, old.unit, *(stem for one in later for stem in one.content)}
+    there, here = (_written(value, text) for value, text in ((old, line), (new, words)))
+    if len(shared(earlier.content, known)) < len(earlier.content) or len(there) != 1 or not here:
+        return None
+    start, end = there[0].span()
+    return f"{line[:start]}{here[0][0]}{line[end:]}"
+
+
+def differ_in_a_value(line: str, said: str) -> bool:
+    """Return True if a statement has another value of a sort that a line has."""
+    return any(_opposed_in(read(line), [one for _, one in sentences_read(read_reply(said)[0])]))
+
+
+def _opposed_in(earlier: Statement, later: Sequence[Statement]) -> Iterator[tuple[Value, Value]]:
+    """Yield the values of an earlier statement with those that a later one asserts in their place."""
+    for one in later:
+        for old, new in product(earlier.values, one.values):
+            if old.opposes(new) and _holds_in(new, one) and not _said_in(new, earlier):
+                yield old, new
+
+
+def _written(value: Value, text: str) -> list[re.Match[str]]:
+    """Return where a value stands in a text, as it is written there."""
+    return [
+        found
+        for found in WORD.finditer(text)
+        if any((one.sort, one.said) == (value.sort, value.said) for one in read(found[0]).values)
+    ]

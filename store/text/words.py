@@ -46,6 +46,9 @@ CODE_SPAN: Final = re.compile(r"`[^`]*`")
 """Code within a line of markdown."""
 
 
+_JOINT = re.compile(r"_+|(?<=[a-z])(?=[A-Z])")
+
+
 # ---- tokens
 
 _APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "`": "'"})
@@ -55,6 +58,11 @@ _CONTRACTION = re.compile(r"'(?:s|m|ve|re|ll|d)$")
 def words(text: str) -> list[str]:
     """Return the words of a text in order, lower case, with plain apostrophes."""
     return [match.group().lower() for match in WORD.finditer(text.translate(_APOSTROPHES))]
+
+
+def without_joints(text: str) -> str:
+    """Return a text with its identifiers in parts: `max_stops` and `maxStops` are two words."""
+    return _JOINT.sub(" ", text)
 
 
 def folded_words(text: str) -> list[str]:

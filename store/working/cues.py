@@ -6,8 +6,10 @@ Nothing is embedded and nothing is ranked, so that an answer takes a millisecond
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -22,7 +24,7 @@ from ..text import acts
 from ..text.fence import unmarked
 from ..text.quotes import read_reply
 from ..text.sentences import first_sentences
-from ..text.words import content_stems
+from ..text.words import CODE_SPAN, content_stems, without_joints
 from .told import ToldTexts
 
 # An error that came up in more sessions than this is the end of every failing run, and says nothing of its cause.
@@ -43,8 +45,11 @@ MOST_EDITS: Final = 60
 # The fewest content words of an explanation.
 FEWEST_STEMS: Final = 6
 
-# Characters of a quote, and of what its person answered.
-QUOTE_CHARS, REPLY_CHARS = 280, 140
+# The fewest of these outside of code: "Now let me fix `TestLogging`" announces, and explains nothing.
+FEWEST_PLAIN: Final = 4
+
+# Characters of a quote, of what its person answered, of a command, and of what an edit took out or put in.
+QUOTE_CHARS, REPLY_CHARS, COMMAND_CHARS, CHANGE_CHARS = 280, 140, 90, 120
 
 # The fewest words that an explanation shares with the error, its command and the files that were edited then.
 SHARED_WORDS: Final = 2
@@ -52,8 +57,6 @@ SHARED_WORDS: Final = 2
 MOST_LINES: Final = 2
 
 _NUMBER = re.compile(r"\d+")
-# Between the parts of an identifier: `QUOTA_BYTES`, `quotaBytes`.
-_PARTS = re.compile(r"_+|(?<=[a-z])(?=[A-Z])")
 
 # The moments under which texts at acts are recorded.
 AT_AN_ACT: Final = frozenset({"before", "after"})
@@ -87,18 +90,20 @@ class Cues:
     def after_failure(self, channel: str, session: NodeId, command: str, output: str) -> list[CueLine]:
         """Return the cause and the end of an earlier failure with the same error, in at most two lines; [] if none.
 
-        Of the errors in the output the rarest that was explained is taken.
+        Of the errors in the output the rarest that was explained is taken, of the failures with it the one with most of
+        the others. Where most errors are new, one that is known may be in every run, or be of another cause.
         """
         self._calls.note()
-        found = [
-            nodes
-            for key in acts.error_keys(output)
-            if (nodes := self._cued(Cue.ERROR, key, channel, session))
-            if len({_session_of(node) for node in nodes}) <= MOST_SESSIONS
-        ]
-        for nodes in sorted(found, key=len):
-            for node in nodes:
-                if lines := self._of_use(self._explained(node)):
+        keys = acts.error_keys(output)
+        found = self._cued(Cue.ERROR, keys, channel, session)
+        if 2 * len(found) < len(keys):
+            return []
+        shared = Counter(node.node_id for nodes in found.values() for node in nodes)
+        for key, nodes in sorted(found.items(), key=lambda one: len(one[1])):
+            if len({_session_of(node) for node in nodes}) > MOST_SESSIONS:
+                continue
+            for node in sorted(nodes, key=lambda node: -shared[node.node_id]):
+                if lines := self._of_use(self._explained(node, key, command)):
                     return lines
         return []
 
@@ -109,12 +114,8 @@ class Cues:
         new `text`. One whose value the edit changes to a value that was just `asked` for is no longer what holds.
         """
         self._calls.note()
-        named = [
-            fact
-            for name in acts.names_of_path(path)
-            if len(facts := self._cued(Cue.FILE, name, channel, session)) <= MOST_FACTS
-            for fact in facts
-        ]
+        found = self._cued(Cue.FILE, acts.names_of_path(path), channel, session).values()
+        named = [fact for facts in found if len(facts) <= MOST_FACTS for fact in facts]
         channels = {channel, GLOBAL_CHANNEL}
         key = cue_key(Cue.EDIT, acts.file_key(path))
         subject = _stems_of(f"{text} {path}")
@@ -133,52 +134,69 @@ class Cues:
 
     def _of_use(self, lines: list[CueLine]) -> list[CueLine]:
         """Leave out lines that were told at acts before, and never used."""
-        in_vain = self._told.never_used(AT_AN_ACT) if lines else ()
+        in_vain = self._told.never_used({line.node_id for line in lines}, AT_AN_ACT) if lines else ()
         return [line for line in lines if line.node_id not in in_vain]
 
     # ---- reading
 
-    def _cued(self, cue: Cue, key: str, channel: str, session: NodeId) -> list[Node]:
-        """Return the nodes with a cue in a channel and in the global one, but for those of a session; newest first."""
-        return self._catalog.cued(cue_key(cue, key), {channel, GLOBAL_CHANNEL}, session, MOST_FOUND) if key else []
+    def _cued(self, cue: Cue, names: Sequence[str], channel: str, session: NodeId) -> dict[str, list[Node]]:
+        """Return the nodes with cues in a channel and in the global one, but for those of a session; newest first."""
+        keys = {name: cue_key(cue, name) for name in names}
+        found = self._catalog.cued(keys.values(), {channel, GLOBAL_CHANNEL}, session, MOST_FOUND) if keys else {}
+        return {name: found[key] for name, key in keys.items() if key in found}
 
-    def _explained(self, failure: Node) -> list[CueLine]:
-        """Return the lines of a failed result that was explained, [] for any other."""
+    def _explained(self, failure: Node, key: str, command: str) -> list[CueLine]:
+        """Return the lines of a failed result whose error was explained or ended, [] for any other.
+
+        Another command helps where the one that failed now is of the same program.
+        """
         around = self._catalog.turns_around(failure.path, failure.ordinal - TURNS_BEFORE, failure.ordinal + TURNS_AFTER)
         done = acts.acts_in(_texts(around))
         act = next((one for one in done if one.ended_at == failure.ordinal), None)
         if act is None:
             return []
-        worked = acts.later_success(done, act)
-        until = worked.at if worked is not None else failure.ordinal + TURNS_BEFORE
-        edited = [acts.file_key(one.words) for one in acts.edits_between(done, failure.ordinal, until)]
+        end = acts.ending_of(done, act, key)
+        until = end.at if end is not None else failure.ordinal + TURNS_BEFORE
+        between = [one for one in done if failure.ordinal < one.at < until]
+        # What the agent says after its next step succeeded, or its person asked for something, is of something else.
+        steps = (one for one in between if one.tool == acts.SHELL and one.ended_at is not None and not one.failed)
+        until = next((one.at for one in steps if acts.is_of_project(acts.command_key(one.words))), until)
         after = [turn for turn in around if failure.ordinal < turn.ordinal < until]
-        subject = _stems_of(" ".join((act.words, *acts.error_keys(act.output), *edited)))
-        explanation = _explanation(after, subject)
-        if explanation is None:
-            return []
-        return list(_lines_of_failure(act, explanation, edited, worked is not None))
+        if end is None:
+            after = list(itertools.takewhile(lambda turn: turn.role != Role.USER, after))
+        edited = " ".join(acts.file_key(one.words) for one in between if one.is_edit)
+        explanation = _explanation(
+            after, _stems_of(key), _stems_of(f"{act.words} {edited}"), SHARED_WORDS if end is None else 0
+        )
+        ended = _ended(act, end, between, _stems_of(acts.place_of_error(act.output, key))) if end is not None else None
+        if ended is not None and not ended[0].is_edit and not acts.are_of_one_program(act.words, command):
+            ended = None
+        return _lines_of_failure(act, explanation, ended, {turn.ordinal: turn for turn in around})
 
 
-def _explanation(after: Sequence[Node], subject: AbstractSet[str]) -> _Explanation | None:
+def _explanation(
+    after: Sequence[Node], error: AbstractSet[str], subject: AbstractSet[str], least: int
+) -> _Explanation | None:
     """Return the agent's turn that explains a failure, with its person's reply and the agent's answer to that.
 
-    It shares words with the error, its command or the files that were edited then. It counts too that it stands right
-    behind the failure, that an edit follows it, or that the agent stopped there to tell its person: an announcement
-    ("Let me look at the test:") is one short sentence in front of another call.
+    It shares words with the error, its command or the files that were edited then. It counts too that it stands in
+    front of the first edit, that an edit follows it, or that the agent stopped there to tell its person; an
+    announcement ("Let me look at the test:") is one short sentence in front of another call, or of what was found.
     """
     best: tuple[int, int] | None = None
-    for place, turn in enumerate(after):
+    has_edited = False
+    for place, (turn, following) in enumerate(zip(after, [*after[1:], None], strict=False)):
+        has_edited |= _edits(turn)
         stems = _stems(turn)
-        shared = len(subject & stems)
         if turn.role != Role.ASSISTANT or not _is_prose(turn) or len(stems) < FEWEST_STEMS:
             continue
-        following = after[place + 1] if place + 1 < len(after) else None
-        called = acts.call_of(following.text) if following is not None else None
-        is_acted_on = called is not None and called[0] in acts.EDITS
+        if len(error & stems) < least or len(_stems_of(CODE_SPAN.sub(" ", turn.text))) < FEWEST_PLAIN:
+            continue
         is_report = place == 0 and following is not None and following.role == Role.USER
-        score = shared + (place == 0) + is_report + SHARED_WORDS * is_acted_on
-        if score >= SHARED_WORDS and score > (best[0] if best else 0):
+        looks_on = following is not None and following.role == Role.ASSISTANT and _is_prose(following)
+        score = 2 * len(error & stems) + len((subject - error) & stems) + is_report + (place == 0)
+        score += SHARED_WORDS * (following is not None and _edits(following)) - SHARED_WORDS * looks_on
+        if score >= SHARED_WORDS and (score := score + SHARED_WORDS * (not has_edited)) > (best[0] if best else 0):
             best = score, place
     if best is None:
         return None
@@ -188,19 +206,61 @@ def _explanation(after: Sequence[Node], subject: AbstractSet[str]) -> _Explanati
     return _Explanation(turn, reply, remedy if remedy is not None and _is_prose(remedy) else None)
 
 
-def _lines_of_failure(act: acts.Act, found: _Explanation, edited: Sequence[str], worked: bool) -> Iterator[CueLine]:
-    cause = _quote(found.turn, QUOTE_CHARS)
-    text = f"{_day(found.turn)}, the same error of `{_short(act.words)}`, assistant: “{cause}”"
-    yield CueLine(found.turn.node_id, outgoing(text))
+def _ended(
+    failed: acts.Act, end: acts.Act, between: Sequence[acts.Act], subject: AbstractSet[str]
+) -> tuple[acts.Act, str] | None:
+    """Return the act that ended an error, and what it did in words; None where it is not known.
+
+    Of several edits the one that shares most words with the error; without any, the command that ran in the failed
+    one's place, or the one that ran before it ran again.
+    """
+    if edits := [one for one in between if one.is_edit and not one.failed]:
+        shared = {one: len(_stems_of(one.change) & subject) for one in edits}
+        best = max(edits, key=lambda one: shared[one])
+        if len(edits) > 1 and not shared[best]:
+            return None
+        return best, f"gone after the edit of {acts.file_key(best.words)}{_changed(best.change)}"
+    if end.words != failed.words:
+        return (
+            (end, f"`{_short(end.words)}` worked") if not end.failed and acts.is_like(end.words, failed.words) else None
+        )
+    ran = [one for one in between if one.tool == acts.SHELL and acts.is_of_project(acts.command_key(one.words))]
+    return (ran[-1], f"gone after `{_short(ran[-1].words)}`") if ran else None
+
+
+def _changed(change: str) -> str:
+    """Return the lines of a change in words, "" without any."""
+    old, new = (
+        _cut("; ".join(line[2:] for line in change.splitlines() if line[:1] == sign), CHANGE_CHARS) for sign in "-+"
+    )
+    quoted = f"“{unmarked(old)}” became “{unmarked(new)}”" if old and new else f"added “{unmarked(new)}”"
+    return f": {quoted if new else f'“{unmarked(old)}” was taken out'}" if change else ""
+
+
+def _lines_of_failure(
+    act: acts.Act,
+    found: _Explanation | None,
+    ended: tuple[acts.Act, str] | None,
+    turns: Mapping[int, Node],
+) -> list[CueLine]:
+    day = _day(turns[act.at])
+    opening = f"{day}, the same error of `{_short(act.words)}`"
+    if found is None:
+        if ended is None or (ended[0].is_edit and not ended[0].change):
+            return []
+        return [CueLine(turns[ended[0].at].node_id, outgoing(f"{opening}, {ended[1]}"))]
+    lines = [CueLine(found.turn.node_id, outgoing(f"{opening}, assistant: “{_quote(found.turn, QUOTE_CHARS)}”"))]
     parts = []
     if found.reply is not None:
         parts.append(f"user: “{_quote(found.reply, REPLY_CHARS)}”")
         if found.remedy is not None:
             parts.append(f"assistant: “{_quote(found.remedy, QUOTE_CHARS)}”")
-    if worked:
-        parts.append(f"it worked after edits of {', '.join(edited[:3])}" if edited else "it worked afterwards")
+    if ended is not None:
+        parts.append(ended[1])
     if parts:
-        yield CueLine((found.remedy or found.reply or found.turn).node_id, outgoing("; ".join(parts)))
+        node = found.remedy or found.reply or (turns[ended[0].at] if ended is not None else found.turn)
+        lines.append(CueLine(node.node_id, outgoing("; ".join(parts))))
+    return lines
 
 
 def _guides(fact: Node) -> bool:
@@ -226,8 +286,11 @@ def _numbers(text: str) -> set[str]:
 
 
 def _short(command: str) -> str:
-    plain = unmarked(acts.plain_command(command).replace("`", "'"))
-    return plain if len(plain) <= REPLY_CHARS else f"{plain[: REPLY_CHARS - 1].rstrip()}…"
+    return unmarked(_cut(acts.plain_command(command).replace("`", "'"), COMMAND_CHARS))
+
+
+def _cut(text: str, most_chars: int) -> str:
+    return text if len(text) <= most_chars else f"{text[: most_chars - 1].rstrip()}…"
 
 
 def _day(node: Node) -> str:
@@ -240,11 +303,15 @@ def _stems(node: Node) -> frozenset[str]:
 
 def _stems_of(text: str) -> frozenset[str]:
     """Return the stems of a text; of an identifier those of its parts."""
-    return frozenset(content_stems(_PARTS.sub(" ", text)))
+    return frozenset(content_stems(without_joints(text)))
 
 
 def _session_of(node: Node) -> str:
     return node.session_id or node.node_id
+
+
+def _edits(turn: Node) -> bool:
+    return (called := acts.call_of(turn.text)) is not None and called[0] in acts.EDITS
 
 
 def _is_prose(turn: Node) -> bool:

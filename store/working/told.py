@@ -154,13 +154,16 @@ class ToldTexts:
         there = self._core.catalog.nodes(named)
         return [replace(one, lines=tuple(_shown(line, there) for line in one.lines)) for one in texts]
 
-    def never_used(self, moments: Collection[str]) -> set[NodeId]:
-        """Return the memories that were told MOST_IN_VAIN times at some moments, were answered, and never used."""
+    def never_used(self, nodes: Collection[NodeId], moments: Collection[str]) -> set[NodeId]:
+        """Return those of some memories that were told MOST_IN_VAIN times at some moments, answered, and never used."""
+        since = self._now() - timedelta(days=TOLD_DAYS)
         with self._lock:
-            told = [one for one in self._rows(self._now() - timedelta(days=TOLD_DAYS)) if one.moment in moments]
-        answered = Counter(line.node_id for one in told if one.answered for line in one.lines if line.node_id)
-        used = {line.node_id for one in told for line in one.lines if line.became in HELPED}
-        return {node_id for node_id, times in answered.items() if times >= MOST_IN_VAIN} - used
+            rows = {one.told_id: one for one in self._ledger.told_of(nodes, moments, since)}
+            rows |= {one.told_id: one for one in self._fresh.values() if one.at >= since and one.moment in moments}
+        lines = [(line, one.answered) for one in rows.values() for line in one.lines]
+        answered = Counter(line.node_id for line, was_answered in lines if was_answered and line.node_id in nodes)
+        used = {line.node_id for line, _ in lines if line.became in HELPED}
+        return {node_id for node_id, times in answered.items() if node_id and times >= MOST_IN_VAIN} - used
 
     def forget(self) -> None:
         """Drop the awaited texts, before a purge erases the rows."""

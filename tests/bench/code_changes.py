@@ -16,7 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from dreamd.pipelines.workspace.code_values import CodeLines, kept_places, places_of, values_in
+from dreamd.pipelines.workspace.code_values import CodeLines, kept_places, values_in
+from dreamd.store.search.code_places import places_of
 
 from .scratch import own_folder
 from .table import say

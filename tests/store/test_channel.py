@@ -1,13 +1,29 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from dreamd.store.channel import channel_of_folder
+from dreamd.store import MemoryStore, StorePaths
+from dreamd.store.channel import channel_apart, channel_of_folder, know_projects
 from dreamd.store.door import Door
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.settings import StoreSettings
+
+from .conftest import NOW
+
+
+@pytest.fixture(autouse=True)
+def no_projects() -> Iterator[None]:
+    """Forget the projects of other tests, and leave none to them."""
+    know_projects({}, ())
+    yield
+    know_projects({}, ())
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -125,3 +141,70 @@ def test_a_secret_in_a_folders_name_is_in_no_channels_name(tmp_path: Path, secre
     assert secret[-8:] not in channel
     assert channel == channel_of_folder(folder) != channel_of_folder(other)
     Door().check_names(channel)
+
+
+URLS = (
+    "git@git.example.org:team/kettle.git",
+    "https://someone:token@git.example.org/team/kettle",
+    "ssh://git@git.example.org/Team/kettle.git/",
+)
+
+
+def clones_of(tmp_path: Path, urls: Sequence[str]) -> list[Path]:
+    """Make repositories with these remotes, each in a folder of its own."""
+    made = []
+    for number, url in enumerate(urls):
+        folder = tmp_path / str(number) / "kettle"
+        folder.mkdir(parents=True)
+        git(folder, "init")
+        git(folder, "remote", "add", "origin", url)
+        made.append(folder)
+    return made
+
+
+def keep_turn(store: MemoryStore, session: str, folder: Path) -> str:
+    """Keep a turn of a session in a folder; return its channel."""
+    head = SessionHead(session, channel_of_folder(folder), cwd=str(folder))
+    store.observe(head, [NewTurn("user", "the kettle boils at 96 degrees", None)]).result()
+    store.settle()
+    return head.channel
+
+
+def test_clones_of_one_remote_are_one_project_from_the_first_session_on(
+    open_store: Callable[[], MemoryStore], tmp_path: Path
+) -> None:
+    first, *others, stranger = clones_of(tmp_path, [*URLS, "https://git.example.org/team/pot"])
+    store = open_store()
+    assert len({channel_of_folder(folder) for folder in (first, *others)}) == len(URLS)
+    channel = keep_turn(store, "s1", first)
+    assert [channel_of_folder(folder) for folder in others] == [channel] * len(others)
+    assert channel_of_folder(stranger) != channel
+    store.close()
+    open_store()  # it is kept
+    assert [channel_of_folder(folder) for folder in others] == [channel] * len(others)
+
+
+def test_a_clone_with_memories_of_its_own_keeps_them(open_store: Callable[[], MemoryStore], tmp_path: Path) -> None:
+    first, second = clones_of(tmp_path, URLS[:2])
+    store = open_store()
+    own = channel_of_folder(second)
+    store.remember("the kettle of the office", channel=own).result()
+    store.settle()
+    store.close()
+    store = open_store()
+    assert keep_turn(store, "s1", first) != own
+    assert channel_of_folder(second) == own
+
+
+def test_a_worktree_that_stands_apart_is_a_project_of_its_own(paths: StorePaths, kettle: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    git(kettle, "worktree", "add", str(elsewhere))
+    settings = StoreSettings(apart=(elsewhere,))
+    with contextlib.closing(MemoryStore.open(paths, settings, StubEmbedder(), lambda: NOW)):
+        assert channel_of_folder(elsewhere / "src") == channel_apart(elsewhere) != channel_of_folder(kettle)
+
+
+@pytest.mark.parametrize("place", [".worktrees/2", ".worktrees/ann/fix-it", ".claude/worktrees/x"])
+def test_a_worktree_that_is_not_on_this_machine_belongs_to_its_repository(place: str) -> None:
+    assert channel_of_folder(Path("/nowhere/cli") / place) == channel_of_folder(Path("/nowhere/cli"))
+    assert channel_of_folder(Path("/nowhere/worktrees/cli")) != channel_of_folder(Path("/nowhere"))

@@ -176,3 +176,57 @@ def test_a_briefing_names_the_commands_that_worked_here(world: World) -> None:
     brief = world.brief()
     assert brief.text.endswith("Commands that worked here:\n- `make test`, `make lint`</dreamd-memory>")
     assert world.brief(given=brief.lines).text == ""
+
+
+def write_fact(
+    world: World, text: str, kind: Kind = Kind.PREFERENCE, channel: str = "orders", at: datetime = NOW, **more: object
+) -> Memory:
+    fact = Memory(
+        node_id=okf.fact_id(channel, text),
+        level=Level.FACT,
+        kind=kind,
+        title=text,
+        text=text,
+        channel=channel,
+        created_at=at,
+        sources=(f"{channel}#1",),
+        extra={"worth": 0.9, "reply": "new", **more},
+    )
+    file = world.store.paths.vault / okf.path_for(fact.level, fact.title, fact.node_id)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(okf.from_memory(fact))
+    world.store.reconcile()
+    world.store.settle()
+    return fact
+
+
+def test_a_value_that_the_code_contradicts_is_not_handed_over(world: World, tmp_path: Path) -> None:
+    place = {"value": "8087", "path": "conf/service.toml", "line": 'listen = "…"'}
+    fact = write_fact(world, "Always reach the service on port 8087.", held_at=[place])
+    code = tmp_path / "code" / "conf" / "service.toml"
+    code.parent.mkdir(parents=True)
+    folder = str(tmp_path / "code")
+    code.write_text('[server]\nlisten = "8087"\n')
+    assert "8087" in world.brief(folder=folder).text
+    code.write_text('[server]\nlisten = "8190"\n')
+    assert world.brief(folder=folder).text == ""
+    assert "8087" in world.brief(folder=str(tmp_path)).text  # another folder says nothing of it
+    (hit,) = world.store.code.looked_up(world.store.recall("port of the service", channel="orders").hits, folder)
+    assert (hit.node_id, hit.stale_after) == (fact.node_id, NOW)
+    code.write_text("[server]\n")  # the line is gone, perhaps moved: a dream looks for it
+    assert "8087" in world.brief(folder=folder).text
+    assert world.store.code.changed([fact.node_id], folder) == set()
+
+
+def test_a_role_that_was_handed_on_in_another_project_is_not_told_here(world: World) -> None:
+    write_fact(world, "lotte is the product owner, so scope questions to lotte", Kind.PERSON)
+    assert "lotte" in world.brief().text
+    later = NOW + timedelta(days=3)
+    write_fact(
+        world,
+        "lotte moved to billing, bisi is the product owner now, so scope questions to bisi",
+        Kind.PERSON,
+        "b",
+        later,
+    )
+    assert world.brief().text == ""

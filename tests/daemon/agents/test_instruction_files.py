@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import queue
 import re
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.agents.instruction_files import InstructionFiles
+from dreamd.daemon.agents.instruction_files import FileKeeper, InstructionFiles, files_of_person, files_of_project
+from dreamd.store.results import ProgramFile
 
 RULE = "Never commit to main directly, always on a branch with a pull request."
 
@@ -78,3 +80,128 @@ def test_what_is_no_file_is_left_out(project: Path, home: Path) -> None:
     (project / "AGENTS.md").write_text(RULE)
     (project / "CLAUDE.md").symlink_to("AGENTS.md")
     assert InstructionFiles.read("claude-code", project, home).say(RULE)
+
+
+# ---- all programs' files of a place
+
+
+def keys(files: list[ProgramFile]) -> dict[str, set[str]]:
+    return {one.key: set(one.read_by) for one in files}
+
+
+def test_the_files_of_a_project_are_those_of_all_programs(project: Path, home: Path) -> None:
+    (project / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    for name in ("CLAUDE.md", "AGENTS.md", "GEMINI.md", "api/CLAUDE.md"):
+        (project / name).write_text(RULE)
+    found = files_of_project(project / "api", home)
+    assert keys(found) == {
+        "api/CLAUDE.md": {"claude-code", "opencode"},
+        "CLAUDE.md": {"claude-code", "opencode"},
+        "AGENTS.md": {"codex", "opencode", "cursor"},
+        "GEMINI.md": {"gemini"},
+    }
+    assert {one.speaker for one in found} == {"CLAUDE.md", "AGENTS.md", "GEMINI.md"}
+
+
+def test_who_imports_a_file_reads_it_and_a_link_is_the_file_itself(project: Path, home: Path) -> None:
+    (project / "AGENTS.md").write_text(RULE)
+    (project / "CLAUDE.md").write_text("Only here.\n\n@AGENTS.md\n")
+    (project / "GEMINI.md").symlink_to("AGENTS.md")
+    assert keys(files_of_project(project, home)) == {
+        "AGENTS.md": {"codex", "opencode", "cursor", "claude-code", "gemini"},
+        "CLAUDE.md": {"claude-code", "opencode"},
+    }
+
+
+def test_no_link_leads_out_of_a_project_but_the_person_s_own_may_be_links(
+    project: Path, home: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside.md"
+    outside.write_text("secret")
+    (project / "CLAUDE.md").symlink_to(outside)
+    assert files_of_project(project, home) == []
+    (home / ".claude").mkdir()
+    (home / ".claude" / "CLAUDE.md").symlink_to(outside)
+    assert keys(files_of_person(home)) == {"~/.claude/CLAUDE.md": {"claude-code"}}
+
+
+def test_the_notes_that_programs_write_are_an_assistant_s_words(project: Path, home: Path) -> None:
+    notes = home / ".claude" / "projects" / re.sub(r"[^A-Za-z0-9]", "-", str(project)) / "memory"
+    notes.mkdir(parents=True)
+    (notes / "MEMORY.md").write_text("- [Deploys](deploys.md)")
+    (notes / "deploys.md").write_text("Deploys take an hour.")
+    (home / ".codex" / "memories").mkdir(parents=True)
+    (home / ".codex" / "memories" / "memory_summary.md").write_text("They like short answers.")
+    found = [*files_of_project(project, home), *files_of_person(home)]
+    assert {one.speaker for one in found} == {"assistant"}
+    assert [set(one.read_by) for one in found] == [{"claude-code"}, set(), {"codex"}]
+
+
+def test_worktrees_of_a_repository_have_the_main_one_s_files(project: Path, home: Path) -> None:
+    git = project / ".git"
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    tree = home / "src" / "orders-fix"
+    tree.mkdir()
+    own = git / "worktrees" / "orders-fix"
+    own.mkdir(parents=True)
+    (own / "HEAD").write_text("ref: refs/heads/fix\n")
+    (own / "commondir").write_text("../..\n")
+    (own / "gitdir").write_text(f"{tree / '.git'}\n")
+    (tree / ".git").write_text(f"gitdir: {own}\n")
+    for folder in (project, tree):
+        (folder / "CLAUDE.md").write_text(f"In {folder.name}.")
+    (tree / "AGENTS.md").write_text("Only here.")
+    found = {one.key: one.path for one in files_of_project(tree, home)}
+    assert found == {"CLAUDE.md": str(project / "CLAUDE.md"), "AGENTS.md": str(tree / "AGENTS.md")}
+
+
+def test_home_and_folders_that_are_away_have_no_files_of_a_project(home: Path) -> None:
+    home.mkdir(exist_ok=True)
+    (home / "CLAUDE.md").write_text(RULE)
+    assert files_of_project(home, home) == files_of_project(home / "gone", home) == []
+
+
+class Kept:
+    """A store that notes what it is given."""
+
+    def __init__(self) -> None:
+        self.channels: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.dropped = self.refreshed = 0
+
+    def keep_files(self, channel: str, files: list[ProgramFile]) -> None:
+        self.channels.put(channel)
+        if any(one.key == "GEMINI.md" for one in files):
+            raise OSError("the disk is full")
+
+    def drop_files(self) -> None:
+        self.dropped += 1
+
+    def refresh_files(self) -> None:
+        self.refreshed += 1
+
+    def folders_of_sessions(self) -> list[str]:
+        return ["/somewhere/else"]
+
+
+def test_a_keeper_reads_in_its_thread_and_outlives_a_failure(project: Path, home: Path) -> None:
+    kept = Kept()
+    keeper = FileKeeper(kept, home)  # type: ignore[arg-type]
+    keeper.start()
+    (project / "GEMINI.md").write_text(RULE)
+    keeper.look(str(project))
+    keeper.look(str(home / "other"))
+    keeper.stop()
+    names = [kept.channels.get_nowait().rpartition("-")[0] for _ in range(3)]
+    assert names == ["", "orders", "other"]
+    keeper.before_dream()
+    assert (kept.channels.qsize(), kept.refreshed) == (2, 1)
+
+
+def test_switched_off_it_drops_the_copies_and_reads_nothing(home: Path) -> None:
+    kept = Kept()
+    keeper = FileKeeper(kept, home, enabled=False)  # type: ignore[arg-type]
+    keeper.start()
+    keeper.look("/somewhere")
+    keeper.before_dream()
+    keeper.stop()
+    assert (kept.dropped, kept.refreshed, kept.channels.qsize()) == (1, 0, 0)

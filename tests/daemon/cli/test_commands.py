@@ -180,6 +180,7 @@ ANSWERS: dict[str, Any] = {
         "waiting": [],
         "drafts": [],
         "leaks": [],
+        "files": [],
     },
     "review_decide": {"decision_id": "d1", "run_id": "r9", "choice": "newer", "paths": []},
     "decay_preview": {"days": 30, "most_a_night": 10, "total": 0, "fading": []},

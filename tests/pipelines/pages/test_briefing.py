@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from dreamd.pipelines.extract.attributes import REPLY, WORTH
+from dreamd.pipelines.extract.attributes import REPLY, STANDING, WORTH
 from dreamd.pipelines.pages import briefing
 from dreamd.pipelines.pages.briefing import parts_of
 from dreamd.store.model import Kind, Memory
@@ -18,9 +18,15 @@ TODAY = date(2026, 4, 1)
 
 
 def judged(
-    text: str, turn: str = "s1#1", kind: Kind = Kind.DECISION, worth: float = 0.9, reply: str = "new", **more: Any
+    text: str,
+    turn: str = "s1#1",
+    kind: Kind = Kind.DECISION,
+    worth: float = 0.9,
+    reply: str = "new",
+    standing: float = 0.05,
+    **more: Any,
 ) -> Memory:
-    return replace(said(text, turn, kind, **more), extra={WORTH: worth, REPLY: reply})
+    return replace(said(text, turn, kind, **more), extra={WORTH: worth, REPLY: reply, STANDING: standing})
 
 
 def under(*facts: Memory, today: date = TODAY, last: str | None = None) -> dict[str, list[str]]:
@@ -31,7 +37,7 @@ def under(*facts: Memory, today: date = TODAY, last: str | None = None) -> dict[
 def test_each_kind_has_its_heading_and_rules_come_first() -> None:
     found = under(
         judged("Answers are short.", "s1#2", Kind.PREFERENCE),
-        judged("At night we never run migrations.", "s1#3", Kind.PITFALL, reply="correct"),
+        judged("At night we never run migrations.", "s1#3", Kind.PITFALL, reply="correct", standing=0.6),
         judged("The audit is on 9 May.", "s1#4", Kind.VALUE, days=(date(2026, 5, 9),)),
         judged("We take Postgres.", "s9#1"),
         judged("Graça owns the shop.", "s1#5", Kind.PERSON),
@@ -113,7 +119,7 @@ def test_a_short_reply_comes_with_what_it_answers_and_a_bare_yes_to_an_offer_not
     (part,) = parts_of([typst, alone, offer], TODAY, None)
     assert {(line.reply_to, line.words) for line in part.lines} == {
         ("I'd render it with Typst, a single binary.", "fine, typst"),
-        ("", "no ga. nobody will be able to explain to a driver why"),
+        ("A genetic algorithm?", "no ga. nobody will be able to explain to a driver why"),
     }
     assert under(judged("ja, mach 04:30 draus", reply="refine")) == {}
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from dreamd.pipelines.workspace.code_values import CodeLines, kept_places, places_of, values_in
+from dreamd.pipelines.workspace.code_values import CodeLines, kept_places, values_in
+from dreamd.store.search.code_places import places_of
 
 FILES = {
     "config/service.toml": '[server]\nlisten = "0.0.0.0:8087"\nmax_stops = 45\n',

@@ -8,13 +8,15 @@ from dreamd.store.text.acts import (
     acts_in,
     call_of,
     command_key,
-    edits_between,
+    ending_of,
     error_key,
     error_keys,
     file_key,
     files_named,
-    later_success,
+    is_like,
+    lines_of_errors,
     names_of_path,
+    place_of_error,
     result_of,
 )
 from hypothesis import given
@@ -26,6 +28,7 @@ from hypothesis import strategies as st
     [
         ("[Bash: pytest -q]", ("Bash", "pytest -q")),
         ("[Edit /a/b.py]", ("Edit", "/a/b.py")),
+        ("[Edit /a/b.py\n- x = [1]\n+ x = [2]]", ("Edit", "/a/b.py")),
         ("[TaskOutput]", ("TaskOutput", "")),
         ("[Bash: echo [1]]", ("Bash", "echo [1]")),
         ("[1] is a footnote", None),
@@ -124,21 +127,66 @@ def test_a_text_names_files_and_folders() -> None:
     assert {"query-1.json", ".sqlx/"} <= {*names_of_path("/home/t/waybill/.sqlx/query-1.json")}
 
 
-def test_the_next_success_of_the_same_command_ends_a_failure() -> None:
+def test_an_edit_has_the_lines_that_it_changed() -> None:
+    [act] = acts_in([(3, "[Edit /a/b.py\n- x = [1]\n+ x = [2]]")])
+    assert act == Act("Edit", "/a/b.py", 3, change="- x = [1]\n+ x = [2]")
+
+
+def test_a_log_and_the_source_that_a_compiler_shows_are_no_errors() -> None:
+    output = (
+        "2026/02/09 WARN failed to delete the orphaned branch abc\n"
+        "a.go:68:13: Error return value of `Read` is not checked (errcheck)\n"
+        "\tid, _ := paths.Read() // the error says nothing here\n"
+        "\t           ^\n"
+    )
+    [line] = lines_of_errors(output)
+    assert line.startswith("a.go:68:13: Error return value")
+    assert "paths.Read()" in place_of_error(output, error_keys(output)[0])
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ("a_test.go:132:9: undefined: errors", "undefined: errors"),
+        ("unknown flag: --stat", "unknown flag: --stat"),
+        ("error: failed", ""),
+    ],
+)
+def test_a_name_or_an_option_makes_a_short_error_enough(line: str, key: str) -> None:
+    assert error_key(line) == key
+
+
+UNDEFINED = "[Bash failed]\nExit code 1\na.go:3:1: undefined: errors"
+
+
+def test_the_next_run_without_an_error_ends_it() -> None:
     turns = [
-        *(
-            "[Bash: go test ./a]",
-            "[Bash failed]\nno",
-            "[Edit /x/a.go]",
-            "[Edit /x/a.go]",
-            "[Bash: ls]",
-            "[Bash result]\na",
-        ),
-        *("[Bash: go test -run One ./a]", "[Bash result]\nok"),
+        *("[Bash: go test ./a]", UNDEFINED, "[Edit /x/a.go]", "[Bash: go test ./a]", UNDEFINED, "[Edit /x/b.go]"),
+        *("[Bash: ls]", "[Bash result]\na", "[Bash: go test -run One ./a]", "[Bash failed]\nit panicked"),
     ]
     acts = acts_in(enumerate(turns))
-    worked = later_success(acts, acts[0])
-    assert worked is not None
-    assert worked.words == "go test -run One ./a"
-    assert [act.words for act in edits_between(acts, 1, worked.at)] == ["/x/a.go"]
-    assert later_success(acts, Act("Bash", "cargo run", 0)) is None
+    end = ending_of(acts, acts[0], "undefined: errors")
+    assert end is not None
+    assert (end.words, end.at) == ("go test -run One ./a", 8)
+    assert ending_of(acts[:-1], acts[0], "undefined: errors") is None
+
+
+def test_a_command_that_was_put_right_ends_an_error() -> None:
+    turns = ["[Bash: gh pr diff 88 --stat]", "[Bash failed]\nunknown flag: --stat", "[Bash: gh pr diff 88 --name-only]"]
+    acts = acts_in(enumerate([*turns, "[Bash result]\na.go"]))
+    end = ending_of(acts, acts[0], "unknown flag: --stat")
+    assert end is not None
+    assert end.words == "gh pr diff 88 --name-only"
+
+
+@pytest.mark.parametrize(
+    ("command", "other", "alike"),
+    [
+        ("git show 8312232", "git show 8312232 --no-stat", True),
+        ("cd /x && go test -v -run One ./a/...", "go test -v -run One", True),
+        ("git add a.go b.go", "git diff --cached a.go b.go", False),
+        ("git rebase --abort", "git fetch origin main && git rebase origin/main", False),
+    ],
+)
+def test_commands_are_alike_in_their_program_and_most_words(command: str, other: str, alike: bool) -> None:
+    assert is_like(command, other) is alike

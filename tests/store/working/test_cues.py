@@ -46,7 +46,7 @@ def test_a_known_failure_recalls_its_cause_and_what_helped(store: MemoryStore) -
     assert cause.node_id == "first#3"
     assert "whats the fix" in end.text
     assert "statement_cache_capacity(0)" in end.text
-    assert "it worked after edits of src/db.rs" in end.text
+    assert "gone after the edit of src/db.rs" in end.text
 
 
 def test_neither_its_own_session_nor_another_project_is_recalled(store: MemoryStore) -> None:
@@ -58,6 +58,37 @@ def test_neither_its_own_session_nor_another_project_is_recalled(store: MemorySt
 def test_a_failure_without_an_explanation_recalls_nothing(store: MemoryStore) -> None:
     observe(store, [*FIXED[:2], ("assistant", "Let me look at it:"), *FIXED[5:]])
     assert store.after_failure(CHANNEL, "second", "cargo run", AGAIN) == []
+
+
+WRAPPED = (
+    "[Bash failed]\nExit code 1\na.go:9: error returned from external package is unwrapped (wrapcheck)\n\treturn err"
+)
+EDITED = '[Edit /x/cli/a.go\n- return err\n+ return fmt.Errorf("cannot read: %w", err)]'
+
+
+def test_the_edit_that_ended_an_error_is_recalled_where_nobody_explained_it(store: MemoryStore) -> None:
+    lint = "[Bash: mise run lint]"
+    other = "[Edit /x/cli/b.go\n- // old words\n+ // new words]"
+    edits = [("assistant", one) for one in (other, EDITED, lint)]
+    observe(store, [("assistant", lint), ("tool", WRAPPED), *edits, ("tool", "[Bash result]\n0 issues")])
+    [line] = store.after_failure(CHANNEL, "second", "mise run lint", WRAPPED)
+    assert line.node_id == "first#4"
+    assert "gone after the edit of cli/a.go: “return err” became “return fmt.Errorf" in line.text
+
+
+def test_the_command_that_was_put_right_is_recalled_for_the_same_program(store: MemoryStore) -> None:
+    failed, ran = "[Bash: gh pr diff 88 --stat]", "[Bash: gh pr diff 88 --name-only]"
+    error = "[Bash failed]\nExit code 1\nunknown flag: --stat"
+    observe(store, [("assistant", failed), ("tool", error), ("assistant", ran), ("tool", "[Bash result]\na.go")])
+    [line] = store.after_failure(CHANNEL, "second", "gh pr diff 104 --stat", error)
+    assert "`gh pr diff 88 --name-only` worked" in line.text
+    assert store.after_failure(CHANNEL, "second", "git log --stat", error) == []
+
+
+def test_a_known_error_among_new_ones_says_nothing(store: MemoryStore) -> None:
+    observe(store, FIXED)
+    new = "\nerror: relation depots does not exist\nerror: cannot connect to the broker"
+    assert store.after_failure(CHANNEL, "second", "cargo run", AGAIN + new) == []
 
 
 def test_an_error_of_many_sessions_says_nothing(store: MemoryStore) -> None:

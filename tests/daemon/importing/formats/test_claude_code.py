@@ -156,8 +156,36 @@ def test_a_long_session_comes_in_pieces_under_one_head(jsonl: Write, monkeypatch
 
 class TestToolCalls:
     def test_reading_is_no_turn_and_doing_is(self, jsonl: Write) -> None:
-        path = jsonl(call("Read", file_path="/x.py"), call("Edit", file_path="/x.py", old_string="a", new_string="b"))
-        assert texts(read(path)) == ["[Edit /x.py]"]
+        path = jsonl(call("Read", file_path="/x.py"), call("Write", file_path="/x.py", content="a = 1"))
+        assert texts(read(path)) == ["[Write /x.py]"]
+
+    def test_an_edit_is_noted_with_the_lines_that_it_changed(self, jsonl: Write) -> None:
+        old = "if err != nil {\n\treturn err\n}"
+        new = 'if err != nil {\n\treturn fmt.Errorf("cannot read: %w", err)\n}'
+        path = jsonl(
+            call("Edit", file_path="/a.go", old_string=old, new_string=new),
+            call("MultiEdit", file_path="/b.go", edits=[{"old_string": "x := 1", "new_string": "x := 1\ny := 2"}]),
+            call("Edit", file_path="/c.go", old_string="", new_string="package c"),
+        )
+        assert texts(read(path)) == [
+            '[Edit /a.go\n- return err\n+ return fmt.Errorf("cannot read: %w", err)]',
+            "[MultiEdit /b.go\n+ y := 2]",
+            "[Edit /c.go]",
+        ]
+
+    def test_a_long_edit_is_noted_with_few_lines_and_no_part_of_a_secret(self, jsonl: Write) -> None:
+        body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\n" * 20
+        key = f"KEY = (\n-----BEGIN PRIVATE KEY-----\n{body}-----END PRIVATE KEY-----\n)"
+        [note] = texts(read(jsonl(call("Edit", file_path="/a.py", old_string="KEY = 1", new_string=key))))
+        assert note.count("\n") <= 4
+        assert "MIIE" not in note
+
+    def test_a_failed_output_keeps_its_errors_from_the_middle(self, jsonl: Write) -> None:
+        output = "ok\n" * 500 + "a.go:3:9: undefined: errors\n" + "ok\n" * 500
+        path = jsonl(call("Bash", command="go vet"), result(output, is_error=True))
+        _, text = texts(read(path))
+        assert "\na.go:3:9: undefined: errors\n" in text
+        assert len(text) < 1000
 
     @pytest.mark.parametrize("tool", ["Agent", "Task"])
     def test_a_sub_agent_s_call_is_its_description(self, jsonl: Write, tool: str) -> None:

@@ -98,7 +98,7 @@ def test_what_an_agent_does_is_a_note_and_its_outcome_a_turn(jsonl: Callable[...
         "[Bash: make]",
         "[Bash: ls]",
         "[Bash failed]\nno",
-        "[Edit: kiln.py]",
+        "[Edit: kiln.py\n- a\n+ b]",
     ]
 
 

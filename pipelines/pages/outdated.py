@@ -1,0 +1,111 @@
+"""Outdated facts: those that a later fact of the same subject probably replaces or repeats, for a page of few lines.
+
+A logistic regression over a pair of facts, learned from labelled people by `python -m tests.train.fit_outdated`. It
+marks no memory: it is right too seldom for that, while a line left out of a page costs little.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from ...store.model import Kind, Memory
+from ...store.text.quotes import read_reply
+from ...store.text.statements import LONGEST_ENDING, SHORTEST_BEGINNING, Statement, read
+from ..extract.attributes import REPLY
+from .fact_lines import in_time
+
+BIAS: Final = -6.98
+WEIGHTS: Final[Mapping[str, float]] = {
+    "shared": 0.95,
+    "rarest": 1.60,
+    "rare": 2.01,
+    "of the newer": 1.36,
+    "of the older": 0.96,
+    "now": 0.75,
+    "one kind": 1.27,
+    "newer is procedure": -1.34,
+    "newer is person": 0.85,
+    "newer is value": 0.76,
+    "older is value": 0.83,
+    "newer opens": 0.56,
+}
+"""Weights of the reasons, each of which lies in 0 to 1."""
+
+LEAST: Final = 0.35
+"""Probability from which a fact is outdated: of people left out 71 % of such facts are, a third of all that are."""
+
+MOST_SHARED: Final = 4
+
+
+def without_outdated(facts: Sequence[Memory], others: Sequence[Memory] = ()) -> list[Memory]:
+    """Return the facts, in the order of speaking, that no later one of them or of `others` probably replaces."""
+    asked = {fact.node_id for fact in facts}
+    ordered = in_time([*facts, *others])
+    compared = Compared(ordered)
+    return [
+        older
+        for place, older in enumerate(ordered)
+        if older.node_id in asked
+        and not any(compared.probability(older, newer) >= LEAST for newer in ordered[place + 1 :])
+    ]
+
+
+class Compared:
+    """Facts of one channel, each as the set of its words, so that many pairs are compared in little time."""
+
+    def __init__(self, facts: Sequence[Memory]) -> None:
+        stems = sorted({stem for fact in facts for stem in _read(fact.text).content})
+        self._words = _by_beginning(stems)
+        self._said = {fact.node_id: self._words_of(fact) for fact in facts}
+        self._commonness = Counter(word for words in self._said.values() for word in words)
+
+    def probability(self, older: Memory, newer: Memory) -> float:
+        """Return how likely it is that the newer fact replaces or repeats the older, 0 to 1."""
+        found = self.reasons(older, newer)
+        if found is None:
+            return 0.0
+        return 1 / (1 + math.exp(-BIAS - sum(WEIGHTS[name] * value for name, value in found.items())))
+
+    def reasons(self, older: Memory, newer: Memory) -> dict[str, float] | None:
+        """Return the reasons for it, None for two of one turn, or without a word in common."""
+        was, said = self._said[older.node_id], self._said[newer.node_id]
+        common = was & said
+        if not common or (older.sources and older.sources[:1] == newer.sources[:1]):
+            return None
+        rarity = [1 / max(1, self._commonness[word] - 1) for word in common]
+        return {
+            "shared": min(len(common), MOST_SHARED) / MOST_SHARED,
+            "rarest": max(rarity),
+            "rare": min(1.0, sum(rarity) / MOST_SHARED),
+            "of the newer": len(common) / len(said),
+            "of the older": len(common) / len(was),
+            "now": _read(newer.text).is_now,
+            "one kind": older.kind == newer.kind,
+            **{f"newer is {kind}": newer.kind == kind for kind in (Kind.PROCEDURE, Kind.PERSON, Kind.VALUE)},
+            "older is value": older.kind == Kind.VALUE,
+            "newer opens": newer.extra.get(REPLY) == "new",
+        }
+
+    def _words_of(self, fact: Memory) -> frozenset[str]:
+        return frozenset(self._words[stem] for stem in _read(fact.text).content)
+
+
+def _by_beginning(stems: Sequence[str]) -> Mapping[str, str]:
+    """Map sorted stems to the first of those that begin alike: other languages' endings are left on by the stemmer."""
+    first, found = "", {}
+    for stem in stems:
+        is_ending = stem.startswith(first) and len(stem) - len(first) <= LONGEST_ENDING
+        if len(first) < SHORTEST_BEGINNING or not is_ending:
+            first = stem
+        found[stem] = first
+    return found
+
+
+@lru_cache(maxsize=2048)
+def _read(text: str) -> Statement:
+    words, reply_to = read_reply(text)
+    return read(f"{reply_to} {words}" if reply_to else words)
