@@ -31,8 +31,7 @@ from ..okf import session
 from ..results import Decided, FileProposal, ProgramFile
 from ..roles import MACHINES
 from ..text.judging import line_after
-from ..vault.disk import Disk
-from ..vault.regular_files import beginning
+from ..vault.disk import Disk, beginning
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned
 
