@@ -49,9 +49,11 @@ _FIRST_STEP = re.compile(r"\b1[.)]\s")
 
 DAYS_AHEAD = timedelta(days=60)
 CHANGED_WITHIN = timedelta(days=45)
-# A decision that says how things are to be from now on is a rule: of people left out .56 of such turns are standing
-# instructions, and .60 of those are found.
-SURELY_STANDING, PERHAPS_STANDING = 0.25, 0.1
+# A decision is a rule where it surely says how things are to be from now on, or perhaps and in the words of a rule: of
+# people left out .62 of such turns are standing instructions, and .56 of those are found.
+SURELY_STANDING, PERHAPS_STANDING = 0.4, 0.05
+# A correction stands as a decision where it may say how things are to be.
+WANTED = 0.1
 # A reply of more words can be understood alone, and a longer proposal is left out of the line.
 DEPENDENT_WORDS, LONGEST_PROPOSAL_TOKENS = 14, 45
 
@@ -155,7 +157,7 @@ def _heading(fact: Memory, today: date, is_newer: bool, last_session: NodeId | N
         return AHEAD
     if _is_over(fact, today):
         return ""
-    if kind in _RULES or (kind in _DECIDED and fact.extra.get(STANDING, 0.0) >= SURELY_STANDING):
+    if kind in _RULES or (kind in _DECIDED and _is_rule(fact)):
         return RULES
     if kind is Kind.PERSON:
         return PEOPLE
@@ -170,13 +172,19 @@ def _heading(fact: Memory, today: date, is_newer: bool, last_session: NodeId | N
     if is_newer and is_late:
         return CHANGED
     # A claim that was put right was put right in the work too.
-    is_wanted = kind is not Kind.CORRECTION or fact.extra.get(STANDING, 0.0) >= PERHAPS_STANDING
+    is_wanted = kind is not Kind.CORRECTION or fact.extra.get(STANDING, 0.0) >= WANTED
     return DECIDED if is_wanted else ""
 
 
 def _kind_of_note(fact: Memory) -> Kind:
     reading = read_memory(fact)
     return reading.kind if reading else Kind.EVENT
+
+
+def _is_rule(fact: Memory) -> bool:
+    standing = fact.extra.get(STANDING, 0.0)
+    is_worded_so = bool(phrases("kind.rule").search(read_reply(fact.text)[0]))
+    return bool(standing >= (PERHAPS_STANDING if is_worded_so else SURELY_STANDING))
 
 
 def _day_ahead(fact: Memory, today: date) -> date | None:
