@@ -32,7 +32,7 @@ FILE_MODE = 0o644  # it belongs to a project, whose other readers may be other u
 
 _CITED = re.compile(r" \[\^t\d+\]")
 _NOTE = re.compile(r"^\[\^\w+\]: .*\n?", re.MULTILINE)
-_STEP = re.compile(r"^(\d+\. `[^`]+`) \[\^t(\d+)\]$", re.MULTILINE)
+_STEP = re.compile(r"^(\d+\. `[^`]+`)(, exit 0)? \[\^t(\d+)\]$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def _draft(page: Memory) -> SkillDraft:
     # Secrets are looked for before ids of turns are put in, which look like some.
     text = redact(_NOTE.sub("", page.text)).text
     asked = text.partition("\n")[0] if text.startswith("Asked: ") else ""
-    body = _STEP.sub(lambda step: f"{step[1]} ({_source(page, step[2])}, exit 0)", text.removeprefix(asked))
+    body = _STEP.sub(lambda step: f"{step[1]} ({_source(page, step[3])}{step[2] or ''})", text.removeprefix(asked))
     when = f" {_CITED.sub('', asked)}." if asked else ""
     description = json.dumps(f"{page.title}: {page.description}{when}", ensure_ascii=False)
     name = _name(page.title) or page.node_id

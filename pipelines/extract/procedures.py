@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, zip_longest
-from typing import Final
+from typing import Final, NamedTuple
 
 from ...store.model import NodeId, Turn
 from ...store.roles import Role
@@ -43,7 +43,7 @@ FAILED_LATELY: Final = 2
 # Steps between the first and the last of a run, for each of its own: what is farther apart was done for another reason.
 WIDEST: Final = 2.5
 
-_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|['\"].*\Z", re.DOTALL)
+_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|(?P<open>['\"].*\Z)", re.DOTALL)
 _BETWEEN = re.compile(r"&&|\|\||;|\n")
 _REDIRECTED = re.compile(r"\d?>&?\s{0,4}[^\s>]{1,400}")
 _ARGUMENT = re.compile(r"[\w:./@^-]+")
@@ -60,7 +60,8 @@ Key = tuple[str, ...]
 class StepRun:
     """One run of a command: its words, the command as it ran, the ordinals of its call and outcome, and its outcome.
 
-    `after_edit`: a file was edited since the command before.
+    `is_sure`: its own exit is known; that of a pipe is the last command's, and that of "a; b" is b's. `after_edit`: a
+    file was edited since the command before.
     """
 
     words: Key
@@ -68,6 +69,7 @@ class StepRun:
     at: int
     ended_at: int
     failed: bool
+    is_sure: bool = True
     after_edit: bool = False
 
 
@@ -78,6 +80,11 @@ class ProcedureRun:
     session_id: NodeId
     steps: tuple[StepRun, ...]
     failures: tuple[int, ...]
+
+    @property
+    def is_sure(self) -> bool:
+        """True if every step is known to have ended with exit 0."""
+        return all(step.is_sure for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +112,41 @@ def step_runs(turns: Sequence[Turn]) -> list[StepRun]:
         after_edit |= act.is_edit
         goes_on = following is not None and not any(act.at < ordinal < following.at for ordinal in asked)
         if act.tool == acts.SHELL and (act.ended_at is not None or goes_on):
-            for words, command in _simple_commands(act.words):
-                found.append(StepRun(words, command, act.at, act.ended_at or act.at, act.failed, after_edit))
+            for one in _simple_commands(act.words):
+                # Of a failed row nobody knows which failed, nor of a pipe that shows errors if it worked.
+                if (act.failed and not one.is_alone) or (not one.is_sure and acts.error_keys(act.output)):
+                    continue
+                run = StepRun(one.words, one.text, act.at, act.ended_at or act.at, act.failed, one.is_sure, after_edit)
+                found.append(run)
                 after_edit = False
     return found
 
 
-def _simple_commands(command: str) -> Iterator[tuple[Key, str]]:
-    """Yield the commands of a row that may be steps, by their words up to the first option, and as they ran."""
-    # Same length, so that the places of the parts are those of the command.
-    plain = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), command)
+class _CommandOfRow(NamedTuple):
+    """A command of a row: its words up to the first option, its text, and if its exit, or its row's, is its own."""
+
+    words: Key
+    text: str
+    is_sure: bool
+    is_alone: bool
+
+
+def _simple_commands(row: str) -> Iterator[_CommandOfRow]:
+    """Yield the commands of a row that may be steps."""
+    # Same length, so that the places of the parts are those of the row.
+    plain = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), row)
+    # A note has the first line of a command: what a quote holds beyond it is not known.
+    known = next((quoted.start() for quoted in _QUOTED.finditer(row) if quoted["open"]), len(row))
     start = 0
-    for end in (*(match.span() for match in _BETWEEN.finditer(plain)), (len(plain), len(plain))):
-        words = _words(_REDIRECTED.sub("", plain[start : end[0]]).partition(" | ")[0])
+    for between in (*_BETWEEN.finditer(plain), None):
+        end = between.start() if between else len(plain)
+        command, _, piped = plain[start:end].partition(" | ")
+        words = _words(_REDIRECTED.sub("", command))
         if len(words) >= _fewest_words(words) and words[0] not in _GRAMMAR and not acts.only_looks(words):
-            yield words, " ".join(command[start : end[0]].split())
-        start = end[1]
+            is_sure = not piped and (between is None or between[0] == "&&")
+            text = " ".join(row[start : min(end, known)].split()) + (" …" if end > known else "")
+            yield _CommandOfRow(words, text, is_sure, not _BETWEEN.search(plain))
+        start = between.end() if between else end
 
 
 def _words(command: str) -> Key:

@@ -189,8 +189,14 @@ class _Told:
 
     @property
     def may_be_skill(self) -> bool:
-        """True for one that was never corrected."""
-        return len(self.right) == len(self.procedure.runs) >= FEWEST_RUNS
+        """True for one that was never corrected, and whose steps are known to have worked."""
+        is_right = len(self.right) == len(self.procedure.runs)
+        return is_right and sum(run.is_sure for run in self.right) >= FEWEST_RUNS
+
+    @property
+    def last(self) -> ProcedureRun:
+        """The newest run that may be quoted, if there is one of which all is known."""
+        return next((run for run in reversed(self.right) if run.is_sure), self.right[-1])
 
     @property
     def title(self) -> str:
@@ -296,7 +302,7 @@ def _puts_right(contexts: Sequence[TurnContext], turn: TurnContext) -> bool:
 
 
 def _page(view: View, channel: str, told: _Told, turns: Turns, paths: Paths, now: datetime) -> Memory:
-    procedure, last = told.procedure, told.right[-1]
+    procedure, last = told.procedure, told.last
     said = {turn.ordinal: turn for turn in turns[last.session_id]}
     steps = [said[step.at] for step in last.steps]
     asked = [request.turn for request in told.asked]
@@ -327,14 +333,14 @@ def _page(view: View, channel: str, told: _Told, turns: Turns, paths: Paths, now
 
 
 def _lines_of(told: _Told, steps: Sequence[Turn], asked: Sequence[Turn], labels: Mapping[NodeId, str]) -> Iterator[str]:
-    procedure, last = told.procedure, told.right[-1]
+    procedure, last = told.procedure, told.last
     words = {request.turn.node_id: _asked(request) for request in told.requests}
     if asked:
         yield f"Asked: {', '.join(f'“{words[turn.node_id]}” [^{labels[turn.node_id]}]' for turn in asked)}"
         yield ""
     for number, (step, turn) in enumerate(zip(last.steps, steps, strict=True), start=1):
         command = _shortened(acts.plain_command(step.command).replace("`", "'"), LONGEST_COMMAND)
-        yield f"{number}. `{command}` [^{labels[turn.node_id]}]"
+        yield f"{number}. `{command}`{', exit 0' if step.is_sure else ''} [^{labels[turn.node_id]}]"
     corrected = len(procedure.runs) - len(told.right)
     yield ""
     yield (

@@ -26,20 +26,22 @@ from ..text.words import content_stems
 # The newest turns that are read: some 4 µs each.
 MOST_TURNS: Final = 20_000
 
-# Requests whose mean stands for requests at large, and those before calls of an offered tool; vectors that are held.
+# Requests whose mean stands for requests at large, those of one tool that are compared, and vectors that are held.
 MOST_REQUESTS: Final = 64
-MOST_SERVED: Final = 256
+MOST_SERVED: Final = 8
 MOST_VECTORS: Final = 4096
 
 # Fewer requests say little of requests at large.
 FEWEST_REQUESTS: Final = 8
 LONGEST_REQUEST: Final = 600
 
-# The weights, beside a cosine, of words in common and of the likeness of an earlier request that the tool served.
+# The weights, beside a cosine, of words in common and of the likeness of an earlier request that the tool served; tuned
+# on the tools of work (tests/bench/tool_choice.py), where a tool without a history must not lose to one with any.
 WORDS: Final = 0.2
 SERVED: Final = 0.6
-# Two requests below this cosine are of unlike matters.
-UNLIKE: Final = 0.3
+# Two requests below the first cosine are of unlike matters, above the second of one kind.
+UNLIKE: Final = 0.1
+LIKE: Final = 0.3
 
 # Calls of a command from which it has a row of its own.
 FEWEST_CALLS: Final = 3
@@ -94,37 +96,36 @@ class Toolbox:
         Raises ModelUnavailable without an embedding model.
         """
         requests, served = self._history({tool.name for tool in offered})
-        asked = self._of_query(request)
+        usual = np.mean([self._of_query(one) for one in requests], axis=0) if len(requests) >= FEWEST_REQUESTS else 0
+        asked = _unit(self._of_query(request) - usual)
+        scores = self._likeness(asked, offered) + WORDS * _words_shared(request, offered)
+        like: dict[str, str] = {}
+        for place, tool in enumerate(offered):
+            near = ((float(asked @ _unit(self._of_query(one) - usual)), one) for one in served.get(tool.name, ()))
+            likeness, earlier = max(near, default=(0.0, ""))
+            scores[place] += SERVED * max(0.0, likeness - UNLIKE)
+            if likeness > LIKE:
+                like[tool.name] = earlier
+        best = sorted(range(len(offered)), key=lambda place: (-scores[place], offered[place].name))[:count]
+        named = [(offered[place].name, round(float(scores[place]), 3)) for place in best]
+        return [ChosenTool(name, score, like.get(name, "")) for name, score in named]
+
+    def _likeness(self, asked: Vectors, offered: Sequence[OfferedTool]) -> Vectors:
+        """Return the cosine of a request with each tool's name and description.
+
+        Requests have much in common that no description has, and descriptions too: of both their mean is taken away.
+        """
         names = self._of_passages([_spaced(tool.name) for tool in offered])
         says = self._of_passages([tool.description or _spaced(tool.name) for tool in offered])
         tools = _unit(names + says)
-        mean = np.mean([self._of_query(one) for one in requests], axis=0) if len(requests) >= FEWEST_REQUESTS else 0
-        # Requests have much in common that no tool's description has; so have descriptions.
-        scores = (
-            _unit((asked - mean)[None])[0] @ _unit(tools - tools.mean(axis=0)).T if len(offered) > 1 else tools @ asked
-        )
-        scores = scores + WORDS * _words_shared(request, offered)
-        uses = {}
-        for place, tool in enumerate(offered):
-            near = [
-                (float(_unit((asked - mean)[None])[0] @ _unit((self._of_query(one) - mean)[None])[0]), one)
-                for one in served.get(tool.name, ())
-            ]
-            likeness, like = max(near, default=(0.0, ""))
-            if likeness > UNLIKE:
-                scores[place] += SERVED * likeness
-                uses[tool.name] = like
-        best = sorted(range(len(offered)), key=lambda place: (-scores[place], offered[place].name))[:count]
-        return [
-            ChosenTool(offered[place].name, round(float(scores[place]), 3), uses.get(offered[place].name, ""))
-            for place in best
-        ]
+        usual = tools.mean(axis=0) if len(offered) > 1 else 0
+        likeness: Vectors = _unit(tools - usual) @ asked
+        return likeness
 
     def _history(self, offered: set[str]) -> tuple[list[str], Mapping[str, list[str]]]:
         """Return the newest requests, and of each offered tool the requests after which it was called and worked."""
         requests: list[str] = []
         served: dict[str, list[str]] = defaultdict(list)
-        count = 0
         for _, turns in _sessions(self._catalog.said_lately(None, MOST_TURNS)):
             asked = [turn for turn in turns if turn.role == Role.USER and len(turn.text) <= LONGEST_REQUEST]
             requests += [turn.text for turn in asked]
@@ -132,9 +133,8 @@ class Toolbox:
                 # `mcp__github__create_issue` is a program's name of the tool `create_issue` of a server.
                 name = act.tool if act.tool in offered else act.tool.rpartition("__")[2]
                 before = next((turn for turn in reversed(asked) if turn.ordinal < act.at), None)
-                if name in offered and before is not None and not act.failed and count < MOST_SERVED:
+                if name in offered and before and not act.failed and len(served[name]) < MOST_SERVED:
                     served[name].append(before.text)
-                    count += 1
         return requests[:MOST_REQUESTS], served
 
     # ---- vectors
@@ -198,7 +198,7 @@ def _median(made: Sequence[tuple[bool, float | None]]) -> float | None:
 
 
 def _unit(vectors: Vectors) -> Vectors:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     unit: Vectors = (vectors / np.maximum(lengths, 1e-9)).astype(np.float32)
     return unit
 

@@ -58,7 +58,7 @@ def test_a_task_finds_its_procedure_and_another_none(store: MemoryStore) -> None
         return [one.text for one in find_strategy(store, params, Call(None, "find_strategy")).strategies]
 
     (text,) = found("release the next version")
-    assert "3. `git push origin v0.4.0`" in text
+    assert "3. `git push origin v0.4.0`, exit 0" in text
     assert found("water the plants in the kitchen") == []
 
 

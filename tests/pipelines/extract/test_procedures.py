@@ -41,6 +41,16 @@ def test_commands_in_a_row_and_in_quotes_are_read_as_the_shell_does() -> None:
         (("git", "commit"), 'git commit -m "a; b && c"'),
         (("git", "push"), "git push"),
     ]
+    (commit,) = step_runs(turns(*ran("git commit -m \"$(cat <<'EOF'")))
+    assert commit.command == "git commit -m …"
+
+
+def test_an_exit_is_a_command_s_own_or_it_is_not_sure() -> None:
+    steps = step_runs(turns(*ran("make lint && make test | tail -3; git push")))
+    assert [step.is_sure for step in steps] == [True, False, True]
+    hidden = ran("make test | tail -3", output="FAIL: cannot find module './queue'")
+    assert step_runs(turns(*hidden)) == []
+    assert step_runs(turns(*ran("make lint && make test", "failed", "1 failed"))) == []
 
 
 def test_a_command_without_output_worked_if_its_agent_went_on_by_itself() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
+from dreamd.pipelines.gate.action_checks import ActionChecker
 from dreamd.pipelines.stages import know_how
 from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
@@ -98,7 +102,7 @@ def test_a_procedure_that_worked_three_times_has_a_page_that_quotes_its_last_run
     (page,) = strategies(dreamt(of_sessions(RELEASED, RELEASED, RELEASED))[1])
     assert (page.title, page.kind) == ("please release the next version", Kind.PROCEDURE)
     assert "Asked: “please release the next version”" in page.text
-    assert "1. `uv run pytest -q` [^t1]\n2. `git tag v0.4.0` [^t2]\n3. `git push origin v0.4.0` [^t2]" in page.text
+    assert "1. `uv run pytest -q`, exit 0 [^t1]\n2. `git tag v0.4.0`, exit 0 [^t2]\n3. `git push" in page.text
     assert "Worked in 3 sessions, last on 8 May 2023." in page.text
     assert page.sources[0] == "s3#3"
     assert SKILL_DRAFT in page.tags
@@ -129,3 +133,13 @@ def test_a_page_goes_on_and_a_decision_about_its_skill_stands() -> None:
     assert renewed.node_id == page.node_id
     assert "Worked in 4 sessions" in renewed.text
     assert SKILL_DRAFT not in renewed.tags
+
+
+def test_the_gate_lets_pages_of_what_was_run_pass_and_no_others() -> None:
+    source = of_sessions(RELEASED, RELEASED, RELEASED)
+    actions = know_how.plan(source.view(), NOW).actions
+    assert len(actions) == 2
+    assert ActionChecker(source.view(), NOW).check(actions)[0] == []
+    invented = [replace(one, content=re.sub(rb"`[^`]+`", b"`rm -r everything`", one.content or b"")) for one in actions]
+    (reason,) = ActionChecker(source.view(), NOW).check(invented)[0]
+    assert "are not supported by their sources" in reason
