@@ -105,13 +105,14 @@ $(LLM_STAMP): Makefile
 	        --no-binary llama-cpp-python llama-cpp-python==0.3.36 && $(LLM_TRY); }
 	@touch $@
 
-# The real agent programs, 2 GB from npm by number, each in a folder of its own: nothing of it is in the product.
+# The real agent programs, 4 GB from npm by number, each in a folder of its own: nothing of it is in the product.
 AGENTS_INSTALLED ?= $(CURDIR)/.agents
 
 test-agents: $(STAMP)  ## install real agent programs and run them against a scripted model
 	@if command -v npm >/dev/null; then \
 	    $(BIN)/python -m tests.agents.programs | while read -r folder package; do \
-	        test -d "$(AGENTS_INSTALLED)/$$folder" || npm install --silent --prefix "$(AGENTS_INSTALLED)/$$folder" "$$package"; \
+	        test -d "$(AGENTS_INSTALLED)/$$folder" || PATH="$(AGENTS_INSTALLED)/node/node_modules/.bin:$$PATH" \
+	            npm install --silent --prefix "$(AGENTS_INSTALLED)/$$folder" "$$package"; \
 	    done; \
 	else echo "There is no npm here, so no agent program is installed; what is not there is skipped."; fi
 	@AGENTS_INSTALLED="$(AGENTS_INSTALLED)" $(BIN)/python -m pytest -m agents -n 0 tests/agents

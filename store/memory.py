@@ -290,9 +290,14 @@ class MemoryStore:
         """Return what earlier sessions decided about a file that is being edited, in at most two lines."""
         return self.operations.cues.before_edit(channel, session_id, path, text, asked)
 
-    def after_failure(self, channel: str, session_id: NodeId, command: str, output: str) -> list[CueLine]:
-        """Return the cause and the end of an earlier failure of the same error, in at most two lines."""
-        return self.operations.cues.after_failure(channel, session_id, command, output)
+    def after_failure(
+        self, channel: str, session_id: NodeId, command: str, output: str, *, is_sure: bool = True
+    ) -> list[CueLine]:
+        """Return the cause and the end of an earlier failure of the same error, in at most two lines.
+
+        Unless it `is_sure` that the command failed, only of a failure of the same program.
+        """
+        return self.operations.cues.after_failure(channel, session_id, command, output, is_sure=is_sure)
 
     def tool_uses(self, channel: str | None) -> Sequence[ToolUse]:
         """Return the calls, failures and times of each tool by project and program, of one channel or of all."""

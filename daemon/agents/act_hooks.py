@@ -34,13 +34,16 @@ EDIT_CHARS = 4_000
 
 
 class AgentAct(NamedTuple):
-    """A call as a hook gives it: `words` are a command or a path, `text` an edit's new text, `output` a result's."""
+    """A call as a hook gives it: `words` are a command or a path, `text` an edit's new text, `output` a result's.
+
+    `failed` is None where its program does not say so.
+    """
 
     tool: str
     words: str
     text: str
     output: str
-    failed: bool
+    failed: bool | None
 
 
 def act_of(hook: HookInput) -> AgentAct | None:
@@ -54,7 +57,7 @@ def act_of(hook: HookInput) -> AgentAct | None:
     text = "\n".join(_texts({key: value for key, value in given.items() if key not in ("command", "file_path")}))
     output = "\n".join(_texts(hook.tool_output))
     code = _EXIT_CODE.search(output[:READ_CHARS])
-    failed = hook.is_failure or (code is not None and int(code[1]) != 0)
+    failed = int(code[1]) != 0 if code is not None and not hook.is_failure else hook.is_failure
     return AgentAct(tool, words, text[:EDIT_CHARS], output[:READ_CHARS], failed)
 
 
@@ -63,8 +66,9 @@ def text_at_act(
 ) -> str:
     """Return what an act in a folder recalls, fenced; "" for nothing, or nothing that is new in this session."""
     channel = channel_of(None, folder)
-    if act.failed and act.tool == SHELL:
-        opening, lines = AFTER_FAILURE, store.after_failure(channel, name, act.words, act.output)
+    if act.failed is not False and act.tool == SHELL and act.output:
+        lines = store.after_failure(channel, name, act.words, act.output, is_sure=act.failed is True)
+        opening = AFTER_FAILURE
     elif not act.failed and (act.tool in EDITS or act.tool == READS):
         opening, lines = BEFORE_EDIT, store.before_edit(channel, name, act.words, act.text, session.prompt)
     else:

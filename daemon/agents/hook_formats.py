@@ -45,7 +45,8 @@ class AgentFormat:
     only in a sub-agent's events. `suppresses`: it knows the key that hides a hook's output. `message_ids` are the ids
     of prompt and answer in the program's own store, from which the same turns may be imported, and `messages` all
     messages of an exchange, as they are there. `plain` takes off marks that a program puts round a prompt. `summaries`
-    finds the summary that took the place of older turns, where no event says that it did.
+    finds the summary that took the place of older turns, where no event says that it did. Without `tells_outcomes` the
+    result of a command may come without its exit code.
     """
 
     moments: Mapping[str, Moment]
@@ -63,6 +64,7 @@ class AgentFormat:
     plain: Callable[[str], str] = str
     summaries: Callable[[Path, int], tuple[str, int]] | None = None
     suppresses: bool = True
+    tells_outcomes: bool = True
 
     @property
     def starts_with_prompt(self) -> bool:
@@ -85,7 +87,7 @@ def _of_claude_code(after: str) -> dict[str, Moment]:
 
 FORMATS: Mapping[str, AgentFormat] = {
     "claude-code": AgentFormat(_of_claude_code("PostToolUseFailure")),
-    "codex": AgentFormat(_of_claude_code("PostToolUse"), suppresses=False),
+    "codex": AgentFormat(_of_claude_code("PostToolUse"), suppresses=False, tells_outcomes=False),
     "gemini": AgentFormat(
         {
             "SessionStart": Moment.START,
@@ -128,7 +130,7 @@ FORMATS: Mapping[str, AgentFormat] = {
 class HookInput:
     """The inputs of an agent's hook; "" for missing ones. `agent_id` is that of a sub-agent.
 
-    `is_failure`: its event is that of a failed call.
+    `is_failure`: its event is that of a failed call; None where that is not known.
     """
 
     session: str
@@ -142,7 +144,7 @@ class HookInput:
     tool: str = ""
     tool_input: Any = None
     tool_output: Any = None
-    is_failure: bool = False
+    is_failure: bool | None = False
     message_ids: tuple[str, str] = ("", "")
     messages: str = ""
 
@@ -165,7 +167,7 @@ def read_input(form: AgentFormat, event: str, given: Mapping[str, Any], cwd: str
         tool=_first(given, ("tool_name",)),
         tool_input=given.get("tool_input"),
         tool_output=given.get("error") or given.get("tool_response"),
-        is_failure=event == "PostToolUseFailure",
+        is_failure=event == "PostToolUseFailure" if form.tells_outcomes else None,
         message_ids=tuple(_first(given, names) for names in form.message_ids or ((), ())),  # type: ignore[arg-type]
         messages=_first(given, form.messages),
     )

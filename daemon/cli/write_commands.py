@@ -37,7 +37,6 @@ AGENTS_SHELLS = {
     "COPILOT_CLI": "copilot",
     "CLINE_ACTIVE": "cline",
     "QWEN_CODE": "qwen",
-    "GOOSE_TERMINAL": "goose",
     "OPENCLAW_SHELL": "openclaw",
 }
 

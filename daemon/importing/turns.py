@@ -151,6 +151,11 @@ class Conversation:
         turn = NewTurn(role.value, text, instant(at), external_id, self.calls.brought_foreign_words())
         yield from self._batches.add(self._session, turn, self.calls.notes.left_out())
 
+    @property
+    def has_turns(self) -> bool:
+        """Return True if a turn was added."""
+        return self._session is not None
+
     def unknown(self, number: int, reason: str) -> Skipped:
         """Return the part that says that a line is none of the program's."""
         self._has_parts = True

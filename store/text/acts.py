@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from .words import content_stems, without_joints
+
 EDITS: Final = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
 SHELL: Final = "Bash"
 # Tools of the agent's own program, whose errors say nothing about the project: a file that was not read before.
@@ -58,6 +60,9 @@ _NAME = re.compile(
     r"(?<!\S)--[a-z][\w-]+|['\"`]\w[^'\"`]*['\"`]|\b(?=\w*\d)(?=\w*[A-Za-z])\w{3,}\b|\b\w+_\w+\b|\b[A-Z]?[a-z]+[A-Z]\w+\b"
 )
 
+
+_QUOTED = re.compile(r"(?<!\w)(['\"`])(\w[^'\"`\n]{0,80})\1(?!\w)")
+_NUMBER_OR_WORD = re.compile(r"(?<![\w.])\d{1,15}(?:\.\d{1,15})?(?![\w.]*\w)|[^\W\d_]{2,}")
 
 # A file or folder as people write it: with a slash in it, a dot in front, or an ending of letters.
 _FILE = re.compile(
@@ -255,6 +260,37 @@ def files_named(text: str) -> list[str]:
         if not path.endswith("/"):
             names[name] = None
     return [name for name in names if len(name) > 2][:MOST_NAMED]
+
+
+def names_path(text: str, path: str) -> bool:
+    """Return True if a text names a path: by its last parts, with their folders where it says any, or by a folder."""
+    parts = [part for part in re.split(r"[/\\]+", path.strip().lower()) if part.strip(".")]
+    for match in _FILE.finditer(text.lower()):
+        named = [part for part in match[0].rstrip(".,:;)").split("/") if part.strip(".~")]
+        ends = (
+            {len(parts)} if not match[0].endswith("/") and "." in named[-1:][0].lstrip(".") else range(len(parts) + 1)
+        )
+        if named and any(parts[max(0, end - len(named)) : end] == named for end in ends):
+            return True
+    return False
+
+
+def values_named(text: str) -> frozenset[str]:
+    """Return the identifiers, codes, options and quoted names of a text, in lower case, and its numbers.
+
+    A number stands with a word beside it, since that says what it counts: `12 penalty`, of "penalty 12" and
+    `latePenalty = 12.0`; in "1 and 3 first" it only points at a list.
+    """
+    quoted = (match[2] for match in _QUOTED.finditer(text))
+    names = (name for name in _NAME.findall(text) if name[0] not in "'\"`")
+    said = [match[0] for match in _NUMBER_OR_WORD.finditer(without_joints(text))]
+    numbers = (
+        f"{float(one):g} {stem}"
+        for place, one in enumerate(said)
+        if one[0].isdigit()
+        for stem in content_stems(" ".join((*said[max(0, place - 1) : place], *said[place + 1 : place + 2])))
+    )
+    return frozenset((*(name.lower() for name in (*quoted, *names)), *numbers))
 
 
 def names_of_path(path: str) -> list[str]:

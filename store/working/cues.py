@@ -87,11 +87,14 @@ class Cues:
         self._calls = core.calls
         self._told = told
 
-    def after_failure(self, channel: str, session: NodeId, command: str, output: str) -> list[CueLine]:
+    def after_failure(
+        self, channel: str, session: NodeId, command: str, output: str, *, is_sure: bool = True
+    ) -> list[CueLine]:
         """Return the cause and the end of an earlier failure with the same error, in at most two lines; [] if none.
 
         Of the errors in the output the rarest that was explained is taken, of the failures with it the one with most of
-        the others. Where most errors are new, one that is known may be in every run, or be of another cause.
+        the others. Where most errors are new, one that is known may be in every run, or be of another cause. Unless it
+        `is_sure` that the command failed, the earlier one was of the same program.
         """
         self._calls.note()
         keys = acts.error_keys(output)
@@ -103,7 +106,7 @@ class Cues:
             if len({_session_of(node) for node in nodes}) > MOST_SESSIONS:
                 continue
             for node in sorted(nodes, key=lambda node: -shared[node.node_id]):
-                if lines := self._of_use(self._explained(node, key, command)):
+                if lines := self._of_use(self._explained(node, key, command, is_sure=is_sure)):
                     return lines
         return []
 
@@ -115,14 +118,20 @@ class Cues:
         """
         self._calls.note()
         found = self._cued(Cue.FILE, acts.names_of_path(path), channel, session).values()
-        named = [fact for facts in found if len(facts) <= MOST_FACTS for fact in facts]
+        named = [
+            fact
+            for facts in found
+            if len(facts) <= MOST_FACTS
+            for fact in facts
+            if acts.names_path(fact.text, path) and not (fact.asks and not read_reply(fact.text)[1])
+        ]
         channels = {channel, GLOBAL_CHANNEL}
         key = cue_key(Cue.EDIT, acts.file_key(path))
-        subject = _stems_of(f"{text} {path}")
+        subject, values = _stems_of(f"{text} {path}"), acts.values_named(text)
         drawn = [
             fact
             for fact in self._catalog.facts_of_exchanges(key, channels, session, MOST_EDITS)
-            if len(subject & _stems(fact)) >= SHARED_WORDS
+            if len(subject & _stems(fact)) >= SHARED_WORDS and values & acts.values_named(fact.text)
         ]
         changed_to = _numbers(asked) & _numbers(text)
         chosen = {
@@ -145,7 +154,7 @@ class Cues:
         found = self._catalog.cued(keys.values(), {channel, GLOBAL_CHANNEL}, session, MOST_FOUND) if keys else {}
         return {name: found[key] for name, key in keys.items() if key in found}
 
-    def _explained(self, failure: Node, key: str, command: str) -> list[CueLine]:
+    def _explained(self, failure: Node, key: str, command: str, *, is_sure: bool) -> list[CueLine]:
         """Return the lines of a failed result whose error was explained or ended, [] for any other.
 
         Another command helps where the one that failed now is of the same program.
@@ -153,7 +162,7 @@ class Cues:
         around = self._catalog.turns_around(failure.path, failure.ordinal - TURNS_BEFORE, failure.ordinal + TURNS_AFTER)
         done = acts.acts_in(_texts(around))
         act = next((one for one in done if one.ended_at == failure.ordinal), None)
-        if act is None:
+        if act is None or not (is_sure or acts.are_of_one_program(act.words, command)):
             return []
         end = acts.ending_of(done, act, key)
         until = end.at if end is not None else failure.ordinal + TURNS_BEFORE

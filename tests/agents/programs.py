@@ -16,6 +16,12 @@ PACKAGES = {
     "gemini": "@google/gemini-cli@0.61.0",
     "opencode": "opencode-ai@1.18.33",
     "mcpb": "@anthropic-ai/mcpb@2.1.2",  # which checks our bundle for programs with windows
+    "node": "node@24.21.0",  # which the ones below ask for
+    "copilot": "@github/copilot@1.0.102",
+    "qwen": "@qwen-code/qwen-code@0.24.4",
+    "cline": "cline@3.0.65",
+    "goose": "@aaif/goose@0.20.1",  # whose program is 1.34.0
+    "openclaw": "openclaw@2026.9.6",
 }
 """By the folder into which `make test-agents` installs each; named by number: an old node silently gets others."""
 

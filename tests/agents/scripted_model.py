@@ -228,9 +228,12 @@ class _Handler(BaseHTTPRequestHandler):
         for message in body.get("messages", []):
             said = "\n".join(strings_of(message.get("content")))
             if message["role"] == "user":
-                prompt, result = said, None
-            if message["role"] == "tool":
+                # A program may say more in its person's role, also behind a tool's answer.
+                prompt = f"{prompt}\n{said}"
+            elif message["role"] == "tool":
                 result = said
+            elif message["role"] == "assistant":
+                prompt, result = "", None
         call, text = decide(prompt, result, [tool["function"]["name"] for tool in body.get("tools", [])])
         message = {"role": "assistant", "content": text}
         if call is not None:

@@ -274,6 +274,69 @@ def test_a_session_outlives_the_daemon(person: Person, trouble: str) -> None:
         assert sign not in said, said
 
 
+FAILING = "echo error: prepared statement sqlx_s_4 already exists; exit 1"
+CAUSE = "That is pgbouncer in transaction mode: it swaps the connections whose prepared statements sqlx keeps."
+EARLIER = (
+    ("assistant", "[Bash: sh migrate.sh]"),
+    ("tool", "[Bash failed]\nExit code 1\nerror: prepared statement sqlx_s_9 already exists"),
+    ("assistant", CAUSE),
+    ("assistant", "[Edit /x/src/db.rs]"),
+)
+COMMANDS = {
+    "claude-code": ("Bash", "command"),
+    "codex": ("exec_command", "cmd"),  # of which its hook is told no exit code
+    "gemini": ("run_shell_command", "command"),
+    "opencode": ("bash", "command"),
+}
+OPENED = {
+    "claude-code": ("Write", "file_path", {"content": "x"}),
+    "gemini": ("read_file", "file_path", {}),
+    "opencode": ("read", "filePath", {}),
+}
+"""How a file is written, or where no text is taken then, read before it is. Codex offers a scripted model no edits."""
+
+
+def _asked(person: Person, prompt: str, sign: str) -> list[str]:
+    """Return the requests with a sign that followed a prompt: a hook on a busy machine may give up, so it is tried."""
+    told: list[str] = []
+    for _ in range(TRIES):
+        person.model.requests.clear()
+        person.say(prompt)
+        if told := [text for text in person.model.texts() if sign in text]:
+            break
+    return told
+
+
+def test_a_failed_command_tells_the_model_its_known_cause(person: Person) -> None:
+    person.connect()
+    turns = [{"role": role, "text": text} for role, text in EARLIER]
+    person.daemon.call("observe", session={"session_id": "earlier", "cwd": str(person.project)}, turns=turns)
+    person.wait_until_learned("pgbouncer in transaction mode")
+    (person.project / "migrate.sh").write_text(f"{FAILING}\n")
+    tool, key = COMMANDS[person.agent.name]
+    told = _asked(person, f'CALL {tool} {{"{key}": "sh migrate.sh", "description": "Migrate"}}', "This error came up")
+    assert told
+    assert CAUSE in told[-1]
+
+
+@only("claude-code", "claude-code-2.1.197", "gemini", "opencode")
+def test_an_edit_tells_the_model_the_rule_of_its_file(person: Person) -> None:
+    """The rule is remembered once the model has the prompt: a start would tell it before the edit."""
+    person.connect()
+    rule = "Never edit queries.lock by hand: it is generated."
+    file = person.project / "queries.lock"
+    file.write_text("1\n")
+    tool, key, more = OPENED[person.agent.name]
+    patch = f"apply_patch '*** Begin Patch\n*** Update File: {file}\n@@\n-1\n+2\n*** End Patch'"
+    given = {key: patch if tool == "exec_command" else str(file.with_name("new.lock") if more else file), **more}
+    if more:
+        rule = rule.replace("queries", "new")
+    person.model.on_prompt = {"CALL": lambda: person.hold(rule)}
+    told = _asked(person, f"CALL {tool} {json.dumps(given)}", "about this file:")
+    assert told
+    assert rule in told[-1]
+
+
 @only("gemini")
 def test_gemini_is_told_again_after_a_compression_alone(person: Person) -> None:
     file = person.home / ".gemini" / "settings.json"

@@ -29,6 +29,7 @@ from typing import Any, TextIO
 from dreamd.daemon.agents.act_hooks import READ_CHARS, AgentAct, text_at_act
 from dreamd.daemon.importing.detect import read
 from dreamd.daemon.importing.items import SessionRead
+from dreamd.ipc.channels import channel_of
 from dreamd.store.model import NewTurn, SessionHead
 from dreamd.store.text import acts
 from dreamd.store.working.cues import CueLine
@@ -39,7 +40,8 @@ from .people import unpacked
 from .scratch import own_folder
 from .table import say
 
-CHANNEL = "acts"
+FOLDER = "/acts"
+CHANNEL = channel_of(None, FOLDER)
 
 
 def sessions_of(folder: Path) -> list[tuple[SessionHead, Path, list[NewTurn]]]:
@@ -151,7 +153,7 @@ def asked_again(
         session = daemon.store.handed.get("bench", f"{asking} {number} {elsewhere}")
         began = time.perf_counter()
         call = AgentAct(act.tool, act.words, "", output, failed=True)
-        text = text_at_act(daemon.store, CHANNEL, asking, call, session, 1500)
+        text = text_at_act(daemon.store, asking, FOLDER, call, session, 1500)
         took = time.perf_counter() - began
         known = set[str]().union(*(right[key] for key in acts.error_keys(output)))
         yield Again(label, act, text, [node_id for _, node_id in session.named], known, took)

@@ -1,7 +1,6 @@
-"""Do hooks help without costing? What they hand over along sixteen real sessions, how long they take, and how much.
+"""What do hooks cost? How long they take, also beside other work and without a daemon, and how much they hand over.
 
-`python -m tests.bench.agents [--only replay|wall|starts|away|size]`; `replay` writes every text that was handed over,
-beside its prompt, into `bench-results/injections.md`, for a reader to judge whether it holds what the prompt needs.
+`python -m tests.bench.agents [--only wall|starts|away|size]`; what they hand over along sessions: `tests.bench.handed`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +21,11 @@ from .daemon_under_test import DaemonUnderTest
 from .datasets import many_queries, many_turns, write_chat
 from .options import Options
 from .scratch import end_in_order, own_folder
-from .table import Row, report, say, skipped
+from .table import Row, report, say
 
 SEED = 20261122
 MEMORIES = 10_000
 TIMES = 40
-MOST_SESSION_TOKENS = 1500
 MOST_CHARACTERS = 8000
 MOST_SHELLS = 3
 MOST_AWAY_MS = 150
@@ -39,112 +36,20 @@ SIZES = (9_900, 10_100, 60_000)
 AGENT = "claude-code"
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A session of a person with an agent: its file, its id, its folder, and what the person said."""
-
-    file: Path
-    session_id: str
-    cwd: str
-    prompts: tuple[str, ...]
-
-
 def measure(options: Options) -> Iterator[Row]:
     """Take every row."""
     for part in PARTS.values():
         yield from part(options)
 
 
-# ---- what is handed over
+# ---- how a hook is asked
 
 
-def replayed(options: Options) -> Iterator[Row]:
-    """Play sessions prompt by prompt into hooks; each is read, and dreamt of, before the next begins."""
-    folder = options.data / "readers" / "sessions"
-    if not folder.is_dir():
-        yield skipped("hooks along sessions", "", f"there is no {folder}")
-        return
-    sessions = [read_session(file) for file in sorted(folder.glob("*.jsonl"))][: options.of(16, 3)]
-    told: list[tuple[Session, str, str]] = []
-    costs: list[int] = []
-    with own_folder("hooks") as scratch, DaemonUnderTest(scratch / "daemon") as daemon:
-        daemon.wait_until_embedded()
-        for session in sessions:
-            say(f"replaying {session.file.name}: {len(session.prompts)} prompts")
-            start = asked(daemon, session, "SessionStart", source="startup")
-            texts = [("(the session's start)", start)]
-            for number, prompt in enumerate(session.prompts):
-                texts.append((prompt, asked(daemon, session, "UserPromptSubmit", prompt=prompt, prompt_id=str(number))))
-            costs.append(sum(tokens_of(text) for _, text in texts))
-            told += [(session, prompt, text) for prompt, text in texts]
-            daemon.call("import", paths=[str(session.file)])
-            daemon.wait_until_embedded()
-            daemon.call("dream", kind="daily", wait=True)
-        daemon.stop()
-    options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / "injections.md").write_text(as_pages(told))
-    prompts = [text for session, prompt, text in told if not prompt.startswith("(the session's")]
-    full = sum(bool(text) for text in prompts)
-    how = f"{len(sessions)} sessions of `readers`, each read and dreamt of before the next; texts in injections.md"
-    yield Row("prompts at which a hook hands something over", f"{full} of {len(prompts)}", "", None, how)
-    repeated = sum(repetitions(told))
-    yield Row("lines that a session was handed twice", str(repeated), "0", repeated == 0, "")
-    worst = max(costs)
-    yield Row(
-        "tokens that hooks cost a session",
-        f"{worst} at most, {statistics.mean(costs):.0f} on average",
-        f"≤ {MOST_SESSION_TOKENS}",
-        worst <= MOST_SESSION_TOKENS,
-        "start and prompts together, by characters / 3.5",
-    )
-
-
-def read_session(file: Path) -> Session:
-    """Read what a person said in a session file of Claude Code."""
-    prompts: list[str] = []
-    named: dict[str, str] = {}
-    for line in file.read_text(encoding="utf-8").splitlines():
-        value = json.loads(line)
-        named |= {key: value[key] for key in ("sessionId", "cwd") if isinstance(value.get(key), str)}
-        if value.get("type") != "user" or value.get("isMeta") or value.get("isSidechain"):
-            continue
-        content = value["message"]["content"]
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        text = "\n".join(block["text"] for block in blocks if block.get("type") == "text")
-        if text and not text.startswith("<"):
-            prompts.append(text)
-    return Session(file, named["sessionId"], named["cwd"], tuple(prompts))
-
-
-def asked(daemon: DaemonUnderTest, session: Session, event: str, **given: Any) -> str:
+def asked(daemon: DaemonUnderTest, session_id: str, cwd: str, event: str, **given: Any) -> str:
     """Return the text that a hook hands over, "" for none."""
-    given |= {"session_id": session.session_id, "cwd": session.cwd, "hook_event_name": event}
-    output = daemon.call("hook", agent=AGENT, event=event, given=given, cwd=session.cwd)["output"]
+    given |= {"session_id": session_id, "cwd": cwd, "hook_event_name": event}
+    output = daemon.call("hook", agent=AGENT, event=event, given=given, cwd=cwd)["output"]
     return str(json.loads(output)["hookSpecificOutput"]["additionalContext"]) if output else ""
-
-
-def tokens_of(text: str) -> int:
-    """Estimate tokens as the agents' own makers do for mixed text and code."""
-    return round(len(text) / 3.5)
-
-
-def repetitions(told: Sequence[tuple[Session, str, str]]) -> Iterator[int]:
-    """Yield, of each session, how many of its lines it was handed before."""
-    lines: dict[str, list[str]] = {}
-    for session, _, text in told:
-        lines.setdefault(session.session_id, []).extend(line.strip("- ") for line in text.splitlines())
-    for given in lines.values():
-        words = [line.partition(": ")[2] for line in given if ": " in line]
-        yield len([word for word in words if word]) - len({word for word in words if word})
-
-
-def as_pages(told: Sequence[tuple[Session, str, str]]) -> str:
-    """Lay out each text that was handed over under its prompt."""
-    parts: list[str] = []
-    for session, prompt, text in told:
-        if text:
-            parts.append(f"## {session.file.stem}\n\n**{prompt.strip()}**\n\n{text}\n")
-    return "\n".join(parts)
 
 
 # ---- how long it takes
@@ -273,13 +178,13 @@ def sizes(options: Options) -> Iterator[Row]:
             text = "".join(sentence.format(row) for row in range(size // len(sentence) + 1))[:size]
             folder = scratch / word
             folder.mkdir()
-            session = Session(folder, f"size-{size}", str(folder), ())
             turns = [{"role": "user", "text": text}, {"role": "user", "text": text.replace(". ", " ").strip()}]
             daemon.call("observe", session={"session_id": f"said-{size}", "cwd": str(folder)}, turns=turns)
             daemon.call("list")
             daemon.wait_until_embedded()
             for event, given in (("SessionStart", {"source": "startup"}), ("UserPromptSubmit", {})):
-                out = asked(daemon, session, event, prompt=f"Where is the {word} archive kept?", **given)
+                prompt = f"Where is the {word} archive kept?"
+                out = asked(daemon, f"size-{size}", str(folder), event, prompt=prompt, **given)
                 most = max(most, len(out))
         daemon.stop()
     yield Row(
@@ -292,7 +197,6 @@ def sizes(options: Options) -> Iterator[Row]:
 
 
 PARTS: dict[str, Callable[[Options], Iterator[Row]]] = {
-    "replay": replayed,
     "wall": wall,
     "starts": starts,
     "away": away,

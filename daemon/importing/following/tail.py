@@ -216,7 +216,7 @@ class WholeFile:
             known = os.fstat(file.fileno())
             self.changed_ns = known.st_mtime_ns
             mark = f"{_digest(file, known.st_size)}:{known.st_mtime_ns}"
-        if mark.partition(":")[0] == self.read_up_to.mark.partition(":")[0]:
+        if mark == self.read_up_to.mark:
             return [], False
         items = [one for one in FORMATS[detect_format(self.path)](self.path) if isinstance(one, SessionRead | Skipped)]
         if any(isinstance(one, Skipped) and one.reason.startswith(UNREADABLE) for one in items):

@@ -217,7 +217,9 @@ def _printed(text: str) -> str:
     """Return a command's output without Qwen Code's lines round it; another text as it is."""
     head, _, rest = text.partition("\nOutput: ")
     printed, found, _ = rest.rpartition("\nExit Code: ")
-    return printed.removesuffix("\nError: (none)") if head.startswith("Command: ") and found else text
+    if not head.startswith("Command: ") or not found:
+        return text
+    return "" if (said := printed.removesuffix("\nError: (none)")) == "(empty)" else said
 
 
 def plain(text: str) -> str:

@@ -24,6 +24,7 @@ DATABASE_NAME = re.compile(r"sessions\.db")
 TABLES = frozenset({"sessions", "messages"})
 # Rows: an answer comes right after its call.
 OVERLAP = 20
+MOVED = "a session that is in the database beside it"
 
 _NOT_A_PERSONS = frozenset({"sub_agent", "hidden"})
 _UNNAMED = frozenset({"", "New session", "New Chat", "CLI Session"})
@@ -58,6 +59,7 @@ class GooseReading:
     def __init__(self, path: Path) -> None:
         self._session = Conversation(AGENT, path)
         self._session.given = f"{AGENT}-{path.stem}"
+        self._session.left_out = MOVED if _is_moved(path) else ""
 
     def take(self, number: int, value: Any) -> Iterator[SessionRead | Skipped]:
         """Yield the items that one line completes."""
@@ -162,6 +164,16 @@ def counts(path: Path) -> tuple[int, int]:
     with ForeignDatabase(path) as database:
         found = database.rows("SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM messages)")
     return int(found[0][0]), int(found[0][1])
+
+
+def _is_moved(path: Path) -> bool:
+    """Return True if a file's session is in the database too, where its messages have other ids."""
+    beside = path.with_name("sessions.db")
+    try:
+        with ForeignDatabase(beside) as database:
+            return bool(database.rows("SELECT 1 FROM sessions WHERE id = ?", path.stem))
+    except OSError:
+        return False
 
 
 def _session_of(

@@ -46,7 +46,9 @@ class QwenReading:
     """The state in the middle of a chat."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._session = Conversation(AGENT, path)
+        self._is_nested = False
 
     def take(self, number: int, value: Any) -> Iterator[SessionRead | Skipped]:
         """Yield the items that one line completes."""
@@ -58,7 +60,8 @@ class QwenReading:
         session.cwd = value.get("cwd") or session.cwd
         session.started_at = session.started_at or value.get("timestamp")
         if value.get("isSidechain") is True:
-            session.left_out = SUB_AGENT
+            self._is_nested = True
+            return
         if value["type"] == "system":
             self._note_title(value)
             return
@@ -72,7 +75,10 @@ class QwenReading:
 
     def rest(self) -> Iterator[SessionRead | Skipped]:
         """Yield the items that are still gathered."""
-        return self._session.rest()
+        if self._is_nested and not self._session.has_turns:
+            yield Skipped(self._path, None, SUB_AGENT)
+        else:
+            yield from self._session.rest()
 
     def _note_title(self, value: Mapping[str, Any]) -> None:
         match value:

@@ -856,6 +856,13 @@ def test_a_failed_command_is_handed_the_cause_of_the_same_error(
     assert (told.moment, told.lines[1].node_id) == ("after", "earlier#3")
 
 
+def test_codex_says_no_exit_code_so_the_same_program_failed_before(world: World) -> None:
+    failed_before(world)
+    given: dict[str, Any] = {"tool_name": "Bash", "tool_response": ERROR.partition("\n")[2]}
+    assert world.handed("PostToolUse", "codex", **given, tool_input={"command": "cat build.log"}) == ""
+    assert CAUSE in world.handed("PostToolUse", "codex", **given, tool_input={"command": "cargo run --release"})
+
+
 def test_a_command_that_worked_is_handed_nothing(world: World) -> None:
     failed_before(world)
     given: dict[str, Any] = {"tool_name": "shell", "tool_input": {"command": "cargo run"}}

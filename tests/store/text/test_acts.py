@@ -16,8 +16,10 @@ from dreamd.store.text.acts import (
     is_like,
     lines_of_errors,
     names_of_path,
+    names_path,
     place_of_error,
     result_of,
+    values_named,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -157,6 +159,28 @@ def test_a_name_or_an_option_makes_a_short_error_enough(line: str, key: str) -> 
 
 
 UNDEFINED = "[Bash failed]\nExit code 1\na.go:3:1: undefined: errors"
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "is_named"),
+    [
+        ("never edit src/db.rs by hand", "/home/t/waybill/src/db.rs", True),
+        ("never edit db.rs by hand", "/home/t/waybill/src/db.rs", True),
+        ("commit .entire/settings.json", "/home/t/cli/.claude/settings.json", False),
+        ("never edit .sqlx/ by hand", "/home/t/waybill/.sqlx/query-1.json", True),
+        ("never edit web/logo.svg", "/home/t/waybill/src/db.rs", False),
+    ],
+)
+def test_a_text_names_a_path_with_the_folders_that_it_says(text: str, path: str, is_named: bool) -> None:
+    assert names_path(text, path) is is_named
+
+
+def test_a_number_is_a_value_beside_the_word_that_it_counts() -> None:
+    assert values_named("penalty 12 per minute") & values_named("const latePenalty = 12.0 // a minute") == {
+        "12 penalti"
+    }
+    assert not values_named("let's address 1 first") & values_named("x := parts[1]")
+    assert values_named('this won\'t say "Claude Code"') & values_named('agentType := "Claude Code"') == {"claude code"}
 
 
 def test_the_next_run_without_an_error_ends_it() -> None:

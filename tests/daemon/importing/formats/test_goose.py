@@ -1,4 +1,4 @@
-"""Goose's sessions, in its database and in the files of before, in the form that its sources describe."""
+"""Goose's sessions, in its database and in the files of before, in the form that 1.34.0 writes."""
 
 from __future__ import annotations
 
@@ -162,6 +162,17 @@ def test_a_file_of_before_says_the_same(jsonl: Callable[..., Path]) -> None:
     assert texts(items) == SAID
     assert sessions(items)[0].head.session_id == "goose-20261122_1"
     assert not skipped(items)
+
+
+def test_a_file_whose_session_was_moved_into_the_database_is_left_out(
+    jsonl: Callable[..., Path], tmp_path: Path
+) -> None:
+    head = {"description": "Hinges", "working_dir": "/nowhere/door", "created_at": "2026-01-01T00:00:00Z"}
+    said = {"role": "user", "created": 1_795_000_000, "content": [text("Oil the hinge.")]}
+    path, other = jsonl(head, said, name="20261122_1.jsonl"), jsonl(head, said, name="20250101_1.jsonl")
+    database(tmp_path / "sessions.db", MESSAGES).close()
+    assert [one.reason for one in skipped(read(path))] == ["a session that is in the database beside it"]
+    assert texts(read(other)) == ["Oil the hinge."]
 
 
 def test_a_damaged_database_is_named_and_no_error(tmp_path: Path) -> None:

@@ -52,6 +52,8 @@ def test_what_the_person_typed_and_each_call_with_its_outcome(jsonl: Callable[..
         answered(output=printed("3 passed", 0)),
         said(call(command="false")),
         answered(output=printed("oops", 3)),
+        said(call(command="true")),
+        answered(output=printed("(empty)", 0)),
         said(call("edit", file_path="/nowhere/loom/a.py")),
         answered("error", error="No match."),
         said(call("tool_call", name="mcp__dreamd__recall", arguments={"query": "loom"})),
@@ -69,6 +71,7 @@ def test_what_the_person_typed_and_each_call_with_its_outcome(jsonl: Callable[..
         ("tool", "[Bash result]\n3 passed"),
         ("assistant", "[Bash: false]"),
         ("tool", "[Bash failed]\noops"),
+        ("assistant", "[Bash: true]"),
         ("assistant", "[Edit /nowhere/loom/a.py]"),
         ("tool", "[Edit failed]\nNo match."),
         ("user", "Read @a.md."),
@@ -89,3 +92,4 @@ def test_a_sub_agents_chat_is_no_session(jsonl: Callable[..., Path]) -> None:
     items = list(read(jsonl(asked("Look.", isSidechain=True, agentId="explore-1"))))
     assert [one.reason for one in skipped(items)] == ["a sub-agent's own conversation"]
     assert not sessions(items)
+    assert texts(read(jsonl(asked("Go."), asked("Look.", isSidechain=True), said("Done.")))) == ["Go.", "Done."]
