@@ -9,7 +9,7 @@ At the end every failed command of `acts.json` is asked again, with its whole ou
 them. A careful reader noted there which later turns of its session state the cause or the fix, which edits and which
 commands were the fix, or that there is none; no text is in it. An answer is right if its first line quotes one of them.
 Without a FOLDER the sessions are those of `entire`, for which the labels are. Half of the sessions, by their ids, were
-held out while the code was written.
+left alone while the code was changed.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Label:
 
     @property
     def is_held_out(self) -> bool:
-        """True for the sessions that nobody looked at while the code was written."""
+        """True for the sessions that were labelled with the others, and left alone while the code was changed."""
         return sha256(self.session.encode()).digest()[-1] % 2 == 1
 
 
