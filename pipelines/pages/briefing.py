@@ -32,9 +32,9 @@ HEADINGS = (RULES, AHEAD, LAST, PEOPLE, CHANGED, STEPS, DECIDED)
 
 MOST_OF = {RULES: 24, AHEAD: 5, LAST: 6, PEOPLE: 5, CHANGED: 5, STEPS: 4, DECIDED: 24}
 
-# Smallest worth of a line by its heading. An agent breaks a rule that it lacks; an old decision stands in every start.
-# A fact from before replies were noted has to be sure, whatever it is.
-LEAST_WORTH = {RULES: 0.5, DECIDED: 0.9}
+# Smallest worth of a line by its heading: a rule and an old decision stand in every start, and in real sessions what is
+# less worth was mostly an order for once.
+LEAST_WORTH = {RULES: 0.9, DECIDED: 0.9}
 # The same by the reply: of the turns that readers labelled (tests/train) 5 % of questions, 12 % of talk and 27 % of
 # reports and orders ("run the tests please") were worth keeping, and most of all others.
 PASSING = {"question": 1.0, "chat": 0.85, "report": 0.85, "command": 0.85}
@@ -58,7 +58,7 @@ WANTED = 0.1
 DEPENDENT_WORDS, LONGEST_PROPOSAL_TOKENS = 14, 45
 
 _RULES = frozenset({Kind.PREFERENCE, Kind.NEGATIVE})
-_DECIDED = frozenset({Kind.DECISION, Kind.VALUE, Kind.CORRECTION, Kind.PITFALL})
+_DECIDED = _RULES | {Kind.DECISION, Kind.VALUE, Kind.CORRECTION, Kind.PITFALL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def parts_of(
 def is_worth_a_line(fact: Memory) -> bool:
     """Check for a person's statement, no question and no order for once, that is worth enough for how it came."""
     words, reply_to = read_reply(fact.text)
-    if fact.said_by in MACHINES or fact.is_waiting or words.rstrip("”\"' ").endswith("?") or _is_once(words, reply_to):
+    if fact.said_by in MACHINES or fact.is_waiting or _asks(words) or _is_once(words, reply_to):
         return False
     if not fact.sources:
         return len(fact.text) <= LONGEST_NOTE
@@ -131,6 +131,12 @@ def is_worth_a_line(fact: Memory) -> bool:
     if fact.kind is Kind.PITFALL and reply == "new":
         return False
     return _worth(fact) >= (PASSING.get(reply, 0.0) if isinstance(reply, str) else SURE_WORTH)
+
+
+def _asks(words: str) -> bool:
+    """Check for a question, or a request put as one ("can you check it again? it has changed"), which is for once."""
+    said = sentences_of(words) or [words]
+    return any(sentence.rstrip("”\"') ").endswith("?") for sentence in (said[0], said[-1]))
 
 
 def _worth(fact: Memory) -> float:
@@ -157,7 +163,7 @@ def _heading(fact: Memory, today: date, is_newer: bool, last_session: NodeId | N
         return AHEAD
     if _is_over(fact, today):
         return ""
-    if kind in _RULES or (kind in _DECIDED and _is_rule(fact)):
+    if _is_rule(fact, kind):
         return RULES
     if kind is Kind.PERSON:
         return PEOPLE
@@ -166,13 +172,13 @@ def _heading(fact: Memory, today: date, is_newer: bool, last_session: NodeId | N
         return STEPS
     if kind not in _DECIDED and not (kind is Kind.FACT and fact.slot is not None) and kind is not Kind.NOTE:
         return ""
-    if last_session is not None and place_of(fact)[0] == last_session:
+    # A claim that was put right was put right in the work too, and alone a correction tells less than half.
+    is_wanted = kind is not Kind.CORRECTION or fact.extra.get(STANDING, 0.0) >= WANTED
+    if last_session is not None and place_of(fact)[0] == last_session and (is_wanted or read_reply(fact.text)[1]):
         return LAST
     is_late = fact.created_at is not None and today - fact.created_at.date() <= CHANGED_WITHIN
     if is_newer and is_late:
         return CHANGED
-    # A claim that was put right was put right in the work too.
-    is_wanted = kind is not Kind.CORRECTION or fact.extra.get(STANDING, 0.0) >= WANTED
     return DECIDED if is_wanted else ""
 
 
@@ -181,10 +187,13 @@ def _kind_of_note(fact: Memory) -> Kind:
     return reading.kind if reading else Kind.EVENT
 
 
-def _is_rule(fact: Memory) -> bool:
-    standing = fact.extra.get(STANDING, 0.0)
-    is_worded_so = bool(phrases("kind.rule").search(read_reply(fact.text)[0]))
-    return bool(standing >= (PERHAPS_STANDING if is_worded_so else SURELY_STANDING))
+def _is_rule(fact: Memory, kind: Kind) -> bool:
+    standing = fact.extra.get(STANDING)
+    if not isinstance(standing, int | float):  # remembered, or from before it was noted
+        return kind in _RULES
+    words, _ = read_reply(fact.text)
+    is_worded_so = "?" not in words and bool(phrases("kind.rule").search(words))
+    return kind in _DECIDED and standing >= (PERHAPS_STANDING if is_worded_so else SURELY_STANDING)
 
 
 def _day_ahead(fact: Memory, today: date) -> date | None:
@@ -206,7 +215,8 @@ def _line(fact: Memory, today: date) -> BriefLine | None:
     text, reply_to = read_reply(fact.text)
     words = " ".join(text.split())
     number = len(words.split())
-    if number <= FEW_WORDS and not reply_to and fact.kind not in _RULES and fact.extra.get(REPLY) == "refine":
+    is_whole = fact.extra.get(REPLY, "new") == "new" or fact.extra.get(STANDING, 0.0) >= WANTED
+    if fact.sources and number <= FEW_WORDS and not reply_to and not is_whole:
         return None  # it adds to what is not known
     if fact.kind in {Kind.PROCEDURE, Kind.FACT, Kind.DECISION} and estimate_tokens(words) > LONGEST_STEPS_TOKENS:
         lead, *steps = _FIRST_STEP.split(words, maxsplit=1)

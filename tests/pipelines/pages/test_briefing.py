@@ -36,7 +36,7 @@ def under(*facts: Memory, today: date = TODAY, last: str | None = None) -> dict[
 
 def test_each_kind_has_its_heading_and_rules_come_first() -> None:
     found = under(
-        judged("Answers are short.", "s1#2", Kind.PREFERENCE),
+        judged("Answers are short.", "s1#2", Kind.PREFERENCE, standing=0.8),
         judged("At night we never run migrations.", "s1#3", Kind.PITFALL, reply="correct", standing=0.6),
         judged("The audit is on 9 May.", "s1#4", Kind.VALUE, days=(date(2026, 5, 9),)),
         judged("We take Postgres.", "s9#1"),
@@ -60,6 +60,7 @@ def test_each_kind_has_its_heading_and_rules_come_first() -> None:
     ("text", "more"),
     [
         ("Which queue do we take, Kafka or NATS?", {}),
+        ("can you check the queue again? the main branch has changed", {}),
         ("run the orders tests", {"kind": Kind.PREFERENCE, "reply": "command", "worth": 0.6}),
         ("it arrives but the umlauts are broken", {"reply": "report", "worth": 0.7}),
         ("ok going for a run", {"reply": "chat", "worth": 0.6}),
@@ -82,7 +83,11 @@ def test_what_was_left_open_is_told_of_the_last_session_alone() -> None:
 
 def test_an_order_that_is_surely_a_rule_is_one() -> None:
     rule = judged(
-        "commit messages in Spanish, and no mocks in tests", kind=Kind.PREFERENCE, reply="command", worth=0.99
+        "commit messages in Spanish, and no mocks in tests",
+        kind=Kind.PREFERENCE,
+        reply="command",
+        worth=0.99,
+        standing=0.8,
     )
     assert list(under(rule)) == [briefing.RULES]
 
@@ -90,7 +95,7 @@ def test_an_order_that_is_surely_a_rule_is_one() -> None:
 def test_a_fact_from_before_replies_were_kept_has_to_be_surer() -> None:
     sure, doubted = (
         replace(judged(f"Answers have {worth} pages.", kind=Kind.PREFERENCE), extra={WORTH: worth})
-        for worth in (0.8, 0.7)
+        for worth in (0.95, 0.7)
     )
     assert under(sure, doubted) == {briefing.RULES: [sure.text]}
 
@@ -134,7 +139,10 @@ def test_a_choice_is_told_only_with_its_option() -> None:
 def test_a_correction_is_told_of_the_last_session_and_where_it_changed_something() -> None:
     fixed = judged("no, the logs folder is not in the ignore file", "s1#1", Kind.CORRECTION, reply="correct")
     assert under(fixed) == {}
-    assert list(under(fixed, last="s1")) == [briefing.LAST]
+    assert under(fixed, last="s1") == {}, "alone it tells less than half"
+    told = judged("> I put the logs folder into the ignore file.\n\nno, it is not in there", "s1#1", Kind.CORRECTION)
+    assert list(under(told, last="s1")) == [briefing.LAST]
+    assert list(under(replace(fixed, extra={**fixed.extra, STANDING: 0.2}))) == [briefing.DECIDED]
     assert list(under(replace(fixed, supersedes=("f0",)))) == [briefing.CHANGED]
 
 
