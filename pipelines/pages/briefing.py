@@ -16,7 +16,7 @@ from ...store.roles import MACHINES
 from ...store.text.chunking import estimate_tokens
 from ...store.text.languages import phrases
 from ...store.text.quotes import read_reply
-from ...store.text.sentences import sentences_of
+from ...store.text.sentences import GAP, sentences_of
 from ...store.text.statements import read
 from ...store.text.words import words_of_turn
 from ..extract.attributes import REMEMBERED_WORTH, REPLY, STANDING, UNKNOWN_WORTH, WORTH, read_memory
@@ -222,9 +222,10 @@ def _line(fact: Memory, today: date) -> BriefLine | None:
         lead, *steps = _FIRST_STEP.split(words, maxsplit=1)
         lead = lead.rstrip(": \t\n") if steps else lead
         if steps or fact.kind is Kind.FACT:
-            is_named = len(words_of_turn(lead)) >= FEW_CONTENT and bool(steps)
+            is_named = len(words_of_turn(lead)) >= FEW_CONTENT and GAP not in lead and bool(steps)
             return BriefLine(fact, lead, steps_left_out=True) if is_named else None
-    is_open = _is_open(text, reply_to)
+    # "Let's use US English everywhere please" is an instruction, and no wish.
+    is_open = fact.extra.get(STANDING, 0.0) < SURELY_STANDING and _is_open(text, reply_to)
     proposal = " ".join(reply_to.split())
     if number > DEPENDENT_WORDS or (number > FEW_WORDS and estimate_tokens(proposal) > LONGEST_PROPOSAL_TOKENS):
         proposal = ""

@@ -92,6 +92,12 @@ def test_an_order_that_is_surely_a_rule_is_one() -> None:
     assert list(under(rule)) == [briefing.RULES]
 
 
+def test_an_instruction_in_the_words_of_a_wish_is_a_rule() -> None:
+    wish = "let's make sure that we use US English everywhere please"
+    assert under(judged(wish, worth=0.98)) == {}
+    assert under(judged(wish, worth=0.98, standing=0.8)) == {briefing.RULES: [wish]}
+
+
 def test_a_fact_from_before_replies_were_kept_has_to_be_surer() -> None:
     sure, doubted = (
         replace(judged(f"Answers have {worth} pages.", kind=Kind.PREFERENCE), extra={WORTH: worth})
