@@ -266,7 +266,11 @@ class FileCopies:
 
     def _changes_back(self, run_id: str) -> Iterator[tuple[Path, bytes, bytes]]:
         """Yield each file that a run changed, its content, and that before the run. Raises Conflict."""
-        if self._core.ledger.run(run_id).kind != REVIEW:
+        try:
+            kind = self._core.ledger.run(run_id).kind
+        except NotFound:
+            return  # the undo itself says why: a ledger that was set aside is one reason
+        if kind != REVIEW:
             return
         for action in self._core.ledger.actions(run_id):
             if not action.path.startswith(f"{FOLDER}/") or action.state != "applied":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from dreamd.store.channel import channel_of_folder
 
 from tests.bench.daemon_under_test import DaemonUnderTest, Refused
+from tests.pipelines.stages.test_know_how import RELEASED
 from tests.system.waiting import until
 
 SAID = [
@@ -236,4 +238,32 @@ class Recording:
         self.ask("purge", channel="kitchen")
         until(lambda: self.daemon.call("status")["dream"] is None)  # one of its own may have begun
         self.ask("status", "status")
+        self._know_how()
         self.ask("stop")
+
+    def _know_how(self) -> None:
+        """Have a procedure work in three sessions, and a line of a program's file said otherwise, then dream."""
+        git = self.empty.parent / "release" / ".git"
+        git.mkdir(parents=True)
+        (git / "HEAD").write_text("ref: refs/heads/main\n")
+        here = {"cwd": str(git.parent)}
+        file = git.parent / "AGENTS.md"
+        file.write_text("# Rules\n\n- We deploy on Thursdays.\n")
+        os.utime(file, (0, 0))
+        given = {"session_id": "r0", "source": "startup", **here}
+        self.daemon.call("hook", agent="codex", event="SessionStart", given=given, **here)
+        for name in ("r1", "r2", "r3"):
+            turns = [
+                {"role": role, "text": text, "external_id": f"{name}-{at}", "at": f"2026-11-20T10:00:{at:02}+00:00"}
+                for at, (role, text) in enumerate(RELEASED)
+            ]
+            self.daemon.call("observe", session={"session_id": name, "agent_id": "codex", **here}, turns=turns)
+        self.daemon.call("remember", text="We deploy on Tuesdays now, not Thursdays.", **here)
+        self.daemon.call("list")
+        self.daemon.wait_until_embedded(120)
+        self.daemon.call("dream", wait=True)
+        self.ask("review_list", "what worked")
+        self.ask("find_strategy", query="release the next version", **here)
+        offered = [{"name": "mcp__tracker__open", "description": "open a ticket"}, {"name": "Bash"}]
+        self.ask("select_tools", query="release the next version", tools=offered, k=1)
+        self.ask("tools", **here)

@@ -363,6 +363,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "link": (["link", "x", "y"], "HasTag weekly."),
     "tag": (["tag", "x", "baking"], "#baking"),
     "told": (["told"], "claude-code context"),
+    "tools": (["tools"], "calls"),
     "brief": (["brief"], "Bread is baked on Saturdays."),
     "anchor_get": (["anchor"], "docs/backups.md"),
     "goals": (["goals"], "the backups are moved"),
@@ -424,6 +425,15 @@ def test_every_command_reads_the_daemon_s_own_answer(
 def test_every_method_has_a_command_under_test(recorded: Recording) -> None:
     of_programs = {"anchor_set", "anchor_recover", "reflect", "session_end"}
     of_programs |= {f"document_{verb}" for verb in ("put", "get", "list", "search", "rename", "delete")}
-    without_words = {"ping", "observe", "cancel", "stop", "hook", "recent"} | of_programs
+    without_words = {
+        "ping",
+        "observe",
+        "cancel",
+        "stop",
+        "hook",
+        "recent",
+        "find_strategy",
+        "select_tools",
+    } | of_programs
     assert set(COMMANDS) == set(recorded.answers) - without_words
     assert any(SAID[1] in hit["text"] for hit in recorded.named["a recall"]["hits"])
