@@ -69,10 +69,14 @@ class BriefSection:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """A briefing by its sections, and as the text that an agent gets, fenced; "" without any line."""
+    """A briefing by its sections, and as the text that an agent gets, fenced; "" without any line.
+
+    `nodes` are the memories or turns of its first lines, in their order.
+    """
 
     text: str
     sections: tuple[BriefSection, ...] = ()
+    nodes: tuple[NodeId, ...] = ()
 
     @property
     def lines(self) -> list[str]:
@@ -93,6 +97,7 @@ class Briefs:
         today, last = self._now().date(), self._last_session(start)
         known = InstructionFiles.read(start.agent, Path(start.folder), Path.home()) if start.agent else None
         chosen: dict[str, list[str]] = {}
+        nodes: list[NodeId] = []
         commands = [line for line in self._commands(start.channel) if not any(line in one for one in start.given)]
         left = budget_tokens - estimate_tokens(fenced("\n".join((OPENING, COMMANDS, *commands))))
         parts = self._parts(start, today, last)
@@ -116,11 +121,13 @@ class Briefs:
                 left -= cost + (estimate_tokens(heading) if heading not in chosen else 0)
                 room -= cost
                 chosen.setdefault(heading, []).append(text)
+                # A fact to be is none yet; the turn is there that it will be drawn from.
+                nodes.append(line.fact.node_id if line.fact.run or not line.fact.sources else line.fact.sources[0])
         if commands:
             chosen[COMMANDS] = commands
         laid_out = chain.from_iterable((f"{heading}:", *lines) for heading, lines in chosen.items())
         sections = tuple(BriefSection(heading, tuple(lines)) for heading, lines in chosen.items())
-        return Brief(fenced("\n".join((OPENING, *laid_out))) if sections else "", sections)
+        return Brief(fenced("\n".join((OPENING, *laid_out))) if sections else "", sections, tuple(nodes))
 
     def _commands(self, channel: str) -> list[str]:
         """Return the commands that worked in several sessions, on one line, as the page of a dream has them."""

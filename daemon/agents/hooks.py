@@ -164,7 +164,7 @@ class Hooks:
         channel, name = channel_of(None, hook.folder), session_id(hook.session)
         start = Start(channel, name, agent, hook.folder, since, session.given)
         brief = self.briefs.brief(start, min(BRIEF_TOKENS, SESSION_TOKENS - session.tokens))
-        session.hand(brief.lines, estimate_tokens(brief.text) if brief.text else 0)
+        session.hand(brief.lines, estimate_tokens(brief.text) if brief.text else 0, brief.nodes)
         work = open_work(self.store, channel, name, hook.source, self._now())
         session.hand([], estimate_tokens(work) if work else 0)
         return "\n".join(filter(None, (work, brief.text)))

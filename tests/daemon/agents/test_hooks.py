@@ -700,6 +700,8 @@ def test_a_forgotten_memory_is_shown_no_more_in_what_was_told(world: World) -> N
     kept = world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
     world.store.settle()
     world.handed("SessionStart", source="startup")
+    (told,) = world.store.told.since(NOW)
+    assert [line.node_id for line in told.lines if "Fridays" in line.text] == [kept]
     run = world.store.forget(kept).run_id
     assert "Fridays" not in str(world.store.told.since(NOW))
     world.store.undo(run)
