@@ -397,20 +397,24 @@ def tools(options: Namespace, terminal: Terminal) -> int:
 
 def tools_in_words(answer: Json, look: Look) -> list[str]:
     """List the tools by project and program, each in a line."""
+    uses = answer["tools"][:MOST_TOOLS]
+    if not uses:
+        return ["No call of a tool is remembered here."]
+    # A column in which every row says the same leaves no room for the others.
+    told = [key for key in ("channel", "agent") if len({use[key] for use in uses}) > 1] or ["agent"]
     rows = [
         (
             use["tool"],
             f"{use['calls']:,}",
             f"{use['failures']:,}",
             f"{use['median_s']:g} s" if use["median_s"] is not None else "",
-            use["channel"],
-            use["agent"],
+            *(use[key] for key in told),
         )
-        for use in answer["tools"][:MOST_TOOLS]
+        for use in uses
     ]
-    if not rows:
-        return ["No call of a tool is remembered here."]
-    lines = table(rows, look, ("tool", "calls", "failed", "median", "project", "program"), right=(1, 2, 3))
+    names = {"channel": "project", "agent": "program"}
+    heads = ("tool", "calls", "failed", "median", *(names[key] for key in told))
+    lines = table(rows, look, heads, right=(1, 2, 3))
     if more := len(answer["tools"]) - len(rows):
         lines.append(f"… and {more:,} more (--json has them)")
     return lines

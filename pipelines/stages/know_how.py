@@ -206,9 +206,9 @@ class _Told:
 
     @property
     def asked(self) -> list[TurnContext]:
-        """The newest requests, where they are of one kind; of many kinds none says what the procedure is for."""
-        shown = [request for request in reversed(self.requests) if _asked(request)] if self._naming() else []
-        return shown[:MOST_REQUESTS]
+        """The newest requests, each wording once, where they are of one kind; of many none says what it is for."""
+        shown = {_asked(request): request for request in self.requests if _asked(request)} if self._naming() else {}
+        return list(shown.values())[::-1][:MOST_REQUESTS]
 
     def _naming(self) -> str:
         """Return the request whose words most of the others have too, "" without one."""

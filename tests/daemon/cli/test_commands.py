@@ -883,7 +883,9 @@ def test_a_skill_is_written_into_the_project_by_default(
 
 
 def test_tools_are_counted_in_lines(daemon: FakeDaemon, run: Run) -> None:
-    assert "Bash: make     12       3   4.5 s  shop     codex" in run("tools")[1]
+    assert "Bash: make     12       3   4.5 s  codex" in run("tools")[1]
+    daemon.answers["tools"] = {"tools": [TOOL_USE, TOOL_USE | {"channel": "kiln"}]}
+    assert "Bash: make     12       3   4.5 s  kiln" in run("tools")[1]
     daemon.answers["tools"] = {"tools": []}
     code, out, _ = run("tools")
     assert (code, out.strip()) == (4, "No call of a tool is remembered here.")
