@@ -64,7 +64,13 @@ def know_projects(of_remotes: Mapping[str, str], named: Collection[str], apart: 
 
 def learn_project(folder: Path, channel: str) -> str:
     """Note the channel of a folder's remote, if it is the first of that; return the remote's hash, "" if it is not."""
-    remote = remote_of(folder) if channel == channel_of_folder(folder) else ""
+    if channel != channel_of_folder(folder):
+        return ""
+    try:
+        found = repository_of(folder.resolve())
+    except (OSError, ValueError, RuntimeError):
+        return ""
+    remote = "" if found is None or found[0] in _PROJECTS.apart else _remote_of(found[1])
     return remote if remote and _PROJECTS.of_remotes.setdefault(remote, channel) == channel else ""
 
 
@@ -99,16 +105,8 @@ def channel_apart(top: Path) -> str:
     return _channel(top.name, top)
 
 
-def remote_of(folder: Path) -> str:
-    """Return the hash by which the remote of a folder's repository is known, "" without one."""
-    try:
-        found = repository_of(folder.resolve())
-    except (OSError, ValueError, RuntimeError):
-        return ""
-    return "" if found is None or found[0] in _PROJECTS.apart else _remote_of(found[1])
-
-
 def _remote_of(common_dir: Path) -> str:
+    """Return the hash by which the remote of a repository is known, "" without one."""
     try:
         lines = _small_text(common_dir / "config").splitlines()
     except (OSError, ValueError):

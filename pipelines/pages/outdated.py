@@ -59,8 +59,8 @@ class Compared:
 
     def __init__(self, facts: Sequence[Memory]) -> None:
         stems = sorted({stem for fact in facts for stem in _read(fact.text).content})
-        self._words = _by_beginning(stems)
-        self._said = {fact.node_id: self._words_of(fact) for fact in facts}
+        first = _by_beginning(stems)
+        self._said = {fact.node_id: frozenset(first[stem] for stem in _read(fact.text).content) for fact in facts}
         self._commonness = Counter(word for words in self._said.values() for word in words)
 
     def probability(self, older: Memory, newer: Memory) -> float:
@@ -89,9 +89,6 @@ class Compared:
             "older is value": older.kind == Kind.VALUE,
             "newer opens": newer.extra.get(REPLY) == "new",
         }
-
-    def _words_of(self, fact: Memory) -> frozenset[str]:
-        return frozenset(self._words[stem] for stem in _read(fact.text).content)
 
 
 def _by_beginning(stems: Sequence[str]) -> Mapping[str, str]:

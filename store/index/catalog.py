@@ -475,14 +475,16 @@ class Catalog:
         """  # CROSS: the facts come first, or SQLite reads every link
         return [Link(*row) for row in self._all_rows(sql, json.dumps(list(units)), LONGEST_CHAIN)]
 
-    def drawn_from(self, turns: Collection[NodeId]) -> list[Link]:
-        """Return the links of facts to those of some turns that they were drawn from."""
+    def files_of_facts(self, node_ids: Collection[NodeId]) -> list[tuple[NodeId, str]]:
+        """Return each of some ids with the file of its fact: itself, or those that were drawn from it as a turn."""
         sql = """
-        SELECT link.source, link.target, link.kind FROM json_each(?1) AS unit
-        CROSS JOIN link ON link.target = unit.value AND link.kind = 'cites' AND link.rank = 0
+        SELECT node.node_id, node.path FROM json_each(?1) AS named
+        CROSS JOIN node ON node.node_id = named.value AND node.level = 'L1'
+        UNION ALL SELECT link.target, node.path FROM json_each(?1) AS named
+        CROSS JOIN link ON link.target = named.value AND link.kind = 'cites' AND link.rank = 0
         JOIN node ON node.node_id = link.source AND node.level = 'L1'
         """
-        return [Link(*row) for row in self._all_rows(sql, json.dumps(list(turns)))]
+        return [(named, path) for named, path in self._all_rows(sql, json.dumps(list(node_ids)))]
 
     def drawn_among(self, facts: Collection[NodeId], units: Collection[NodeId]) -> list[tuple[NodeId, NodeId]]:
         """Return those of some facts whose first evidence is one of these turns, each after its turn."""

@@ -12,7 +12,7 @@ from typing import Final
 from .. import okf
 from ..channel import project_root
 from ..index.catalog import Catalog
-from ..model import Hit, Level, NodeId
+from ..model import Hit, NodeId
 from ..vault.disk import beginning
 from ..vault.vault import Vault
 
@@ -108,11 +108,10 @@ class CodeChecks:
         """Return those facts, and turns with such facts, whose values' places in a folder's project hold others now."""
         if not node_ids or not folder:
             return set()
-        root = project_root(Path(folder))
-        drawn = {link.source: link.target for link in self._catalog.drawn_from(node_ids)}
-        facts = [one for one in self._catalog.nodes({*node_ids, *drawn}).values() if one.level is Level.FACT]
-        changed = [fact.node_id for fact in facts if has_changed(self._places_of(fact.path), root)]
-        return {*changed, *(drawn[fact] for fact in changed if fact in drawn)} & set(node_ids)
+        kept = [(named, self._places_of(path)) for named, path in self._catalog.files_of_facts(node_ids)]
+        looked_for = [(named, places) for named, places in kept if places]
+        root = project_root(Path(folder)) if looked_for else Path()
+        return {named for named, places in looked_for if has_changed(places, root)}
 
     def looked_up(self, hits: Sequence[Hit], folder: str | None) -> list[Hit]:
         """Return hits, each that the code of a folder's project contradicts marked as out of date."""
