@@ -40,7 +40,7 @@ RETRY_S = 0.02
 _OF_A_CHANNEL = (
     *("recall", "context", "brief", "recent", "remember", "reflect"),
     *("anchor_set", "anchor_get", "anchor_recover", "goal_set", "goals"),
-    *("find_strategy", "tools"),
+    *("find_strategy", "select_tools", "tools"),
     "document_put",
 )
 """The methods that belong to the working folder's channel where neither channel nor folder is named."""

@@ -310,6 +310,8 @@ class SelectToolsParams(Params):
     query: Annotated[str, Field(min_length=1, max_length=2**14)]
     tools: Annotated[tuple[OfferedParams, ...], Field(min_length=1, max_length=1000)]
     k: Annotated[int, NUMBER, Field(strict=True, ge=1, le=100)] = 5
+    channel: Name | None = None
+    cwd: Folder | None = None
 
 
 class ToolsParams(Params):

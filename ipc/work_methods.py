@@ -118,7 +118,8 @@ def find_strategy(store: MemoryStore, params: StrategyParams, call: Call) -> Str
 def select_tools(store: MemoryStore, params: SelectToolsParams, call: Call) -> SelectToolsAnswer:
     """Choose the tools that serve a request."""
     offered = [OfferedTool(tool.name, tool.description) for tool in params.tools]
-    return SelectToolsAnswer(store.select_tools(params.query, offered, params.k))
+    channel = channel_of(params.channel, params.cwd, store.channel_names_with)
+    return SelectToolsAnswer(store.select_tools(params.query, offered, params.k, channel))
 
 
 def tools(store: MemoryStore, params: ToolsParams, call: Call) -> ToolsAnswer:

@@ -303,9 +303,11 @@ class MemoryStore:
         """Return the calls, failures and times of each tool by project and program, of one channel or of all."""
         return self.operations.toolbox.uses(channel)
 
-    def select_tools(self, request: str, offered: Sequence[OfferedTool], count: int) -> Sequence[ChosenTool]:
+    def select_tools(
+        self, request: str, offered: Sequence[OfferedTool], count: int, channel: str = GLOBAL_CHANNEL
+    ) -> Sequence[ChosenTool]:
         """Return those of some tools that serve a request, best first."""
-        return self.operations.toolbox.select(request, offered, count)
+        return self.operations.toolbox.select(request, offered, count, channel)
 
     def end_session(self, session_id: NodeId) -> list[Goal]:
         """Note that a session is over; return its open goals, which are threads of its channel from now on."""

@@ -233,6 +233,7 @@ TOOLS: Mapping[str, Tool] = {
             "select_tools",
             render.chosen,
             required=("query", "tools"),
+            adds=("cwd",),
             reads_only=True,
         ),
         Tool(

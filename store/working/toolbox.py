@@ -90,10 +90,11 @@ class Toolbox:
 
     # ---- choice
 
-    def select(self, request: str, offered: Sequence[OfferedTool], count: int) -> list[ChosenTool]:
+    def select(self, request: str, offered: Sequence[OfferedTool], count: int, channel: str) -> list[ChosenTool]:
         """Return the tools that serve a request, best first: by meaning, by words, and by what served the like before.
 
-        Raises ModelUnavailable without an embedding model.
+        What served before counts in every channel; its words are told in their own alone. Raises ModelUnavailable
+        without an embedding model.
         """
         requests, served = self._history({tool.name for tool in offered})
         usual = np.mean([self._of_query(one) for one in requests], axis=0) if len(requests) >= FEWEST_REQUESTS else 0
@@ -101,10 +102,13 @@ class Toolbox:
         scores = self._likeness(asked, offered) + WORDS * _words_shared(request, offered)
         like: dict[str, str] = {}
         for place, tool in enumerate(offered):
-            near = ((float(asked @ _unit(self._of_query(one) - usual)), one) for one in served.get(tool.name, ()))
-            likeness, earlier = max(near, default=(0.0, ""))
+            near = (
+                (float(asked @ _unit(self._of_query(text) - usual)), text, said_in)
+                for text, said_in in served[tool.name]
+            )
+            likeness, earlier, said_in = max(near, default=(0.0, "", ""))
             scores[place] += SERVED * max(0.0, likeness - UNLIKE)
-            if likeness > LIKE:
+            if likeness > LIKE and said_in == channel:
                 like[tool.name] = earlier
         best = sorted(range(len(offered)), key=lambda place: (-scores[place], offered[place].name))[:count]
         named = [(offered[place].name, round(float(scores[place]), 3)) for place in best]
@@ -122,10 +126,13 @@ class Toolbox:
         likeness: Vectors = _unit(tools - usual) @ asked
         return likeness
 
-    def _history(self, offered: set[str]) -> tuple[list[str], Mapping[str, list[str]]]:
-        """Return the newest requests, and of each offered tool the requests after which it was called and worked."""
+    def _history(self, offered: set[str]) -> tuple[list[str], Mapping[str, list[tuple[str, str]]]]:
+        """Return the newest requests, and of each offered tool those after which it was called and worked.
+
+        These come with their channels.
+        """
         requests: list[str] = []
-        served: dict[str, list[str]] = defaultdict(list)
+        served: dict[str, list[tuple[str, str]]] = {name: [] for name in offered}
         for _, turns in _sessions(self._catalog.said_lately(None, MOST_TURNS)):
             asked = [turn for turn in turns if turn.role == Role.USER and len(turn.text) <= LONGEST_REQUEST]
             requests += [turn.text for turn in asked]
@@ -134,7 +141,7 @@ class Toolbox:
                 name = act.tool if act.tool in offered else act.tool.rpartition("__")[2]
                 before = next((turn for turn in reversed(asked) if turn.ordinal < act.at), None)
                 if name in offered and before and not act.failed and len(served[name]) < MOST_SERVED:
-                    served[name].append(before.text)
+                    served[name].append((before.text, before.channel))
         return requests[:MOST_REQUESTS], served
 
     # ---- vectors

@@ -58,7 +58,13 @@ def test_what_served_such_a_request_before_is_chosen(store: MemoryStore) -> None
         ("assistant", "[mcp__post__forecast: Ana]"),
         ("tool", "[mcp__post__forecast failed]\nno such place"),
     )
-    (chosen,) = store.select_tools(asked, OFFERED, 1)
+    (chosen,) = store.select_tools(asked, OFFERED, 1, "waybill")
     assert (chosen.name, chosen.served) == ("send_mail", "tell Ana that the offer is late")
     store.operations.toolbox.forget()
-    assert store.select_tools(asked, OFFERED, 1) == [chosen]
+    assert store.select_tools(asked, OFFERED, 1, "waybill") == [chosen]
+
+
+def test_the_words_of_one_project_are_not_told_to_another(store: MemoryStore) -> None:
+    observe(store, ("user", "tell Ana that the offer is late"), ("assistant", "[mcp__post__send_mail: Ana]"))
+    (chosen,) = store.select_tools("tell Ana that the offer is accepted", OFFERED, 1, "wayfinder")
+    assert (chosen.name, chosen.served) == ("send_mail", "")
