@@ -13,7 +13,7 @@ from ..core import Core
 from ..door import outgoing
 from ..index.projection import CURATED, Node
 from ..index.repairs import repeated_after_repair
-from ..index.tombstones import TURN
+from ..index.tombstones import TURN, fingerprint, pair_key
 from ..ledger import records
 from ..ledger.journal import sha256
 from ..limits import LONGEST_CURATED
@@ -37,7 +37,7 @@ from ..model import (
 )
 from ..redaction import REDACTED
 from ..results import Decided, Edited, Forgotten, Goal, Linked, Restored, Tagged
-from ..text.controls import plain
+from ..text.fence import plain
 from ..text.quotes import title_of
 from .agent_statements import INFERRED, Waiting, acceptance, waiting
 from .apply import Changes
@@ -46,7 +46,6 @@ from .deletions import Deletions, bringing_back
 from .edits import EDITED, TITLE_CHARS, edited, version_of_file
 from .links import LinkEdits, last_successor, successors
 from .run_kinds import EDIT, FORGET, REVIEW, TURN_FORGOTTEN, AppliedRun, Overtaken, new_run_id
-from .tombstone_keys import fingerprint, pair_key
 
 # The kind of a run that restores a memory.
 RESTORE = "restore"
