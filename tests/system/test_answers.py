@@ -379,6 +379,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "dream_cancel": (["dream", "cancel"], "was cancelled"),
     "runs": (["runs"], "applied"),
     "undo": (["undo", "x"], "is undone"),
+    "redo": (["redo", "x"], "is done again"),
     "digest": (["digest"], "has been undone since"),
     "review_list": (["review", "--list"], "OLDER"),
     "review_decide": (["review", "x", "--keep", "newer"], "The newer one holds."),
