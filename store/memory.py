@@ -24,6 +24,7 @@ from .ledger.records import Run
 from .model import (
     GLOBAL_CHANNEL,
     Changeset,
+    Edit,
     Envelope,
     Kind,
     Level,
@@ -42,6 +43,7 @@ from .results import (
     ChosenTool,
     Decided,
     Document,
+    Edited,
     Elsewhere,
     FileProposal,
     Forgotten,
@@ -592,6 +594,21 @@ class MemoryStore:
     def tag(self, node_id: NodeId, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Tagged:
         """Change the tags of a memory, as a run that `undo` reverts."""
         return self.operations.corrections.tag(node_id, add, remove)
+
+    def edit(
+        self, node_id: NodeId, edit: Edit, seen: str = "", agent_id: str | None = None, session: str | None = None
+    ) -> Edited:
+        """Change a memory's words, title, kind, tags or priority, as a run that `undo` reverts; found at once.
+
+        An agent's edit is refused where a stranger's words may be behind it: it would steer as its person's own.
+        """
+        if agent_id:
+            named = self.session_name(session) if session else None
+            self.operations.foreign_words.refuse(named, agent_id, self.core.node(node_id).channel, edit.text or "")
+        changed = self.operations.corrections.edit(node_id, edit, seen, agent_id or "")
+        if changed.run_id is not None:
+            self.embed([node_id])
+        return changed
 
     def curate(self, node_id: NodeId, priority: int) -> str | None:
         """Put a memory into every envelope of its channel, as a run; return its id, None if it is there already."""

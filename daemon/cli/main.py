@@ -31,6 +31,7 @@ COMMANDS = {
     "show": ("query_commands", "show one memory or turn in full, with its sources"),
     "list": ("query_commands", "list the newest memories"),
     "remember": ("write_commands", "keep one memory"),
+    "edit": ("write_commands", "change the words, kind or tags of a memory (undo takes it back)"),
     "forget": ("write_commands", "forget one memory (undo brings it back)"),
     "feedback": ("write_commands", "say whether a memory was useful"),
     "link": ("write_commands", "link two memories"),

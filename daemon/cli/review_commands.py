@@ -12,7 +12,7 @@ from ...ipc.client import DaemonError
 from .arguments import whole
 from .formatting import BOLD, DIM, GREEN, RED, YELLOW, Look, clean, clip, count, table, when
 from .request import ask
-from .terminal import Terminal
+from .terminal import Terminal, edited_text
 
 if TYPE_CHECKING:
     from ...ipc.protocol import Json
@@ -177,7 +177,7 @@ def _walk(answer: Json, options: Namespace, terminal: Terminal) -> int:
         choice = _choice(terminal, PROMPT, KEYS) if newer else _choice(terminal, CLAIM_PROMPT, CLAIM_KEYS)
         if choice == "quit":
             break
-        text = _edited(newer, terminal) if choice == "edit" else None
+        text = edited_text(newer, terminal) if choice == "edit" else None
         if choice == "skip" or (choice == "edit" and not text):
             terminal.note("left as it is")
             continue
@@ -202,26 +202,6 @@ def _choice(terminal: Terminal, prompt: str, keys: Mapping[str, str]) -> str:
         if (choice := keys.get(typed[:1])) and (not typed or choice.startswith(typed)):
             return choice
         terminal.note(f"{clean(typed)!r} is not one of these")
-
-
-def _edited(text: str, terminal: Terminal) -> str | None:
-    """Return a text as edited in the person's editor; None if it is unchanged, or the editor failed."""
-    import shlex
-    import subprocess
-    import tempfile
-    from pathlib import Path
-
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    with tempfile.TemporaryDirectory(prefix="dreamctl-") as folder:
-        file = Path(folder, "memory.md")
-        file.write_text(f"{text}\n", encoding="utf-8")
-        try:
-            subprocess.run([*shlex.split(editor), str(file)], check=True)
-            edited = file.read_text(encoding="utf-8", errors="replace").strip()
-        except (OSError, ValueError, subprocess.CalledProcessError) as error:
-            terminal.warn(f"{editor} failed: {error}")
-            return None
-    return edited if edited and edited != text.strip() else None
 
 
 def fading_in_words(answer: Json, look: Look) -> list[str]:

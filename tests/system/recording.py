@@ -115,6 +115,7 @@ class Recording:
         self.ask("session_end", session="work")
         self.ask("goals", "open threads", session="work", **here)
         self.ask("tag", node_id=self.bread, add=["baking"])
+        self.ask("edit", node_id=self.bread, tags=["food", "baking", "rye"])
         recipe = {"space": ["recipes"], "key": "tart.md"}
         self.ask("document_put", value="Tart: nine lemons.", ttl_minutes=60, **recipe, **here)
         self.ask("document_get", **recipe)

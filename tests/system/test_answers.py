@@ -358,6 +358,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "show": (["show", "x"], "L1 "),
     "list": (["list"], "There are more: --offset 1"),
     "remember": (["remember", "Bread"], "Remembered as "),
+    "edit": (["edit", "x", "--text", "y"], "is changed."),
     "forget": (["forget", "x"], "brings it back."),
     "feedback": (["feedback", "x", "not-useful"], "Noted: x was not useful."),
     "link": (["link", "x", "y"], "HasTag weekly."),
