@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 from .changes.agent_statements import Waiting
@@ -38,6 +39,7 @@ from .operations import Operations
 from .purge.erase import Progress
 from .purge.plan import Selection
 from .results import (
+    BackedUp,
     ChosenTool,
     Decided,
     Document,
@@ -73,6 +75,7 @@ from .search.gathering import Ranking
 from .search.hits import Recalled
 from .search.question import Question
 from .settings import StorePaths, StoreSettings
+from .upkeep.backup import backup_of
 from .upkeep.cleanup import DecayInputs, read_decay_inputs
 from .vault.disk import Disk
 from .vault.vault import Absence
@@ -778,6 +781,16 @@ class MemoryStore:
     def write_derived(self, pages: Mapping[str, str | None]) -> Sequence[str]:
         """Write derived pages (None: delete); return the paths that are a person's own files and stay."""
         return self.operations.pages.write(pages)
+
+    def backup(
+        self,
+        target: Path,
+        version: str,
+        settings: bytes | None,
+        progress: Callable[[str, int, int], None] = lambda *_: None,
+    ) -> BackedUp:
+        """Write vault, ledger and settings of one moment into an archive, and read it back; writes go on meanwhile."""
+        return backup_of(self.core, target, version, settings, progress)
 
     def decay_inputs(self) -> DecayInputs:
         """Return the inputs of decay, after acknowledged writes can be found."""

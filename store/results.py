@@ -356,6 +356,24 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class BackedUp:
+    """A backup that was written and read back: its file, and for how many seconds writes were held for it.
+
+    `hash` is the SHA-256 of the whole archive.
+
+    `left_out` are the links and other things in the vault that are no regular files.
+    """
+
+    path: str
+    files: int
+    size_bytes: int
+    hash: str
+    seconds: float
+    held_s: float
+    left_out: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Leak:
     """A file that holds what looks like secrets, and where: `line 3 (github)`."""
 

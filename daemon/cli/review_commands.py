@@ -57,11 +57,17 @@ def decay(options: Namespace, terminal: Terminal) -> int:
 
 def restore_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of restore."""
-    parser.add_argument("node", help="the id (a node) of a memory that is archived, replaced or deleted")
+    parser.add_argument(
+        "node", metavar="NODE|FILE", help="the id of a memory that is archived, replaced or deleted; or a backup's path"
+    )
 
 
 def restore(options: Namespace, terminal: Terminal) -> int:
-    """Bring an archived or replaced memory back."""
+    """Bring an archived or replaced memory back, or all of a backup where there is no memory."""
+    if "/" in options.node or options.node.endswith(".tar.gz"):
+        from .repair_commands import restore_from
+
+        return restore_from(options.node, terminal)
     answer = ask(terminal, "restore", {"node_id": options.node})
     lines = [f"{clean(options.node)} is back. `dreamctl undo {answer['run_id']}` takes that back."]
     if other := answer["beside"]:
