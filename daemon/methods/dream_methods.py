@@ -15,12 +15,12 @@ from pydantic import Field
 
 from ...ipc.answers import IF_ANY, widened
 from ...ipc.call import Call, Method
-from ...ipc.params import LISTED, NoParams, Params
+from ...ipc.params import Nodes, NoParams, Params
 from ...ipc.protocol import NOT_FOUND, ProtocolError, Refused
 from ...pipelines.messages import Progress, RunKind
 from ...store import LINK, Run, SkippedAction
 from ...store.model import ActionKind, NotFound, StoreError
-from ...store.names import Name, NodeRef
+from ...store.names import Name
 from ...store.results import Digest
 from ..agents.skills import Skills
 from ..clock import local_now
@@ -59,7 +59,7 @@ class UndoParams(Params):
     """The run to undo, or to do again, or only its changes of some memories: `items`."""
 
     run_id: Name
-    items: Annotated[tuple[NodeRef, ...], LISTED, Field(max_length=1000)] = ()
+    items: Nodes = ()
 
 
 class DigestParams(Params):
