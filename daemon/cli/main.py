@@ -53,6 +53,7 @@ COMMANDS = {
     "tools": ("query_commands", "count the calls, failures and times of agents' tools"),
     "told": ("admin_commands", "show what agents were told, and what became of it"),
     "check": ("repair_commands", "look for problems in the settings and the vault (memory files)"),
+    "doctor": ("service_commands", "look for all that ever went wrong, and repair it (--fix)"),
     "salvage": ("repair_commands", "recover a damaged ledger (history database); stop the daemon first"),
     "rebuild": ("repair_commands", "rebuild the search index from the vault"),
     "backup": ("repair_commands", "back up memories, history and settings (restore FILE)"),
