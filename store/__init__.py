@@ -26,14 +26,13 @@ if TYPE_CHECKING:
     from .okf.notes import has_unreadable_date, in_calendar
     from .okf.notes import title_of as note_title
     from .okf.session import session_id
-    from .paths import StorePaths
     from .purge.plan import Selection
     from .redaction import bounds_of_secret, redact
+    from .settings import StorePaths
     from .text.acts import EDITS, SHELL, lines_of_errors
     from .text.chunking import estimate_tokens
-    from .text.controls import without_controls
     from .text.dates import MONTH_NUMBERS, find_asked
-    from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
+    from .text.fence import fenced, unmarked, unmarked_lines, without_controls, without_element, without_recalled
     from .text.quotes import read_reply
     from .text.sentences import first_sentences
     from .upkeep.cleanup import DecayInputs
@@ -109,7 +108,7 @@ _HOMES = {
     "Selection": "purge.plan",
     "SkippedAction": "changes.run_kinds",
     "Run": "ledger.records",
-    "StorePaths": "paths",
+    "StorePaths": "settings",
     "Waiting": "changes.agent_statements",
     "beginning": "vault.disk",
     "check_closed": "upkeep.health",
@@ -143,7 +142,7 @@ _HOMES = {
     "unmarked": "text.fence",
     "unmarked_lines": "text.fence",
     "within": "engine.deadline",
-    "without_controls": "text.controls",
+    "without_controls": "text.fence",
     "without_element": "text.fence",
     "without_recalled": "text.fence",
 }

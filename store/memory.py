@@ -34,7 +34,6 @@ from .model import (
     Verdict,
 )
 from .operations import Operations
-from .paths import StorePaths
 from .purge.erase import Progress
 from .purge.plan import Selection
 from .results import (
@@ -71,7 +70,7 @@ from .search.code_places import CodeChecks
 from .search.gathering import Ranking
 from .search.hits import Recalled
 from .search.question import Question
-from .settings import StoreSettings
+from .settings import StorePaths, StoreSettings
 from .upkeep.cleanup import DecayInputs, read_decay_inputs
 from .vault.disk import Disk
 from .vault.vault import Absence

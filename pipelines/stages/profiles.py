@@ -14,8 +14,7 @@ from ...store import okf
 from ...store.model import Action, Kind, Level, Memory, NodeId
 from ...store.okf.memory_file import BY_HAND, body_hash
 from ..pages import current_facts
-from ..pages.current_facts import with_plain_successors
-from ..pages.fact_lines import day_of, with_footnotes
+from ..pages.current_facts import day_of, with_footnotes, with_plain_successors
 from ..pages.topics import Topic, topics_of
 from ..workspace.proposals import Proposals, archive, create, may_be_revived, newest, replace_text, revived
 from ..workspace.view import View

@@ -13,7 +13,7 @@ from ..core import Core
 from ..door import outgoing
 from ..index.projection import CURATED, Node
 from ..index.repairs import repeated_after_repair
-from ..index.tombstones import TURN
+from ..index.tombstones import TURN, fingerprint, pair_key
 from ..ledger import records
 from ..ledger.journal import sha256
 from ..limits import LONGEST_CURATED
@@ -35,7 +35,7 @@ from ..model import (
     StoreBusy,
 )
 from ..results import Decided, Forgotten, Goal, Linked, Restored, Tagged
-from ..text.controls import plain
+from ..text.fence import plain
 from ..text.quotes import title_of
 from .agent_statements import INFERRED, Waiting, acceptance, waiting
 from .apply import Changes
@@ -43,7 +43,6 @@ from .decisions import Choice, Decision, Decisions, Marks, restoring
 from .deletions import Deletions, bringing_back
 from .links import LinkEdits, last_successor, successors
 from .run_kinds import EDIT, FORGET, REVIEW, TURN_FORGOTTEN, AppliedRun, Overtaken, new_run_id
-from .tombstone_keys import fingerprint, pair_key
 
 # The kind of a run that restores a memory.
 RESTORE = "restore"
