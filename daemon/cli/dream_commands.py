@@ -137,7 +137,9 @@ def digest(options: Namespace, terminal: Terminal) -> int:
     elif options.open:
         page = answer["page"] or answer["path"]
         _show(Path(page).as_uri(), page, terminal)
-        terminal.note("`dreamctl open` has the same beside the memory itself, and `dreamctl open --at review` what waits")
+        terminal.note(
+            "`dreamctl open` has the same beside the memory itself, and `dreamctl open --at review` what waits"
+        )
     else:
         terminal.lines(page_in_words(answer["text"], terminal.look))
     for run in answer["undone"]:

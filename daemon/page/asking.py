@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from ...ipc.protocol import METHOD_NOT_FOUND, NOT_FOUND, Json, ProtocolError
 
 
 @dataclass(frozen=True)
-class Asked:
+class PageRequest:
     """A request of the page: its words, and the way to the daemon's methods."""
 
     wire: WireClient
@@ -40,3 +41,8 @@ class Asked:
         """Return a whole number of the address, brought within its bounds."""
         given = self.word(name)
         return min(max(int(given), least), most) if re.fullmatch(r"\d{1,10}", given) else least
+
+
+async def together(*calls: Awaitable[Any]) -> list[Any]:
+    """Return the results of calls that are made at once, in their order."""
+    return list(await asyncio.gather(*calls))

@@ -138,7 +138,7 @@ class Guard:
         except CookieError:
             return False
         given = jar[self._cookie].value if self._cookie in jar else ""
-        return any([secrets.compare_digest(given.encode(), name.encode()) for name in self._browsers])
+        return any(secrets.compare_digest(given.encode(), name.encode()) for name in self._browsers)
 
 
 def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, list[str]]:

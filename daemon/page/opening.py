@@ -32,7 +32,9 @@ CLOSING_S = 2.0
 class OpenParams(Params):
     """The place to begin at, a path of the page."""
 
-    at: Annotated[str, Field(max_length=1024, pattern=r"^/([\x21-\x2e\x30-\x5b\x5d-\x7e][\x21-\x5b\x5d-\x7e]*)?$")] = "/"
+    at: Annotated[str, Field(max_length=1024, pattern=r"^/([\x21-\x2e\x30-\x5b\x5d-\x7e][\x21-\x5b\x5d-\x7e]*)?$")] = (
+        "/"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
-"""The acts of the page: each calls one method of the daemon, and says in a sentence what came of it."""
+"""The acts of the page: each calls one method of the daemon, and reports its outcome in a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
 from ...ipc.protocol import Json
-from .asking import Asked
+from .asking import PageRequest
 from .wording import number, project
 
 DECIDED = {
@@ -18,7 +18,7 @@ DECIDED = {
 }
 
 
-async def remember(asked: Asked) -> Json:
+async def remember(asked: PageRequest) -> Json:
     """Keep a memory."""
     kept = await asked.call(
         "remember",
@@ -32,21 +32,21 @@ async def remember(asked: Asked) -> Json:
     return {"words": f"{words}, in {project(kept['channel'])}.{hidden}", "place": f"/memory/{kept['node_id']}"}
 
 
-async def forget(asked: Asked) -> Json:
+async def forget(asked: PageRequest) -> Json:
     """Take a memory back."""
     gone = await asked.call("forget", node_id=asked.word("node_id"), reason=asked.word("reason"))
     also = f" {number(len(gone['also']), 'other')} rested on it alone, and went with it." if gone["also"] else ""
     return {"words": f"It is forgotten.{also}", "undo": gone["run_id"]}
 
 
-async def restore(asked: Asked) -> Json:
+async def restore(asked: PageRequest) -> Json:
     """Bring a memory back."""
     back = await asked.call("restore", node_id=asked.word("node_id"))
     beside = " What had taken its place holds as well." if back["beside"] else ""
     return {"words": f"It is back.{beside}", "undo": back["run_id"]}
 
 
-async def undo(asked: Asked) -> Json:
+async def undo(asked: PageRequest) -> Json:
     """Undo a run."""
     done = await asked.call("undo", run_id=asked.word("run_id"))
     if done["already"]:
@@ -58,7 +58,7 @@ async def undo(asked: Asked) -> Json:
     return {"words": words, "left": left, "failed": bool(left)}
 
 
-async def decide(asked: Asked) -> Json:
+async def decide(asked: PageRequest) -> Json:
     """Carry out a decision of the review, or take a mark back."""
     keep = asked.word("keep")
     text = asked.word("text") if keep == "edit" else None
@@ -67,7 +67,7 @@ async def decide(asked: Asked) -> Json:
     return {"words": words, "undo": done["run_id"]}
 
 
-async def tag(asked: Asked) -> Json:
+async def tag(asked: PageRequest) -> Json:
     """Add tags to a memory, and take some away."""
     added = [one.strip() for one in asked.word("add").split(",") if one.strip()]
     removed = asked.lists.get("remove", [])
@@ -75,14 +75,14 @@ async def tag(asked: Asked) -> Json:
     return {"words": "The tags are changed." if done["run_id"] else "It had these tags.", "undo": done["run_id"]}
 
 
-async def feedback(asked: Asked) -> Json:
+async def feedback(asked: PageRequest) -> Json:
     """Note whether a memory was of use."""
     await asked.call("feedback", node_id=asked.word("node_id"), verdict=asked.word("verdict"))
     return {"words": "Noted."}
 
 
-async def purge(asked: Asked) -> Json:
-    """Erase for good what a person has seen and confirmed."""
+async def purge(asked: PageRequest) -> Json:
+    """Erase for good the content that a person has seen and confirmed."""
     node_id, matching = asked.word("node_id"), asked.word("matching")
     if asked.word("sure") != "yes":
         return {"words": "Nothing was erased: the box that says so was not ticked.", "failed": True}
@@ -96,7 +96,7 @@ async def purge(asked: Asked) -> Json:
     return {"words": words, "left": left, "failed": bool(gone["traces"]), "at": asked.word("onward", "/memories")}
 
 
-async def close_thread(asked: Asked) -> Json:
+async def close_thread(asked: PageRequest) -> Json:
     """Close an open thread."""
     done = await asked.call(
         "goal_set", goal_id=asked.word("goal_id"), state=asked.word("state"), channel=asked.word("channel")
@@ -104,19 +104,19 @@ async def close_thread(asked: Asked) -> Json:
     return {"words": f"Closed: {done['text']}"}
 
 
-async def dream(asked: Asked) -> Json:
+async def dream(asked: PageRequest) -> Json:
     """Start a dream."""
     await asked.call("dream", kind=asked.word("kind", "daily"))
     return {"words": "A dream has begun. It gives way to agents at work, and is listed here when it is over."}
 
 
-async def cancel_dream(asked: Asked) -> Json:
+async def cancel_dream(asked: PageRequest) -> Json:
     """End the dream under way."""
     await asked.call("dream_cancel")
     return {"words": "The dream is cancelled; nothing was changed."}
 
 
-async def learning(asked: Asked) -> Json:
+async def learning(asked: PageRequest) -> Json:
     """Switch all learning off or on, or that of a project."""
     is_on = asked.word("on") == "1"
     if channel := asked.word("channel"):
@@ -126,7 +126,7 @@ async def learning(asked: Asked) -> Json:
     return {"words": "Learning goes on." if is_on else "Learning is paused."}
 
 
-Act = Callable[[Asked], Awaitable[Json]]
+Act = Callable[[PageRequest], Awaitable[Json]]
 ACTS: Mapping[str, Act] = {
     "remember": remember,
     "forget": forget,

@@ -1,7 +1,7 @@
-"""The page's application: its addresses, the daemon's methods behind them, and what is made of their answers.
+"""The page's application: its addresses, the methods of the daemon behind them, and the rendering of their answers.
 
 The page knows nothing of memories by itself. A view asks methods of the table and fills a template; an act calls one
-method and says what came of it. Both go through the server's lanes, with its bounds and deadlines.
+method and reports its outcome. Both go through the server's lanes, with its bounds and deadlines.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ...ipc.protocol import BUSY, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, J
 from ...ipc.server.server import Server
 from ..clock import local_now
 from . import wording
-from .asking import Asked
+from .asking import PageRequest
 from .page_acts import ACTS
 from .views import VIEWS
 
@@ -96,7 +96,7 @@ class Site:
 
     def _view(self, template: str, view: Callable[[Any], Awaitable[Json]]) -> Handler:
         async def answer(request: Request) -> Response:
-            asked = Asked(self._wire, {**request.query_params, **request.path_params})
+            asked = PageRequest(self._wire, {**request.query_params, **request.path_params})
             try:
                 values = await view(asked)
             except ProtocolError as error:
@@ -112,7 +112,7 @@ class Site:
         async def answer(request: Request) -> Response:
             try:
                 async with request.form(max_files=0, max_fields=MOST_FIELDS) as form:
-                    asked = Asked(self._wire, *_fields(form))
+                    asked = PageRequest(self._wire, *_fields(form))
             except ClientDisconnect:
                 return HTMLResponse("", 413)
             back = own_place(asked.word("back"))
@@ -125,7 +125,7 @@ class Site:
         return answer
 
     def _told(self, done: Json, place: str) -> str:
-        """Keep what came of an act for the page that is shown next; return its address."""
+        """Keep the outcome of an act for the page that is shown next; return its address."""
         name = secrets.token_urlsafe(9)
         self._said[name] = done
         while len(self._said) > MOST_SAID:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import datetime, time, timedelta
-from typing import Any
+from datetime import date, datetime, time, timedelta
 
 from ...ipc.protocol import Json
 from ...store.model import ALL_CHANNELS
 from ..clock import local_now
-from .asking import Asked
+from .asking import PageRequest, together
 from .wording import ShownTurn, instant, turns
 
 HITS, ROWS, TURNS = 20, 30, 120
@@ -24,10 +22,10 @@ KINDS_OF_MEMORIES = (*KINDS, "finding", "note", "episode", "scenario", "insight"
 KINDS_TO_KEEP = ("note", "fact", "preference", "procedure", "decision", "correction", "negative", "pitfall")
 
 
-async def today(asked: Asked) -> Json:
-    """Return what changed, what waits, the dates ahead, and what agents were told."""
+async def today(asked: PageRequest) -> Json:
+    """Return the latest changes, open decisions, dates ahead, and the texts that agents were told."""
     since = (local_now() - LATELY).isoformat()
-    status, runs, told, review, digest, sessions, learned = await asyncio.gather(
+    status, runs, told, review, digest, sessions, learned = await together(
         asked.call("status"),
         asked.call("runs", limit=6),
         asked.call("told", since=since, limit=4),
@@ -61,16 +59,21 @@ def _lead(text: str) -> str:
     return next(lines, "")
 
 
-async def _ahead(asked: Asked, channels: Iterable[str]) -> list[tuple[str, Sequence[str]]]:
+async def _ahead(asked: PageRequest, channels: Iterable[str]) -> list[tuple[str, Sequence[str]]]:
     """Return the lines on days ahead of the projects that were worked on last."""
     names = list(channels)[:4]
-    briefs = await asyncio.gather(*(asked.call("brief", channel=name) for name in names))
-    found = [(name, section["lines"]) for name, brief in zip(names, briefs, strict=True) for section in brief["sections"] if section["heading"] == "Dates ahead"]
+    briefs = await together(*(asked.call("brief", channel=name) for name in names))
+    found = [
+        (name, section["lines"])
+        for name, brief in zip(names, briefs, strict=True)
+        for section in brief["sections"]
+        if section["heading"] == "Dates ahead"
+    ]
     return [(name, lines) for name, lines in found if lines]
 
 
-async def search(asked: Asked) -> Json:
-    """Return what answers a question, each with how it was found."""
+async def search(asked: PageRequest) -> Json:
+    """Return the answers to a question, each with the way it was found."""
     query, channel = asked.word("q").strip(), asked.word("channel") or ALL_CHANNELS
     values: Json = {"q": query, "channel": channel, "on": asked.word("day"), "archived": asked.word("archived")}
     values |= {"kind": asked.word("kind"), "kinds": KINDS_OF_MEMORIES}
@@ -93,7 +96,7 @@ async def search(asked: Asked) -> Json:
 
 
 def _why(trace: Json) -> Mapping[str, Json]:
-    """Return for each node that was ranked its ranks and what moved it."""
+    """Return for each node that was ranked its ranks, and the priors that moved it."""
     return {node: one for one in reversed(trace["candidates"]) for node in (one["unit"], *one["nodes"])}
 
 
@@ -105,26 +108,33 @@ def _end_of(day: str) -> str | None:
         return None
 
 
-async def _channels(asked: Asked) -> Mapping[str, int]:
+async def _channels(asked: PageRequest) -> Mapping[str, int]:
     counted: Mapping[str, int] = (await asked.call("status"))["channels"]
     return dict(sorted(counted.items(), key=lambda one: -one[1]))
 
 
-async def projects(asked: Asked) -> Json:
+async def projects(asked: PageRequest) -> Json:
     """Return the projects, those with most first."""
     status = await asked.call("status")
     channels = sorted(status["channels"].items(), key=lambda one: -one[1])
     at = asked.whole("from")
     page = channels[at : at + ROWS]
-    latest = await asyncio.gather(*(asked.call("list", channel=name, level="L0", limit=1) for name, _ in page))
-    last = {name: found["memories"][0] if found["memories"] else None for (name, _), found in zip(page, latest, strict=True)}
-    return {"channels": page, "last": last, "off": status["channels_off"], "next": at + ROWS if len(channels) > at + ROWS else 0}
+    latest = await together(*(asked.call("list", channel=name, level="L0", limit=1) for name, _ in page))
+    last = {
+        name: found["memories"][0] if found["memories"] else None for (name, _), found in zip(page, latest, strict=True)
+    }
+    return {
+        "channels": page,
+        "last": last,
+        "off": status["channels_off"],
+        "next": at + ROWS if len(channels) > at + ROWS else 0,
+    }
 
 
-async def project(asked: Asked) -> Json:
-    """Return a project in a few lines: its rules, what was decided, its people, open threads and last sessions."""
+async def project(asked: PageRequest) -> Json:
+    """Return a project in a few lines: its rules, decisions, people, open threads and last sessions."""
     channel = asked.word("channel")
-    brief, threads, sessions, pages, *decided = await asyncio.gather(
+    brief, threads, sessions, pages, *decided = await together(
         asked.call("brief", channel=channel),
         asked.call("goals", channel=channel),
         asked.call("list", channel=channel, level="L0", limit=6),
@@ -142,48 +152,44 @@ async def project(asked: Asked) -> Json:
     }
 
 
-async def _holding(asked: Asked, channel: str, kind: str, limit: int) -> list[Json]:
+async def _holding(asked: PageRequest, channel: str, kind: str, limit: int) -> list[Json]:
     listed = await asked.call("list", channel=channel, level="L1", kind=kind, limit=3 * limit, texts=True)
     return [one for one in listed["memories"] if one["live"]][:limit]
 
 
-async def timeline(asked: Asked) -> Json:
-    """Return what held in a project on a day, each with the time from and until which it held."""
-    channels = await _channels(asked)
+async def timeline(asked: PageRequest) -> Json:
+    """Return the facts that held in a project on a day, each with the time from and until which it held."""
+    channels = {} if "part" in asked.words else await _channels(asked)
     channel = asked.word("channel") or next(iter(channels), "")
-    if not channel:
-        return {"channel": "", "channels": channels, "groups": [], "first": "", "last": "", "at": "", "days": 0, "more": False}
-    newest, oldest = await asyncio.gather(
-        asked.call("list", channel=channel, level="L1", limit=1, texts=True),
-        _first(asked, channel),
-    )
     last = local_now().date()
-    since = instant(oldest) or local_now()
-    first = since.date()
-    try:
-        at = min(max(datetime.fromisoformat(asked.word("at")).date(), first), last)
-    except ValueError:
-        at = last
+    at = _day(asked.word("at"), last)
+    values: Json = {"channel": channel, "channels": channels, "last": last.isoformat(), "at": at.isoformat()}
+    if not channel:
+        return values
     held = await asked.call(
         "list", channel=channel, level="L1", as_of=_end_of(at.isoformat()), limit=MOST_LIVES, texts=True
     )
     groups: dict[str, list[Json]] = {}
     for one in held["memories"]:
         groups.setdefault(one["kind"], []).append(one)
-    ordered = sorted(groups.items(), key=lambda group: KINDS.index(group[0]) if group[0] in KINDS else len(KINDS))
-    return {
-        "channel": channel,
-        "channels": channels,
-        "groups": ordered,
-        "first": first.isoformat(),
-        "last": last.isoformat(),
-        "at": at.isoformat(),
-        "days": (last - first).days,
-        "more": held["next"] is not None,
-    }
+    values["groups"] = sorted(groups.items(), key=lambda group: (*KINDS, group[0]).index(group[0]))
+    values["more"] = held["next"] is not None
+    # The slider begins at the first fact; where it is moved, its page knows that already.
+    if "part" not in asked.words:
+        oldest = instant(await _first(asked, channel)) or local_now()
+        values |= {"first": oldest.date().isoformat(), "days": max(0, (last - oldest.date()).days)}
+    return values
 
 
-async def _first(asked: Asked, channel: str) -> str | None:
+def _day(given: str, last: date) -> date:
+    """Return a day that a form named, none later than the last; else the last."""
+    try:
+        return min(date.fromisoformat(given), last)
+    except ValueError:
+        return last
+
+
+async def _first(asked: PageRequest, channel: str) -> str | None:
     """Return the time of a project's oldest fact, found by halving the pages of its list."""
     low, high = 0, 1
     while (await asked.call("list", channel=channel, level="L1", limit=1, offset=high))["memories"]:
@@ -198,12 +204,12 @@ async def _first(asked: Asked, channel: str) -> str | None:
     return found[0]["created_at"] if found else None
 
 
-async def memories(asked: Asked) -> Json:
+async def memories(asked: PageRequest) -> Json:
     """Return a page of the memories, newest first, by project, kind, and those of every briefing."""
     channel, kind, at = asked.word("channel"), asked.word("kind"), asked.whole("from")
     always = asked.word("always") == "1"
     levels = None if kind else {"field": "level", "in": ["L1", "L2", "L3"]}
-    listed, channels = await asyncio.gather(
+    listed, channels = await together(
         asked.call(
             "list",
             channel=channel or None,
@@ -229,8 +235,8 @@ async def memories(asked: Asked) -> Json:
     }
 
 
-async def memory(asked: Asked) -> Json:
-    """Return a memory with what it rests on, what took its place, and its history."""
+async def memory(asked: PageRequest) -> Json:
+    """Return a memory with its sources and its relations to others."""
     shown = await asked.call("show", node_id=asked.word("node_id"), offset=asked.whole("offset"))
     if "#" in shown["node_id"]:
         session, _, ordinal = shown["node_id"].partition("#")
@@ -240,7 +246,7 @@ async def memory(asked: Asked) -> Json:
     named = [("was replaced by", [shown["superseded_by"]] if shown["superseded_by"] else [])]
     named += [("was perhaps replaced by", shown["later"]), ("took the place of", shown["supersedes"])]
     named += [("contradicts", shown["contradicts"]), ("is told in", shown["cited_by"])]
-    sources, *others = await asyncio.gather(
+    sources, *others = await together(
         _shown(asked, [one["node_id"] for one in shown["evidence"][:6]]),
         *(_shown(asked, some[:6]) for _, some in named),
     )
@@ -248,15 +254,15 @@ async def memory(asked: Asked) -> Json:
     return {"memory": shown, "sources": sources, "related": related, "kept": KINDS_TO_KEEP}
 
 
-async def _shown(asked: Asked, node_ids: Sequence[str]) -> list[Json]:
-    found = await asyncio.gather(*(asked.call_if_any("show", node_id=node_id) for node_id in node_ids))
+async def _shown(asked: PageRequest, node_ids: Sequence[str]) -> list[Json]:
+    found = await together(*(asked.call_if_any("show", node_id=node_id) for node_id in node_ids))
     return [one for one in found if one is not None]
 
 
-async def sessions(asked: Asked) -> Json:
+async def sessions(asked: PageRequest) -> Json:
     """Return a page of the sessions, newest first."""
     channel, at = asked.word("channel"), asked.whole("from")
-    listed, channels = await asyncio.gather(
+    listed, channels = await together(
         asked.call("list", channel=channel or None, level="L0", limit=ROWS, offset=at), _channels(asked)
     )
     return {
@@ -268,7 +274,7 @@ async def sessions(asked: Asked) -> Json:
     }
 
 
-async def session(asked: Asked) -> Json:
+async def session(asked: PageRequest) -> Json:
     """Return a session as a conversation, a page of its turns."""
     name, offset = asked.word("node_id"), asked.whole("offset")
     shown = await asked.call("show", node_id=name, offset=offset)
@@ -295,8 +301,8 @@ def _page_of(found: Sequence[ShownTurn], ordinal: int) -> int:
     return place - place % TURNS
 
 
-async def review(asked: Asked) -> Json:
-    """Return what waits for a decision, and the marks that may be taken back."""
+async def review(asked: PageRequest) -> Json:
+    """Return the open decisions, and the marks that may be taken back."""
     at = asked.whole("from")
     found = await asked.call("review_list", offset=at)
     more = at + len(found["marks"]) < found["marks_total"]
@@ -309,13 +315,11 @@ async def review(asked: Asked) -> Json:
     }
 
 
-async def runs(asked: Asked) -> Json:
+async def runs(asked: PageRequest) -> Json:
     """Return the runs, newest first, and the dream that is under way."""
     most = asked.whole("most", ROWS, 1000)
     everything = asked.word("all") == "1"
-    found, status = await asyncio.gather(
-        asked.call("runs", limit=most, all=everything or None), asked.call("status")
-    )
+    found, status = await together(asked.call("runs", limit=most, all=everything or None), asked.call("status"))
     return {
         "runs": found["runs"],
         "all": everything,
@@ -325,32 +329,32 @@ async def runs(asked: Asked) -> Json:
     }
 
 
-async def digest(asked: Asked) -> Json:
+async def digest(asked: PageRequest) -> Json:
     """Return the digest of a day, the newest where none is named."""
     return {"digest": await asked.call("digest", date=asked.word("date") or None)}
 
 
-async def told(asked: Asked) -> Json:
-    """Return what agents were handed, and what became of it."""
+async def told(asked: PageRequest) -> Json:
+    """Return the texts that agents were handed."""
     return {"told": await asked.call("told", limit=ROWS, session=asked.word("session") or None)}
 
 
-async def purging(asked: Asked) -> Json:
-    """Return what a purge would take, before anything is taken."""
+async def purging(asked: PageRequest) -> Json:
+    """Return the content that a purge would take, before anything is taken."""
     node_id, matching = asked.word("node_id"), asked.word("matching").strip()
     named: Json = {"nodes": [node_id]} if node_id else {"matching": matching} if matching else {}
     preview = await asked.call("purge", dry_run=True, **named) if named else None
     return {"preview": preview, "node_id": node_id, "matching": matching, "back": asked.word("back", "/")}
 
 
-async def health(asked: Asked) -> Json:
-    """Return how the daemon is: its state, its problems, and what it has handed out."""
+async def health(asked: PageRequest) -> Json:
+    """Return the state of the daemon and its problems."""
     # A check reads the whole vault: it is made when it is asked for.
     check = await asked.call("check") if asked.word("check") else None
     return {"status": await asked.call("status"), "check": check}
 
 
-View = Callable[[Asked], Awaitable[Json]]
+View = Callable[[PageRequest], Awaitable[Json]]
 VIEWS: tuple[tuple[str, str, View], ...] = (
     ("/", "today.html", today),
     ("/search", "search.html", search),

@@ -1,4 +1,4 @@
-"""Values as the page words them: times, names of projects, and texts, of which nothing is markup but what is made here."""
+"""Values as the page words them: times, projects and texts, in which all markup is made here, and the rest escaped."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from ...store import without_controls
+from ...store.roles import Role
 
 GLOBAL = "_global"
 _HASH = re.compile(r"-[0-9a-f]{6}$")
@@ -20,9 +21,9 @@ _TURN = re.compile(r"^#(\d{1,9}) ([^\s:]{1,64}): ?", re.MULTILINE)
 _STEP = re.compile(r"\[(?P<name>[^\]\n:]{1,80})(?:: (?P<what>[^\n]{0,400}))?")
 MOST_LINES = 4000
 
-# One pass over a line: what is code, a link, a footnote, bold or struck; all between is escaped.
+# One pass over a line: code, links, footnotes, bold and struck words; all between is escaped.
 _INLINE = re.compile(
-    r"(?P<ticks>`+)(?P<code>.+?)(?P=ticks)(?!`)"
+    r"(?<!`)(?P<ticks>`{1,3})(?!`)(?P<code>[^\n]{1,600}?)(?<!`)(?P=ticks)(?!`)"
     r"|\\(?P<plain>[!-/:-@\[-`{-~])"
     r"|\[(?P<words>(?:\\.|[^\]\\\n]){1,2000})\]\((?P<place>/[^()\s]{1,1000})\)"
     r"|\[\^[\w-]{1,16}\]"
@@ -30,7 +31,9 @@ _INLINE = re.compile(
     r"|\*\*(?P<bold>[^*\n]{1,2000})\*\*"
     r"|~~(?P<gone>[^\n]{1,8000}?)~~"
 )
-_PLACE = re.compile(r"/(?:facts|scenarios)/[^/]*--(?P<memory>[\w-]+)\.md|/sessions/(?:[\w-]+/)*(?P<session>[\w.-]+)\.md")
+_PLACE = re.compile(
+    r"/(?:facts|scenarios)/[^/]*--(?P<memory>[\w-]+)\.md|/sessions/(?:[\w-]+/)*(?P<session>[\w.-]+)\.md"
+)
 _LISTED = re.compile(r"(?P<depth> *)(?:[-*+]|(?P<number>\d{1,3})[.)]) +(?P<words>\S.*)")
 _NOTE = re.compile(r"^\[\^[\w-]{1,16}\]: ")
 
@@ -82,7 +85,11 @@ def project(channel: str) -> str:
 def address(node_id: str) -> str:
     """Return the address of a memory's page; of a turn the place in its session's."""
     session, mark, ordinal = node_id.partition("#")
-    return f"/session/{quote(session, safe='')}?turn={ordinal}#t{ordinal}" if mark else f"/memory/{quote(node_id, safe='')}"
+    return (
+        f"/session/{quote(session, safe='')}?turn={ordinal}#t{ordinal}"
+        if mark
+        else f"/memory/{quote(node_id, safe='')}"
+    )
 
 
 def sure(confidence: float) -> str:
@@ -96,24 +103,25 @@ def marked(text: str) -> Markup:
     cut = lines[:MOST_LINES]
     shown = "".join(_blocks(cut))
     rest = number(len(lines) - len(cut), "more line")
-    return Markup(shown + (f'<p class="soft">{rest}</p>' if len(lines) > len(cut) else ""))
+    return Markup(shown + (f'<p class="soft">{rest}</p>' if len(lines) > len(cut) else ""))  # noqa: S704  (escaped piece by piece)
 
 
 def marked_line(line: str) -> Markup:
     """Return one line as HTML, without what makes it an item of a list."""
-    return Markup(_inline(without_controls(line).removeprefix("- ")))
+    return Markup(_inline(without_controls(line).removeprefix("- ")))  # noqa: S704  (escaped piece by piece)
 
 
 def glance(text: str, longest: int = 280) -> Markup:
     """Return the beginning of a memory as HTML for a list: the words that it answers apart from its own, no links."""
-    asked, words = [], []
+    asked: list[str] = []
+    words: list[str] = []
     for line in without_controls(text).split("\n"):
         is_asked = line.startswith(">") and not words
         (asked if is_asked else words).append(line.removeprefix(">").strip() if is_asked else line)
     said = " ".join(" ".join(words).split())
     told = " ".join(" ".join(asked).split())
     quoted = f'<q class="asked">{_inline(_cut(told, longest // 2), links=False)}</q> ' if told else ""
-    return Markup(quoted + _inline(_cut(said, longest), links=False))
+    return Markup(quoted + _inline(_cut(said, longest), links=False))  # noqa: S704  (escaped piece by piece)
 
 
 def _cut(text: str, longest: int) -> str:
@@ -132,7 +140,12 @@ def _blocks(lines: Sequence[str]) -> Iterator[str]:
             continue
         kind = _kind(line)
         end = at + 1
-        while kind != "heading" and end < len(lines) and _kind(lines[end]) == kind and not lines[end].lstrip().startswith("```"):
+        while (
+            kind != "heading"
+            and end < len(lines)
+            and _kind(lines[end]) == kind
+            and not lines[end].lstrip().startswith("```")
+        ):
             end += 1
         yield from _BLOCKS[kind](lines[at:end])
         at = end
@@ -170,7 +183,7 @@ def _list(lines: Sequence[str]) -> Iterator[str]:
     found = [match for line in lines if (match := _LISTED.match(line))]
     tag = "ol" if found and found[0]["number"] else "ul"
     items = "".join(
-        f'<li{" class=under" if len(one["depth"]) > 1 else ""}>{_inline(one["words"])}</li>' for one in found
+        f"<li{' class=under' if len(one['depth']) > 1 else ''}>{_inline(one['words'])}</li>" for one in found
     )
     yield f"<{tag}>{items}</{tag}>"
 
@@ -236,7 +249,7 @@ class ShownTurn:
     def step(self) -> str:
         """The tool that it calls or answers, in a few words; "" where a person or an agent speaks."""
         found = _STEP.match(self.text)
-        if self.role == "tool" or (found and self.role == "assistant"):
+        if self.role == Role.TOOL or (found and self.role == Role.ASSISTANT):
             what = f" {found['what'].rstrip(']')}" if found and found["what"] else ""
             return f"{found['name']}{what}" if found else "output"
         return ""
