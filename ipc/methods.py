@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..store import Observed
 from ..store.filters import Condition, Filter
-from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Kind, NewTurn, SessionHead
+from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Edit, Kind, NewTurn, SessionHead
 from ..store.names import as_reference
-from ..store.results import Forgotten, Kept, Linked, Tagged
+from ..store.results import Edited, Forgotten, Kept, Linked, Tagged
 from .answers import EmptyAnswer, FeedbackAnswer, HelloAnswer, ListAnswer, ShowAnswer, hello_answer, widened
 from .call import Call, Method
 from .channels import Names, channel_of, channel_of_repository
 from .document_methods import DOCUMENT_METHODS
 from .params import (
+    EditParams,
     FeedbackParams,
     ForgetParams,
     HelloParams,
@@ -127,6 +128,14 @@ def tag(store: MemoryStore, params: TagParams, call: Call) -> Tagged:
     return store.tag(store.full_id(params.node_id), params.add, params.remove)
 
 
+def edit(store: MemoryStore, params: EditParams, call: Call) -> Edited:
+    """Change a memory by hand, as a run that `undo` takes back."""
+    always = None if params.always is None else params.priority if params.always else 0
+    change = Edit(params.text, params.title, params.kind and Kind(params.kind), params.tags, always)
+    node_id = store.full_id(params.node_id)
+    return store.edit(node_id, change, params.if_version or "", params.agent_id, params.session)
+
+
 @bounded
 def show(store: MemoryStore, params: ShowParams, call: Call) -> ShowAnswer:
     """Return one memory with as much of its text, from an offset, as a line can carry."""
@@ -187,6 +196,7 @@ STORE_METHODS: tuple[Method[Any, Any], ...] = (
     Method("feedback", FeedbackParams, FeedbackAnswer, feedback, blocking=True),
     Method("link", LinkParams, Linked, link, blocking=True, activity=True),
     Method("tag", TagParams, Tagged, tag, blocking=True, activity=True),
+    Method("edit", EditParams, Edited, edit, blocking=True, activity=True),
     Method("show", ShowParams, ShowAnswer, show, blocking=True),
     Method("list", ListParams, ListAnswer, list_, blocking=True),
     *WORK_METHODS,

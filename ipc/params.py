@@ -245,6 +245,24 @@ class TagParams(Params):
     remove: Annotated[tuple[Label, ...], LISTED, Field(max_length=64)] = ()
 
 
+class EditParams(Params):
+    """The fields of a memory to change; one that is left out stays. `if_version`: only what `show` answered with it.
+
+    `always` false takes it out of every envelope. `agent_id` names the agent that edits, in its `session`.
+    """
+
+    node_id: NodeRef
+    text: Words | None = None
+    title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    kind: Annotated[KeptKind, BeforeValidator(kind_of)] | None = None
+    tags: Annotated[tuple[Label, ...], LISTED, Field(max_length=64)] | None = None
+    always: bool | None = None
+    priority: Annotated[int, NUMBER, Field(strict=True, ge=1, le=10)] = 5
+    if_version: Version | None = None
+    agent_id: Name | None = None
+    session: Name | None = None
+
+
 # ---- work under way
 
 

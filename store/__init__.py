@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from .text.fence import fenced, unmarked, unmarked_lines, without_controls, without_element, without_recalled
     from .text.quotes import read_reply
     from .text.sentences import first_sentences
+    from .upkeep.backup import make_backup, restore_backup
+    from .upkeep.backup_archive import read_archive
     from .upkeep.cleanup import DecayInputs
     from .upkeep.health import check_closed
     from .vault.disk import beginning, opened, replace_file
@@ -75,15 +77,18 @@ __all__ = [
     "is_full",
     "is_kept",
     "lines_of_errors",
+    "make_backup",
     "may_pass",
     "new_run_id",
     "note_date",
     "note_title",
     "opened",
     "parse_document",
+    "read_archive",
     "read_reply",
     "redact",
     "replace_file",
+    "restore_backup",
     "salvage_ledgers",
     "session_id",
     "unmarked",
@@ -112,6 +117,9 @@ _HOMES = {
     "Waiting": "changes.agent_statements",
     "beginning": "vault.disk",
     "check_closed": "upkeep.health",
+    "make_backup": "upkeep.backup",
+    "restore_backup": "upkeep.backup",
+    "read_archive": "upkeep.backup_archive",
     "checkouts": "channel",
     "discard_ledgers": "ledger.salvage:discard",
     "embedder_for": "embedding.embedding",

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 
 from . import okf
 from .changes.agent_statements import INFERRED, STATED, STEERING, ForeignWords, Origin, as_trusted
-from .changes.corrections import FUTURE, TITLE_CHARS, Corrections
+from .changes.corrections import FUTURE, Corrections
+from .changes.edits import TITLE_CHARS
 from .changes.remembering import REMEMBER, Once, Remembering, Reviving
 from .changes.run_kinds import new_run_id
 from .changes.session_plans import Observed, SessionPlans

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .arguments import KINDS, LEVELS, as_of, chosen_filter, filter_arguments, whole
 from .formatting import BOLD, DIM, YELLOW, Look, clean, clip, count, listing, pairs, table
-from .request import ask
+from .request import ask, shown_whole
 from .terminal import Terminal
 
 if TYPE_CHECKING:
@@ -138,13 +138,7 @@ def show_arguments(parser: ArgumentParser) -> None:
 
 def show(options: Namespace, terminal: Terminal) -> int:
     """Print one memory in full."""
-    answer = ask(terminal, "show", {"node_id": options.node})
-    texts = [answer["text"]]
-    # The wire bounds an answer, so a long memory comes in pages.
-    while answer["next"] is not None:
-        answer = ask(terminal, "show", {"node_id": options.node, "offset": answer["next"]})
-        texts.append(answer["text"])
-    answer["text"], answer["offset"] = "".join(texts), 0
+    answer = shown_whole(options.node, terminal)
     terminal.report(answer, shown_in_words(answer, terminal.look))
     return 0
 

@@ -115,6 +115,7 @@ class Recording:
         self.ask("session_end", session="work")
         self.ask("goals", "open threads", session="work", **here)
         self.ask("tag", node_id=self.bread, add=["baking"])
+        self.ask("edit", node_id=self.bread, tags=["food", "baking", "rye"])
         recipe = {"space": ["recipes"], "key": "tart.md"}
         self.ask("document_put", value="Tart: nine lemons.", ttl_minutes=60, **recipe, **here)
         self.ask("document_get", **recipe)
@@ -233,6 +234,7 @@ class Recording:
         self.ask("channel", "a channel", name="kitchen", learning=False)
         self.ask("check", "a check")
         self.ask("rebuild")
+        self.ask("backup", path=str(self.empty.parent))
         self.ask("purge", "a purge that is only shown", channel="kitchen", dry_run=True)
         self.ask("purge", "the past questions", probes=True)
         self.ask("purge", channel="kitchen")
