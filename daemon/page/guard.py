@@ -7,9 +7,11 @@ under another name (DNS rebinding), from another origin, or with a long body is 
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Iterable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -21,6 +23,9 @@ App = Callable[[Scope, Receive, Send], Any]
 TOKEN_S = 60.0
 MOST_TOKENS, MOST_BROWSERS = 16, 16
 MOST_BODY_BYTES = 2**18
+
+# The kernel's table of connections (proc(5)): addresses in hexadecimal, and the column of the user.
+CONNECTIONS, LOOPBACK, UID = Path("/proc/net/tcp"), "0100007F", 7
 
 # The requests that a page makes by itself: they do not keep it open.
 UNCOUNTED = frozenset({"/alive"})
@@ -87,11 +92,13 @@ class Guard:
         else:
             if scope["path"] not in UNCOUNTED:
                 self._used_s = self._clock()
-            await self._app(scope, _bounded(receive, send), _with_headers(send))
+            await self._app(scope, _bounded(receive), _with_headers(send))
 
     def _refusal(self, scope: Scope, headers: dict[str, list[str]]) -> tuple[int, str] | None:
         """Return the status and the reason for which a request is refused unread."""
         method = scope["method"]
+        if _uid_of(scope.get("client"), self.port) not in (None, 0, os.geteuid()):
+            return 403, "This memory belongs to another user."
         if headers.get("host") != [self._name]:
             return 421, "The page has another name."
         if method not in ("GET", "HEAD", "POST"):
@@ -148,7 +155,20 @@ def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, list[str]]:
     return found
 
 
-def _bounded(receive: Receive, send: Send) -> Receive:
+def _uid_of(client: Any, port: int, table: Path = CONNECTIONS) -> int | None:
+    """Return the user at the other end of a connection of this machine, as Linux tells it; None where it does not."""
+    if client is None:
+        return None
+    ends = tuple(f"{LOOPBACK}:{number:04X}" for number in (client[1], port))
+    try:
+        rows = table.read_text(encoding="ascii").splitlines()[1:]
+    except (OSError, ValueError):
+        return None
+    found = (fields for row in rows if len(fields := row.split()) > UID and (fields[1], fields[2]) == ends)
+    return next((int(fields[UID]) for fields in found), None)
+
+
+def _bounded(receive: Receive) -> Receive:
     """Return the reader of a body that ends at its bound, whatever the request said of its length."""
     left_bytes = MOST_BODY_BYTES
 

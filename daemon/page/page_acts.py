@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from ...ipc.protocol import Json
 from .asking import PageRequest
-from .wording import number, project
+from .wording import address, number, project
 
 DECIDED = {
     "newer": "The newer one holds.",
@@ -30,6 +30,32 @@ async def remember(asked: PageRequest) -> Json:
     words = "Remembered" if kept["novelty"] == "new" else "That was remembered already"
     hidden = f" {number(kept['redacted'], 'secret')} left out of it." if kept["redacted"] else ""
     return {"words": f"{words}, in {project(kept['channel'])}.{hidden}", "place": f"/memory/{kept['node_id']}"}
+
+
+async def edit(asked: PageRequest) -> Json:
+    """Change the words, the title or the kind of a memory."""
+    node_id = asked.word("node_id")
+    done = await asked.call(
+        "edit",
+        node_id=node_id,
+        text=asked.word("text"),
+        title=asked.word("title") or None,
+        kind=asked.word("kind") or None,
+        if_version=asked.word("if_version") or None,
+    )
+    hidden = f" {number(done['redacted'], 'secret')} left out of it." if done["redacted"] else ""
+    words = f"It is changed.{hidden}" if done["run_id"] else "Nothing was changed."
+    return {"words": words, "undo": done["run_id"], "at": address(done["node_id"])}
+
+
+async def always(asked: PageRequest) -> Json:
+    """Have a memory told in every answer to an agent, or no longer."""
+    is_on = asked.word("always") == "1"
+    done = await asked.call("edit", node_id=asked.word("node_id"), always=is_on)
+    words = (
+        "Every agent of the project is told it from now on." if is_on else "It is told where it answers, as others are."
+    )
+    return {"words": words, "undo": done["run_id"]}
 
 
 async def forget(asked: PageRequest) -> Json:
@@ -129,6 +155,8 @@ async def learning(asked: PageRequest) -> Json:
 Act = Callable[[PageRequest], Awaitable[Json]]
 ACTS: Mapping[str, Act] = {
     "remember": remember,
+    "edit": edit,
+    "always": always,
     "forget": forget,
     "restore": restore,
     "undo": undo,

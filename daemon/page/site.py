@@ -35,6 +35,9 @@ from .views import VIEWS
 HERE = Path(__file__).parent
 MOST_SAID = 64
 MOST_FIELDS = 64
+UNSAID: Json = {"hint": "", "left": (), "place": "", "undo": None, "failed": False}
+"""The parts of a message after an act that most acts leave out."""
+
 KINDS_OF_FILES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 STATUS = {NOT_FOUND: 404, INVALID_PARAMS: 400, BUSY: 503, METHOD_NOT_FOUND: 404}
 
@@ -127,7 +130,7 @@ class Site:
     def _told(self, done: Json, place: str) -> str:
         """Keep the outcome of an act for the page that is shown next; return its address."""
         name = secrets.token_urlsafe(9)
-        self._said[name] = done
+        self._said[name] = UNSAID | done
         while len(self._said) > MOST_SAID:
             self._said.popitem(last=False)
         path, mark, rest = place.partition("#")
@@ -193,4 +196,6 @@ def _link(path: str, **words: Any) -> str:
 def site_of(server: Server) -> Starlette:
     """Return the application over a server's methods."""
     site = Site(server)
-    return Starlette(routes=site.routes(), exception_handlers={404: site.nowhere, 405: site.nowhere})
+    app = Starlette(routes=site.routes(), exception_handlers={404: site.nowhere, 405: site.nowhere})
+    app.router.redirect_slashes = False
+    return app

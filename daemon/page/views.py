@@ -19,6 +19,7 @@ DECIDED = ("decision", "value", "correction")
 LATELY = timedelta(days=1)
 KINDS = ("fact", "decision", "value", "preference", "procedure", "pitfall", "correction", "negative", "event", "person")
 KINDS_OF_MEMORIES = (*KINDS, "finding", "note", "episode", "scenario", "insight", "profile", "document")
+EDITABLE = ("note", *KINDS, "finding", "episode")
 KINDS_TO_KEEP = ("note", "fact", "preference", "procedure", "decision", "correction", "negative", "pitfall")
 
 
@@ -251,7 +252,13 @@ async def memory(asked: PageRequest) -> Json:
         *(_shown(asked, some[:6]) for _, some in named),
     )
     related = [(words, found) for (words, _), found in zip(named, others, strict=True) if found]
-    return {"memory": shown, "sources": sources, "related": related, "kept": KINDS_TO_KEEP}
+    return {
+        "memory": shown,
+        "sources": sources,
+        "related": related,
+        "editable": EDITABLE,
+        "editing": bool(asked.word("edit")),
+    }
 
 
 async def _shown(asked: PageRequest, node_ids: Sequence[str]) -> list[Json]:

@@ -78,7 +78,7 @@ def number(amount: int, noun: str, nouns: str = "") -> str:
 
 
 def project(channel: str) -> str:
-    """Return a channel as its person knows it: the name of the project, without what tells it from others."""
+    """Return a channel as its person knows it: the name of the project alone."""
     return "everywhere" if channel == GLOBAL else _HASH.sub("", channel)
 
 
@@ -107,7 +107,7 @@ def marked(text: str) -> Markup:
 
 
 def marked_line(line: str) -> Markup:
-    """Return one line as HTML, without what makes it an item of a list."""
+    """Return one line as HTML, without its bullet."""
     return Markup(_inline(without_controls(line).removeprefix("- ")))  # noqa: S704  (escaped piece by piece)
 
 
