@@ -46,6 +46,7 @@ COMMANDS = {
     "runs": ("dream_commands", "list the runs (dreams and other changes) and what they changed"),
     "undo": ("dream_commands", "undo what a run changed"),
     "digest": ("dream_commands", "show the report of the last dreams"),
+    "open": ("dream_commands", "open the memory as a page in the browser"),
     "review": ("review_commands", "decide between memories that contradict each other"),
     "decay": ("review_commands", "preview which memories would be archived in the next 30 days"),
     "restore": ("review_commands", "bring an archived, replaced or deleted memory back, or a backup"),

@@ -380,6 +380,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "runs": (["runs"], "applied"),
     "undo": (["undo", "x"], "is undone"),
     "digest": (["digest"], "has been undone since"),
+    "page_open": (["open", "--print"], "http://127.0.0.1:"),
     "review_list": (["review", "--list"], "OLDER"),
     "review_decide": (["review", "x", "--keep", "newer"], "The newer one holds."),
     "decay_preview": (["decay"], "would fade within"),
