@@ -33,6 +33,7 @@ from .host.service_manager import Notifier, passed_descriptors
 from .importing.following.follower import Follower
 from .methods.control import Process
 from .methods.table import methods_of
+from .page.opening import WebPage
 from .settings import Settings, store_paths
 
 FORCED_EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
@@ -101,6 +102,7 @@ class Daemon:
             store.read_on = hooks.read_on
             files = FileKeeper(store, Path.home(), enabled=settings.hooks.own_files)
             hooks.on_folder, dreamer.before = files.look, files.before_dream
+            page = WebPage(lambda: server, enabled=settings.page)
             methods = methods_of(
                 store,
                 dreamer,
@@ -110,6 +112,7 @@ class Daemon:
                 follower,
                 settings,
                 Process(self._started_s, self.stop, lambda: server.socket_problem, hooks.read_lost),
+                page,
             )
             server = Server(
                 methods,
@@ -119,6 +122,7 @@ class Daemon:
             )
             await server.start(listener)
             stack.push_async_callback(server.stop)
+            stack.push_async_callback(page.stop)
             stack.push_async_callback(dreamer.stop)
             stack.push_async_callback(asyncio.to_thread, watch.stop)
             stack.push_async_callback(asyncio.to_thread, follower.stop)

@@ -74,6 +74,7 @@ class Settings(BaseSettings):
 
     data_dir: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir("dreamd", appauthor=False)))
     vault_dir: Path | None = Field(None, description="`vault/` in the data folder, unless it is somewhere else")
+    page: bool = Field(True, description="`dreamctl open` may open the web page")
     log: LogSettings = LogSettings()
     watch: WatchSettings = WatchSettings()
     transcripts: TranscriptSettings = TranscriptSettings()

@@ -195,7 +195,9 @@ class ShowParams(Params):
 
 
 class ListParams(Params):
-    """A page of memories, newest first. `always`: only those of every envelope.
+    """A page of memories, newest first. `always`: only those of every envelope. `as_of`: those that held then.
+
+    `texts`: with the beginnings of their texts, and the times from and until which they hold.
 
     A channel: of that one alone. Else a `cwd`: of its channel and the global one, where `recall` looks too. Neither, or
     the channel `*`: of all.
@@ -206,6 +208,8 @@ class ListParams(Params):
     level: Level | None = None
     kind: Kind | None = None
     always: bool = False
+    as_of: Instant | None = None
+    texts: bool = False
     filter: BoundedFilter | None = None
     limit: Limit = 50
     offset: Offset = 0

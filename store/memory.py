@@ -505,11 +505,12 @@ class MemoryStore:
         limit: int = 50,
         offset: int = 0,
         always: bool = False,
+        texts: bool = False,
         where: Filter = (),
     ) -> list[ListedNode]:
         """List memories and sessions, newest first; turns when asked for by kind; `always`: only curated memories."""
         return self.operations.recall.list(
-            channel=channel, level=level, kind=kind, limit=limit, offset=offset, always=always, where=where
+            channel=channel, level=level, kind=kind, limit=limit, offset=offset, always=always, texts=texts, where=where
         )
 
     def facts(self, channel: str | None, limit: int, kind: Kind | None = None) -> Sequence[Memory]:

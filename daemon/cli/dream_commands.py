@@ -1,4 +1,4 @@
-"""The commands about dreams: dream, runs, undo, redo, digest."""
+"""The commands about dreams and what came of them: dream, runs, undo, redo, digest; and their page: open."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .arguments import day, whole
@@ -24,6 +25,7 @@ MARK = re.compile(r"^<!--.*-->\n\n?", re.MULTILINE)
 CELL = re.compile(r" (?<!\\)\| ")
 PAIR = 2
 MOST_PLANNED = 20
+PLACES = ("today", "search", "projects", "timeline", "things", "review", "runs", "sessions", "memories", "health")
 NOTHING_LEFT = 4  # as when nothing is found
 OUTCOMES: dict[str, str] = {
     "running": "The dream {run} has begun. `dreamctl status` shows its progress.",
@@ -156,7 +158,11 @@ def digest(options: Namespace, terminal: Terminal) -> int:
     if terminal.as_json:
         terminal.document(answer)
     elif options.open:
-        _open(answer["page"] or answer["path"], terminal)
+        page = answer["page"] or answer["path"]
+        _show(Path(page).as_uri(), page, terminal)
+        terminal.note(
+            "`dreamctl open` has the same beside the memory itself, and `dreamctl open --at review` what waits"
+        )
     else:
         terminal.lines(page_in_words(answer["text"], terminal.look))
     for run in answer["undone"]:
@@ -164,17 +170,35 @@ def digest(options: Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def _open(page: str, terminal: Terminal) -> None:
-    """Open a page in the browser; without one, print its path."""
+def open_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of open."""
+    parser.add_argument("--at", choices=PLACES, default="today", help="where to begin (today)")
+    parser.add_argument("--print", action="store_true", help="only print the address, good once and for a minute")
+
+
+def open_(options: Namespace, terminal: Terminal) -> int:
+    """Have the daemon serve the web page, and open it in the browser."""
+    answer = ask(terminal, "page_open", {"at": "/" if options.at == "today" else f"/{options.at}"})
+    if terminal.as_json:
+        terminal.document(answer)
+    elif options.print:
+        terminal.lines([answer["url"]])
+    else:
+        _show(answer["url"], answer["url"], terminal)
+        terminal.note(f"the page is gone after {answer['idle_s'] / 60:g} minutes without a look at it")
+    return 0
+
+
+def _show(address: str, shown: str, terminal: Terminal) -> None:
+    """Open an address in the browser, and print it as it is shown."""
     import webbrowser
-    from pathlib import Path
 
     try:
-        shown = webbrowser.open(Path(page).as_uri())
+        is_open = webbrowser.open(address)
     except (webbrowser.Error, OSError):
-        shown = False
-    terminal.lines([page])
-    if not shown:
+        is_open = False
+    terminal.lines([shown])
+    if not is_open:
         terminal.note("no browser could be opened; that is where the page lies")
 
 

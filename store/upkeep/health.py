@@ -6,7 +6,11 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+
+import apsw
 
 from ..changes.deletions import SHORTENED, Deletions
 from ..changes.run_kinds import DELETED, LEARNED_FROM
@@ -17,7 +21,7 @@ from ..index.repairs import history_problems, repeated_after_repair
 from ..ledger import records
 from ..ledger.ledger import Ledger
 from ..ledger.salvage import damaged_files
-from ..model import IndexDamaged, Level, NodeId
+from ..model import IndexDamaged, Level, NodeId, StoreError
 from ..okf.memory_file import is_edited_page
 from ..redaction import places_of_secrets, redact
 from ..results import EmbeddingStatus, Leak, Problem, StoreStatus
@@ -28,6 +32,7 @@ from ..vault.disk import Disk
 from ..vault.leftovers import Leftovers
 from ..vault.vault import Vault
 from ..writer.derived import DerivedFiles, notes_on
+from .backup import BACKED_UP
 from .embed_queue import EmbedQueue
 from .reconciliation import Reconciliation
 
@@ -342,3 +347,24 @@ def check_closed(paths: StorePaths) -> Iterator[Problem]:
     for path in damaged_files(paths.ledger):
         found = "a damaged ledger lies here: `dreamctl salvage` brings back what can be read of it"
         yield Problem(path.name, found, "error")
+
+
+@dataclass(frozen=True, slots=True)
+class NotedTimes:
+    """Times that a ledger holds: of the last backup, and of the newest run; None for none."""
+
+    backed_up: datetime | None = None
+    newest_run: datetime | None = None
+
+
+def noted_in_ledger(path: Path) -> NotedTimes:
+    """Read times from a ledger, in use or not; none of one that is not there or cannot be read."""
+    try:
+        ledger = Ledger(path, read_only=True)
+        with contextlib.closing(ledger):
+            backed_up = ledger.flags(BACKED_UP).get(BACKED_UP)
+            newest = ledger.runs(1)
+    except (StoreError, apsw.Error):
+        return NotedTimes()
+    at = datetime.fromisoformat(backed_up) if backed_up else None
+    return NotedTimes(at, newest[0].started_at if newest else None)

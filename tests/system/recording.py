@@ -231,6 +231,7 @@ class Recording:
         self.ask("review_decide", "a decision", decision=decision, keep="newer", by="anna")
         self.ask("review_decide", "a memory accepted", decision=written["node_id"], keep="accept", by="anna")
         self.ask("review_list", "nothing waits")
+        self.ask("list", "a list with texts", texts=True, limit=100)
 
     def _look_after(self) -> None:
         self.ask("pause")
@@ -246,6 +247,7 @@ class Recording:
         until(lambda: self.daemon.call("status")["dream"] is None)  # one of its own may have begun
         self.ask("status", "status")
         self._know_how()
+        self.ask("page_open")
         self.ask("stop")
 
     def _know_how(self) -> None:

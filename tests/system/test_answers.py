@@ -381,6 +381,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "undo": (["undo", "x"], "is undone"),
     "redo": (["redo", "x"], "is done again"),
     "digest": (["digest"], "has been undone since"),
+    "page_open": (["open", "--print"], "http://127.0.0.1:"),
     "review_list": (["review", "--list"], "OLDER"),
     "review_decide": (["review", "x", "--keep", "newer"], "The newer one holds."),
     "decay_preview": (["decay"], "would fade within"),
