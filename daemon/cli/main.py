@@ -29,6 +29,7 @@ COMMANDS = {
     "context": ("query_commands", "recall as one text within a token budget, as an agent gets it"),
     "brief": ("query_commands", "show what a session of a project starts with"),
     "show": ("query_commands", "show one memory or turn in full, with its sources"),
+    "history": ("query_commands", "show what became of a memory: by whom, when and why"),
     "list": ("query_commands", "list the newest memories"),
     "remember": ("write_commands", "keep one memory"),
     "edit": ("write_commands", "change the words, kind or tags of a memory (undo takes it back)"),

@@ -15,6 +15,7 @@ from ..ledger import records
 from ..ledger.records import RecordedAction, Run
 from ..model import SKILL, Changeset, InvalidInput, NodeId, StoreBusy
 from .apply import WRITTEN_WITHIN_S, Changes
+from .history import NodeHistory
 from .run_kinds import FILE_SHA256, FORGET, LEARNED_FROM, PURGE, REVIEW, TURN_FORGOTTEN, UNDID, AppliedRun, Undone
 from .undo import Reverting
 
@@ -31,8 +32,9 @@ class Runs:
         self._now = core.now
         files = core.vault, core.ledger, core.writer
         self.changes = Changes(*files, core.settle)
+        self.history = NodeHistory(core.ledger, core.settings)
         lookup = core.lookup
-        self.reverting = Reverting(*files, lookup.paths_citing, lookup.paths_replaced_by, core.settle)
+        self.reverting = Reverting(*files, lookup.paths_citing, lookup.paths_replaced_by, core.settle, self.history)
 
     # ---- changing
 

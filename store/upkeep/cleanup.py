@@ -14,6 +14,7 @@ from datetime import datetime
 
 from ..changes.apply import Changes
 from ..changes.documents import Documents
+from ..changes.history import NodeHistory
 from ..core import Core
 from ..ledger.ledger import Reinforced, Usage
 from ..ledger.questions import Probe, prune_questions
@@ -49,7 +50,9 @@ class Cleanup:
             self._documents.sweep()
         self._changes.prune(now)
         self.sweep()
-        self._core.writer.write(*prune_questions(now)).result()
+        self._core.writer.write(
+            *prune_questions(now), *NodeHistory(self._core.ledger, self._core.settings).prune(now)
+        ).result()
         self._core.embeddings.prune(self._core.index.text_hashes())
         self._core.ledger.look_through()  # damage in rows that are seldom read is found here
         self._core.opened.problems()
