@@ -56,5 +56,19 @@ def phrases(section: str) -> re.Pattern[str]:
 
 
 @cache
+def relation_words(section: str) -> tuple[str, ...]:
+    """Return the entries of a section ("OWNS.ways") of the patterns of people and relations, of all languages."""
+    found: Any = _relations()
+    for key in section.split("."):
+        found = found.get(key, {})
+    return tuple(found)
+
+
+@cache
+def _relations() -> dict[str, Any]:
+    return tomllib.loads((_FOLDER.parent / "relations.toml").read_text(encoding="utf-8"))
+
+
+@cache
 def _read(language: str) -> dict[str, Any]:
     return tomllib.loads((_FOLDER / f"{language}.toml").read_text(encoding="utf-8"))
