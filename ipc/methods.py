@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from ..store import Observed
 from ..store.filters import Condition, Filter
-from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Kind, NewTurn, SessionHead
+from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Edit, Kind, NewTurn, SessionHead
 from ..store.names import as_reference
-from ..store.results import Forgotten, Kept, Linked, Tagged
+from ..store.results import Edited, Forgotten, Kept, Linked, Named, Tagged
 from .answers import EmptyAnswer, FeedbackAnswer, HelloAnswer, ListAnswer, ShowAnswer, hello_answer, widened
 from .call import Call, Method
 from .channels import Names, channel_of, channel_of_repository
 from .document_methods import DOCUMENT_METHODS
 from .params import (
+    EditParams,
+    EntityMergeParams,
+    EntitySplitParams,
     FeedbackParams,
     ForgetParams,
     HelloParams,
@@ -123,6 +126,14 @@ def tag(store: MemoryStore, params: TagParams, call: Call) -> Tagged:
     return store.tag(store.full_id(params.node_id), params.add, params.remove)
 
 
+def edit(store: MemoryStore, params: EditParams, call: Call) -> Edited:
+    """Change a memory by hand, as a run that `undo` takes back."""
+    always = None if params.always is None else params.priority if params.always else 0
+    change = Edit(params.text, params.title, params.kind and Kind(params.kind), params.tags, always)
+    node_id = store.full_id(params.node_id)
+    return store.edit(node_id, change, params.if_version or "", params.agent_id, params.session)
+
+
 @bounded
 def show(store: MemoryStore, params: ShowParams, call: Call) -> ShowAnswer:
     """Return one memory with as much of its text, from an offset, as a line can carry."""
@@ -163,6 +174,16 @@ def _listed_in(params: ListParams, names: Names) -> tuple[str | None, Filter]:
     return None, (Condition("channel", "in", (channel_of(None, params.cwd), GLOBAL_CHANNEL)),)
 
 
+def entity_merge(store: MemoryStore, params: EntityMergeParams, call: Call) -> Named:
+    """Make one page of two of the same person or thing."""
+    return store.merge_entities(store.full_id(params.node_id), store.full_id(params.other))
+
+
+def entity_split(store: MemoryStore, params: EntitySplitParams, call: Call) -> Named:
+    """Take names away from the page of a person or thing, and give them their own."""
+    return store.split_entity(store.full_id(params.node_id), params.names)
+
+
 STORE_METHODS: tuple[Method[Any, Any], ...] = (
     Method("hello", HelloParams, HelloAnswer, hello),
     Method("ping", NoParams, EmptyAnswer, ping),
@@ -173,8 +194,11 @@ STORE_METHODS: tuple[Method[Any, Any], ...] = (
     Method("feedback", FeedbackParams, FeedbackAnswer, feedback, blocking=True),
     Method("link", LinkParams, Linked, link, blocking=True, activity=True),
     Method("tag", TagParams, Tagged, tag, blocking=True, activity=True),
+    Method("edit", EditParams, Edited, edit, blocking=True, activity=True),
     Method("show", ShowParams, ShowAnswer, show, blocking=True),
     Method("list", ListParams, ListAnswer, list_, blocking=True),
+    Method("entity_merge", EntityMergeParams, Named, entity_merge, blocking=True),
+    Method("entity_split", EntitySplitParams, Named, entity_split, blocking=True),
     *WORK_METHODS,
     *DOCUMENT_METHODS,
 )

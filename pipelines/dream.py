@@ -1,10 +1,14 @@
-"""A dream: copy the memory, let the stages plan on the copy, leave changeset and report in the run's folder."""
+"""A dream: copy the memory, let the stages plan on the copy, leave changeset and report in the run's folder.
+
+The steps that are switched on run in order, each tried by the gate; a step sees what earlier ones propose.
+"""
 
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -22,13 +26,12 @@ from .gate.gate import Gate
 from .gate.shadow_index import ShadowIndex
 from .messages import SPENT, Done, Progress, RunKind, RunRequest, write_changeset
 from .pipe import OnProgress, PauseListener, StepProgress
-from .registry import COMPACTION, Stage
 from .report import digest_text as markdown
 from .report import html
-from .report.run_report import ModelUse, RunOutcome, RunReport, SinceTheLast
-from .run import run_steps
-from .workspace.cached_embedder import CachedEmbedder, cache_copy
-from .workspace.memo import Memo
+from .report.run_report import ModelUse, RunOutcome, RunReport, SinceTheLast, counts_in_words
+from .settings import COMPACTION, STEPS, Stage
+from .stages.lint import LintProposals
+from .workspace.memo import CachedEmbedder, Memo, cache_copy
 from .workspace.snapshot import Snapshot
 from .workspace.view import View
 
@@ -160,3 +163,38 @@ def _numbers(view: View, changeset: Changeset, outcome: RunOutcome) -> dict[str,
         "model_seconds": round(outcome.model.seconds, 1),
         "without_model": outcome.model.why_not,
     }
+
+
+def run_steps(
+    view: View,
+    now: datetime,
+    stages: Mapping[Stage, bool],
+    *,
+    weekly: bool = False,
+    gate: Gate | None = None,
+) -> RunOutcome:
+    """Run the steps that are switched on, in order; later steps do not see what the gate refuses."""
+    outcome = RunOutcome()
+    steps = [step for step in STEPS if stages.get(step.switch, True) and (weekly or not step.weekly_only)]
+    planners = [step.load() for step in steps]  # before the first step, whose seconds would count the imports
+    for done, (step, plan) in enumerate(zip(steps, planners, strict=True)):
+        view.steps.at(step.name, done, len(steps))
+        began_s = time.monotonic()
+        proposals = plan(view, now)
+        proposed = proposals.actions = view.allowed(proposals.actions)
+        if gate is not None:
+            proposals.actions = gate.sift(step.name, proposed)
+        if proposed and not proposals.actions:
+            # The cursors are not moved either, so the next dream reads and proposes the same again.
+            proposals.counts = {"refused": len(proposed)}
+        else:
+            view.apply(proposals.actions, proposals.cursors)
+        outcome.seconds[step.name] = time.monotonic() - began_s
+        outcome.counts[step.name] = dict(proposals.counts)
+        outcome.notes += proposals.notes
+        if isinstance(proposals, LintProposals):
+            outcome.findings = proposals.findings
+        view.steps.at(step.name, done + 1, len(steps), counts_in_words(proposals.counts))
+    if gate is not None:
+        outcome.gate, outcome.checks = gate.result, gate.checks()
+    return outcome

@@ -1,13 +1,15 @@
-"""Settings of the dreams: their schedule, their limits, the stages that take part."""
+"""Settings of the dreams: their schedule, their limits, the stages and the dreams in which they run."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import time
+from enum import StrEnum
+from importlib import import_module
+from typing import Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
-
-from .registry import Stage
 
 RETIRED_STAGE = "ranking"
 """A switch of earlier versions; a settings file that still has it is read without it."""
@@ -147,3 +149,77 @@ class PipelineSettings(BaseModel):
     @classmethod
     def _without_retired(cls, given: object) -> object:
         return {name: on for name, on in given.items() if name != RETIRED_STAGE} if isinstance(given, dict) else given
+
+
+# Cosine from which two facts may have the same subject; random facts of one conversation lie around .2 (LoCoMo).
+#
+# Drift supersedes no fact below it, and the gate refuses to.
+SAME_SUBJECT = 0.3
+
+# The share of the known facts that a run may supersede, and the number that it always may.
+#
+# A person changes their mind about a few things a day; an imported archive holds the changes of months at once.
+SUPERSEDED_SHARE, SUPERSEDED_AT_LEAST = 0.1, 20
+
+# The largest share of scenarios and profiles that a run may remove: they can be made again from their sources.
+PAGES_SHARE, PAGES_AT_LEAST = 0.2, 10
+
+# Pages that one step archives, below the number that the gate allows a run.
+MOST_PAGES_ARCHIVED = PAGES_AT_LEAST - 2
+
+# Smallest worth of a turn that only a language model may keep, and of a further passage of a kept reply: the judge
+# alone keeps turns from .5 (`extract.facts`).
+NEARLY_WORTH = 0.2
+
+
+def most_superseded(known: int) -> int:
+    """Return the number of facts that a run may supersede of those known before it."""
+    return max(SUPERSEDED_AT_LEAST, int(SUPERSEDED_SHARE * known))
+
+
+class Stage(StrEnum):
+    """The switches in the settings; related steps share one."""
+
+    CONSOLIDATE = "consolidate"
+    DRIFT = "drift"
+    SYNTHESIS = "synthesis"
+    LINT = "lint"
+    DECAY = "decay"
+
+
+COMPACTION = frozenset({Stage.CONSOLIDATE, Stage.DRIFT})
+"""The switches whose steps also run in a compaction: they read only new turns and facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class DreamStep:
+    """A function of a module of `stages`. Its actions, reports and cursors bear `name`."""
+
+    switch: Stage
+    module: str
+    name: str
+    weekly_only: bool = False
+    function: str = "plan"
+
+    def load(self) -> Any:
+        """Import the module and return the function: `(view, now) -> workspace.proposals.Proposals`."""
+        return getattr(import_module(f".stages.{self.module}", __package__), self.function)
+
+
+# Facts come first, then what they change, then the pages made of them. Repairs and fading come last, because they
+# concern whatever the steps before have left.
+STEPS: tuple[DreamStep, ...] = (
+    DreamStep(Stage.CONSOLIDATE, "consolidate", "consolidate"),
+    DreamStep(Stage.DRIFT, "drift", "drift"),
+    DreamStep(Stage.CONSOLIDATE, "scenarios", "scenarios"),
+    DreamStep(Stage.CONSOLIDATE, "profiles", "profiles"),
+    DreamStep(Stage.CONSOLIDATE, "know_how", "know_how"),
+    DreamStep(Stage.CONSOLIDATE, "entities", "entities"),
+    DreamStep(Stage.DRIFT, "staleness", "staleness"),
+    DreamStep(Stage.DRIFT, "profiles", "refresh", function="refresh"),
+    DreamStep(Stage.DRIFT, "file_lines", "file_lines"),
+    DreamStep(Stage.SYNTHESIS, "synthesis", "synthesis", weekly_only=True),
+    DreamStep(Stage.LINT, "lint", "lint"),
+    DreamStep(Stage.DECAY, "decay", "decay"),
+    DreamStep(Stage.DECAY, "profiles", "refresh after decay", function="refresh"),
+)

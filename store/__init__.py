@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     from .okf.notes import has_unreadable_date, in_calendar
     from .okf.notes import title_of as note_title
     from .okf.session import session_id
-    from .paths import StorePaths
     from .purge.plan import Selection
     from .redaction import bounds_of_secret, redact
+    from .settings import StorePaths
     from .text.acts import EDITS, SHELL, lines_of_errors
     from .text.chunking import estimate_tokens
-    from .text.controls import without_controls
     from .text.dates import MONTH_NUMBERS, find_asked
-    from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
+    from .text.fence import fenced, unmarked, unmarked_lines, without_controls, without_element, without_recalled
     from .text.quotes import read_reply
     from .text.sentences import first_sentences
+    from .upkeep.backup import make_backup, restore_backup
+    from .upkeep.backup_archive import read_archive
     from .upkeep.cleanup import DecayInputs
     from .upkeep.health import check_closed
     from .vault.disk import beginning, opened, replace_file
@@ -76,15 +77,18 @@ __all__ = [
     "is_full",
     "is_kept",
     "lines_of_errors",
+    "make_backup",
     "may_pass",
     "new_run_id",
     "note_date",
     "note_title",
     "opened",
     "parse_document",
+    "read_archive",
     "read_reply",
     "redact",
     "replace_file",
+    "restore_backup",
     "salvage_ledgers",
     "session_id",
     "unmarked",
@@ -109,10 +113,13 @@ _HOMES = {
     "Selection": "purge.plan",
     "SkippedAction": "changes.run_kinds",
     "Run": "ledger.records",
-    "StorePaths": "paths",
+    "StorePaths": "settings",
     "Waiting": "changes.agent_statements",
     "beginning": "vault.disk",
     "check_closed": "upkeep.health",
+    "make_backup": "upkeep.backup",
+    "restore_backup": "upkeep.backup",
+    "read_archive": "upkeep.backup_archive",
     "checkouts": "channel",
     "discard_ledgers": "ledger.salvage:discard",
     "embedder_for": "embedding.embedding",
@@ -143,7 +150,7 @@ _HOMES = {
     "unmarked": "text.fence",
     "unmarked_lines": "text.fence",
     "within": "engine.deadline",
-    "without_controls": "text.controls",
+    "without_controls": "text.fence",
     "without_element": "text.fence",
     "without_recalled": "text.fence",
 }

@@ -30,9 +30,8 @@ from .ledger import records
 from .ledger.ledger import Ledger
 from .ledger.salvage import HISTORY_LOST
 from .model import IndexDamaged, NodeId, NotFound, StoreBusy, StoreError
-from .paths import StorePaths
 from .redaction import FileMask
-from .settings import StoreSettings
+from .settings import StorePaths, StoreSettings
 from .vault.disk import Disk
 from .vault.presence import Presence
 from .vault.vault import Absence, Vault

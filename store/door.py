@@ -18,8 +18,7 @@ from .model import Envelope, Hit, InvalidInput, NodeId, SessionHead, Slot
 from .names import TAIL_DIGITS, as_label, channel_complaint, complaint, label_complaint
 from .okf import session
 from .redaction import Redacted, redact
-from .text.controls import plain
-from .text.fence import fenced, unmarked, unmarked_lines, without_recalled
+from .text.fence import fenced, plain, unmarked, unmarked_lines, without_recalled
 
 # Titles and texts of hits kept as they were shown last: 2 MB at most, since a hit is a section.
 HITS_KEPT: Final = 1024

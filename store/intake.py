@@ -10,14 +10,14 @@ from datetime import datetime, timedelta
 
 from . import okf
 from .changes.agent_statements import INFERRED, STATED, STEERING, ForeignWords, Origin, as_trusted
-from .changes.corrections import FUTURE, TITLE_CHARS, Corrections
-from .changes.remembering import REMEMBER, Remembering, Reviving
-from .changes.repeats import Once
+from .changes.corrections import FUTURE, Corrections
+from .changes.edits import TITLE_CHARS
+from .changes.remembering import REMEMBER, Once, Remembering, Reviving
 from .changes.run_kinds import new_run_id
 from .changes.session_plans import Observed, SessionPlans
-from .changes.tombstone_keys import fingerprint
 from .core import Core
 from .index.projection import CURATED
+from .index.tombstones import fingerprint
 from .limits import INFERRED_CERTAINTY, LONGEST_CURATED, SESSION_TTL_S, STATED_CERTAINTY
 from .model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, NewTurn, NodeId, SessionHead
 from .redaction import REDACTED

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 from .changes.agent_statements import Waiting
@@ -23,6 +24,7 @@ from .ledger.records import Run
 from .model import (
     GLOBAL_CHANNEL,
     Changeset,
+    Edit,
     Envelope,
     Kind,
     Level,
@@ -34,14 +36,17 @@ from .model import (
     Verdict,
 )
 from .operations import Operations
-from .paths import StorePaths
 from .purge.erase import Progress
 from .purge.plan import Selection
 from .results import (
+    About,
+    BackedUp,
     ChosenTool,
     Decided,
     Document,
+    Edited,
     Elsewhere,
+    EntityGraph,
     FileProposal,
     Forgotten,
     FoundAnchor,
@@ -53,6 +58,7 @@ from .results import (
     Linked,
     ListedNode,
     Moved,
+    Named,
     OfferedTool,
     Problem,
     ProgramFile,
@@ -71,7 +77,8 @@ from .search.code_places import CodeChecks
 from .search.gathering import Ranking
 from .search.hits import Recalled
 from .search.question import Question
-from .settings import StoreSettings
+from .settings import StorePaths, StoreSettings
+from .upkeep.backup import backup_of
 from .upkeep.cleanup import DecayInputs, read_decay_inputs
 from .vault.disk import Disk
 from .vault.vault import Absence
@@ -508,6 +515,22 @@ class MemoryStore:
             channel=channel, level=level, kind=kind, limit=limit, offset=offset, always=always, where=where
         )
 
+    def about(self, name: str, channel: str, budget_tokens: int) -> About:
+        """Return the knowledge of a person or a thing, within a budget of tokens."""
+        return self.operations.entities.about(name, channel, budget_tokens)
+
+    def entities(self, channel: str, kind: str | None = None, limit: int = 100, offset: int = 0) -> EntityGraph:
+        """Return a page of the people and things of a channel, or of all, with their relations."""
+        return self.operations.entities.page(channel, kind, limit, offset)
+
+    def merge_entities(self, kept: NodeId, other: NodeId) -> Named:
+        """Make one page of two of a person or a thing, as a run that `undo` reverts."""
+        return self.operations.names_by_hand.merge(kept, other)
+
+    def split_entity(self, node_id: NodeId, names: Sequence[str]) -> Named:
+        """Take names away from a page, and give them their own, as a run that `undo` reverts."""
+        return self.operations.names_by_hand.split(node_id, names)
+
     def facts(self, channel: str | None, limit: int, kind: Kind | None = None) -> Sequence[Memory]:
         """Read the newest facts of a channel or of all whole, from their files, without those that were taken back."""
         return self.operations.recall.facts(channel, limit, kind)
@@ -590,6 +613,21 @@ class MemoryStore:
     def tag(self, node_id: NodeId, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Tagged:
         """Change the tags of a memory, as a run that `undo` reverts."""
         return self.operations.corrections.tag(node_id, add, remove)
+
+    def edit(
+        self, node_id: NodeId, edit: Edit, seen: str = "", agent_id: str | None = None, session: str | None = None
+    ) -> Edited:
+        """Change a memory's words, title, kind, tags or priority, as a run that `undo` reverts; found at once.
+
+        An agent's edit is refused where a stranger's words may be behind it: it would steer as its person's own.
+        """
+        if agent_id:
+            named = self.session_name(session) if session else None
+            self.operations.foreign_words.refuse(named, agent_id, self.core.node(node_id).channel, edit.text or "")
+        changed = self.operations.corrections.edit(node_id, edit, seen, agent_id or "")
+        if changed.run_id is not None:
+            self.embed([node_id])
+        return changed
 
     def curate(self, node_id: NodeId, priority: int) -> str | None:
         """Put a memory into every envelope of its channel, as a run; return its id, None if it is there already."""
@@ -755,6 +793,16 @@ class MemoryStore:
     def write_derived(self, pages: Mapping[str, str | None]) -> Sequence[str]:
         """Write derived pages (None: delete); return the paths that are a person's own files and stay."""
         return self.operations.pages.write(pages)
+
+    def backup(
+        self,
+        target: Path,
+        version: str,
+        settings: bytes | None,
+        progress: Callable[[str, int, int], None] = lambda *_: None,
+    ) -> BackedUp:
+        """Write vault, ledger and settings of one moment into an archive, and read it back; writes go on meanwhile."""
+        return backup_of(self.core, target, version, settings, progress)
 
     def decay_inputs(self) -> DecayInputs:
         """Return the inputs of decay, after acknowledged writes can be found."""

@@ -265,6 +265,17 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """The fields of a memory that a person changes; None for one that stays. `always`: a priority, 0 for none."""
+
+    text: str | None = None
+    title: str | None = None
+    kind: Kind | None = None
+    tags: tuple[str, ...] | None = None
+    always: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """A piece of a node that is embedded and matched: characters [start, end) of the node's text."""
 

@@ -294,6 +294,7 @@ class Recall:
             supersedes=self._named(self._catalog.links(node_id, "supersedes"), beside),
             later=self._named(self._catalog.links(node_id, LATER), living_scope_beside(node.channel)),
             contradicts=self._named(opposed, living_scope_beside(node.channel)),
+            version="" if node.kind in (Kind.TURN, Kind.SESSION) else node.version,
         )
 
     @repeated_after_repair

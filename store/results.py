@@ -219,11 +219,29 @@ class Tagged:
 
 
 @dataclass(frozen=True, slots=True)
+class Edited:
+    """A memory as it is after an edit, and the run that changed it; None where nothing changed.
+
+    `redacted` counts the secrets taken out of its words.
+    """
+
+    node_id: NodeId
+    run_id: str | None
+    version: str
+    kind: Kind
+    title: str
+    tags: tuple[str, ...]
+    curated: int
+    redacted: int
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
     """One memory, session or turn, whole, with what it rests on and what rests on it.
 
     `superseded_by` took its place, it took that of those that it `supersedes`, the `later` ones probably took its
-    place, and those that it `contradicts` say otherwise. All of its own channel or the global one.
+    place, and those that it `contradicts` say otherwise. All of its own channel or the global one. `version` changes
+    with its words, title, kind, tags and priority; a turn or session has none.
     """
 
     node_id: NodeId
@@ -243,6 +261,7 @@ class Shown:
     later: tuple[NodeId, ...] = ()
     contradicts: tuple[NodeId, ...] = ()
     curated: int = 0
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +353,24 @@ class Problem:
     path: str
     problem: str
     severity: Severity = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class BackedUp:
+    """A backup that was written and read back: its file, and for how many seconds writes were held for it.
+
+    `hash` is the SHA-256 of the whole archive.
+
+    `left_out` are the links and other things in the vault that are no regular files.
+    """
+
+    path: str
+    files: int
+    size_bytes: int
+    hash: str
+    seconds: float
+    held_s: float
+    left_out: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -550,7 +587,7 @@ class EntityGraph:
 
 @dataclass(frozen=True, slots=True)
 class AboutLine:
-    """A line of what is known of an entity: `part` is relation, past, fact or mention; `evidence` are its turns."""
+    """A line about an entity: `part` is relation, past, fact or mention; `evidence` are its turns."""
 
     part: str
     text: str
@@ -560,7 +597,7 @@ class AboutLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What is known of one person or thing, within a budget of tokens: `text` is all of it, `lines` its parts.
+    """The knowledge of one person or thing, within a budget of tokens: `text` is all of it, `lines` its parts.
 
     `entities` are its pages, one a channel. Where a name means several, `others` names them, and the most mentioned one
     is told. `entities` is empty for a name that has no page.
@@ -575,3 +612,13 @@ class About:
     tokens: int
     others: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A person or thing whose names were merged or split by hand, and the run that `undo` undoes."""
+
+    node_id: NodeId
+    name: str
+    aliases: tuple[str, ...]
+    run_id: str

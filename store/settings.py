@@ -1,4 +1,4 @@
-"""The store's own settings, with units and defaults, and the score stages of which a preset is made.
+"""The store's own settings, with units and defaults, the places of its parts, and the stages that make a preset.
 
 A preset, or a person's own stages, ranks between the arms and the answer. The source of each number of a preset is in
 docs/presets.md. A time constant of d days, which one of them publishes as a half-life, is a half-life of d · ln 2.
@@ -7,6 +7,7 @@ docs/presets.md. A time constant of d days, which one of them publishes as a hal
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -310,3 +311,29 @@ class StoreSettings(BaseModel):
         False, description="replace e-mail addresses, telephone and card numbers and IBANs too, as secrets are"
     )
     probes: bool = Field(True, description="keep past questions, redacted, for 30 days: dreams are tested on them")
+
+
+@dataclass(frozen=True, slots=True)
+class StorePaths:
+    """Where each part of a store lies. `runs` holds the folders of dreams that are being planned."""
+
+    vault: Path
+    ledger: Path
+    index: Path
+    embeddings: Path
+    runs: Path
+
+    @property
+    def checkpoint(self) -> Path:
+        """The file of finished units that one dream leaves to the next."""
+        return self.runs.with_name("checkpoint")
+
+    @property
+    def models(self) -> Path:
+        """The folder of models that were prepared or fetched."""
+        return self.ledger.with_name("models")
+
+    @property
+    def purge(self) -> Path:
+        """The file that says which purge is under way."""
+        return self.ledger.with_name("purge.json")

@@ -160,7 +160,7 @@ FACTS: dict[str, tuple[Callable[[str], bool], set[str], str]] = {
             or sum(word in source for word in ("consolidate.plan", "drift.plan", "decay.plan")) > 1
             or bool(re.search(r"class Stage\b", source))
         ),
-        {"pipelines/registry.py"},
+        {"pipelines/settings.py"},
         "STEPS = (Step(consolidate.plan), Step(drift.plan))",
     ),
     "the list of the cursors": (

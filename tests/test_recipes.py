@@ -210,7 +210,7 @@ def plan(view: View, now: datetime) -> Proposals:
 def add_stage(workshop: Workshop) -> None:
     workshop.add("pipelines/stages/labels.py", STAGE.lstrip())
     workshop.edit(
-        "pipelines/registry.py",
+        "pipelines/settings.py",
         (r"^    DECAY = ", '    LABELS = "labels"\n'),
         (r"^    DreamStep\(Stage.LINT,", '    DreamStep(Stage.LABELS, "labels", "labels"),\n'),
     )

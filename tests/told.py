@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from dreamd.store.text.controls import plain
-from dreamd.store.text.fence import unmarked, unmarked_lines
+from dreamd.store.text.fence import plain, unmarked, unmarked_lines
 from hypothesis import strategies as st
 
 _MARKS = re.compile(

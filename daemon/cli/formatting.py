@@ -131,6 +131,16 @@ def duration(seconds: float) -> str:
     return count(hours, "hour") if hours < 48 else count(days, "day")
 
 
+def size(size_bytes: int) -> str:
+    """Return `3 KB`, `4.2 MB`, `1.5 GB`."""
+    amount, unit = float(size_bytes), "bytes"
+    for larger in ("KB", "MB", "GB"):
+        if amount < 1000:
+            break
+        amount, unit = amount / 1000, larger
+    return f"{amount:.1f} {unit}" if unit in ("MB", "GB") and amount < 100 else f"{amount:.0f} {unit}"
+
+
 def listing(items: Sequence[str], most: int = 6) -> str:
     """Return `a, b and c`; the rest counted."""
     shown = list(items[:most])

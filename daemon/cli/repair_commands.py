@@ -1,4 +1,6 @@
-"""The commands that check and repair: check, rebuild, salvage. They work without a daemon too, salvage only then.
+"""The commands that check, repair and keep safe: check, rebuild, salvage, backup. They work without a daemon too.
+
+`salvage`, and the way back from a backup (`restore FILE`), only work then.
 
 Without a daemon each takes the daemon's own lock, so that none starts meanwhile.
 """
@@ -7,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...ipc.client import Absent, ClientError, Unreachable
-from .formatting import DIM, RED, YELLOW, Look, clean, count, duration, listing, sentence
+from .formatting import DIM, RED, YELLOW, Look, clean, count, duration, listing, sentence, size
 from .request import OnProgress, ask, shown_progress
 from .terminal import Terminal
 
@@ -86,6 +90,48 @@ def salvage(options: Namespace, terminal: Terminal) -> int:
     return 0
 
 
+def backup_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of backup."""
+    parser.add_argument("path", metavar="FILE|FOLDER", help="a new file (NAME.tar.gz), or a folder to put one into")
+    parser.add_argument("--verify", action="store_true", help="write nothing: read FILE, and compare every hash")
+
+
+def backup(options: Namespace, terminal: Terminal) -> int:
+    """Back up vault, history and settings, or verify a backup."""
+    path = Path(options.path).expanduser().absolute()
+    if options.verify:
+        with _errors_in_words():
+            from ...store import read_archive
+
+            with shown_progress(terminal, "Verifying") as on_progress:
+                manifest = read_archive(path, _staged(on_progress))
+        answer: dict[str, Any] = {"path": str(path), "files": len(manifest.files), "made_at": manifest.made_at}
+        terminal.report(answer, verified_in_words(answer, terminal.look))
+        return 0
+    with shown_progress(terminal, "Backing up") as on_progress:
+        try:
+            answer = ask(terminal, "backup", {"path": str(path)}, on_progress, timeout_s=None)
+        except Absent:
+            if not _is_in_use():
+                raise
+            answer = _back_up_alone(path, on_progress)
+    terminal.report(answer, backup_in_words(answer, terminal.look))
+    return 0
+
+
+def restore_from(path: str, terminal: Terminal) -> int:
+    """Restore a backup where nothing is remembered, while no daemon runs."""
+    archive = Path(path).expanduser().absolute()
+    with shown_progress(terminal, "Restoring") as on_progress, _without_daemon() as settings:
+        from ...store import restore_backup
+        from ..settings import store_paths
+
+        manifest = restore_backup(archive, settings.data_dir, store_paths(settings), _staged(on_progress))
+    answer = {"data_dir": str(settings.data_dir), "files": len(manifest.files), "made_at": manifest.made_at}
+    terminal.report(answer, restored_in_words(answer, terminal.look))
+    return 0
+
+
 # ---- without a daemon
 
 
@@ -108,11 +154,7 @@ def _check_alone() -> tuple[list[Json], str]:
 
 def _rebuild_alone(on_progress: OnProgress | None) -> Json:
     """Rebuild the index. Raises ClientError."""
-
-    def progress(done: int, total: int) -> None:
-        if on_progress is not None:
-            on_progress({"stage": "rebuild", "done": done, "total": total, "note": ""})
-
+    progress = partial(_staged(on_progress), "rebuild")
     with _without_daemon() as settings:
         from dataclasses import asdict
 
@@ -125,6 +167,31 @@ def _rebuild_alone(on_progress: OnProgress | None) -> Json:
         embedder.start()
         with contextlib.closing(MemoryStore.open(paths, settings.store, embedder, utc_now)) as store:
             return asdict(store.rebuild(progress))
+
+
+def _back_up_alone(path: Path, on_progress: OnProgress | None) -> Json:
+    """Back up while no daemon writes. Raises ClientError."""
+    with _without_daemon() as settings:
+        from dataclasses import asdict
+
+        from ... import __version__
+        from ...store import make_backup
+        from ..clock import utc_now
+        from ..host.settings_check import settings_without_secrets
+        from ..settings import default_config_path, store_paths
+
+        kept = settings_without_secrets(default_config_path())
+        progress = _staged(on_progress)
+        paths = store_paths(settings)
+        return asdict(make_backup(paths, path, now=utc_now(), version=__version__, settings=kept, progress=progress))
+
+
+def _staged(on_progress: OnProgress | None) -> Callable[[str, int, int], None]:
+    def progress(stage: str, done: int, total: int) -> None:
+        if on_progress is not None:
+            on_progress({"stage": stage, "done": done, "total": total, "note": ""})
+
+    return progress
 
 
 def _is_in_use() -> bool:
@@ -190,6 +257,31 @@ def rebuild_in_words(answer: Json, look: Look) -> list[str]:
         f"in {duration(answer['seconds'])}."
     )
     return look.wrap(text)
+
+
+def backup_in_words(answer: Json, look: Look) -> list[str]:
+    """Name the archive, its size, and what was left out."""
+    text = (
+        f"{answer['path']} holds {count(answer['files'], 'file')} in {size(answer['size_bytes'])}, and was read back."
+        f" Writes were held for {1e3 * answer['held_s']:.0f} ms of {duration(answer['seconds'])}."
+    )
+    lines = look.wrap(text)
+    if left := answer["left_out"]:
+        lines += look.wrap(f"Left out, since they are no regular files: {listing(left, 5)}.")
+    return lines
+
+
+def verified_in_words(answer: Json, look: Look) -> list[str]:
+    """Count the files that are as they were saved."""
+    return look.wrap(f"All {count(answer['files'], 'file')} are as they were saved on {answer['made_at'][:16]}.")
+
+
+def restored_in_words(answer: Json, look: Look) -> list[str]:
+    """Say where the memory is, and how it is used."""
+    lines = look.wrap(f"The memory of {answer['made_at'][:16]} is in {answer['data_dir']}.")
+    return lines + look.wrap(
+        "Start dreamd: it builds the index from it. Settings of then, if any: settings.toml there."
+    )
 
 
 def salvage_in_words(answer: dict[str, Any], look: Look) -> list[str]:

@@ -45,6 +45,17 @@ def ask(
     return answer
 
 
+def shown_whole(node_id: str, terminal: Terminal) -> Json:
+    """Return the answer of `show` with the whole text: the wire bounds an answer, so a long one comes in pages."""
+    answer = ask(terminal, "show", {"node_id": node_id})
+    texts = [answer["text"]]
+    while answer["next"] is not None:
+        answer = ask(terminal, "show", {"node_id": node_id, "offset": answer["next"]})
+        texts.append(answer["text"])
+    answer["text"], answer["offset"] = "".join(texts), 0
+    return answer
+
+
 PLAIN_INTERVAL_S = 5.0
 NOTE_COLUMNS = 30
 # First words of the note on a pause.

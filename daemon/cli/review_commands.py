@@ -12,7 +12,7 @@ from ...ipc.client import DaemonError
 from .arguments import whole
 from .formatting import BOLD, DIM, GREEN, RED, YELLOW, Look, clean, clip, count, table, when
 from .request import ask
-from .terminal import Terminal
+from .terminal import Terminal, edited_text
 
 if TYPE_CHECKING:
     from ...ipc.protocol import Json
@@ -57,11 +57,17 @@ def decay(options: Namespace, terminal: Terminal) -> int:
 
 def restore_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of restore."""
-    parser.add_argument("node", help="the id (a node) of a memory that is archived, replaced or deleted")
+    parser.add_argument(
+        "node", metavar="NODE|FILE", help="the id of a memory that is archived, replaced or deleted; or a backup's path"
+    )
 
 
 def restore(options: Namespace, terminal: Terminal) -> int:
-    """Bring an archived or replaced memory back."""
+    """Bring an archived or replaced memory back, or all of a backup where there is no memory."""
+    if "/" in options.node or options.node.endswith(".tar.gz"):
+        from .repair_commands import restore_from
+
+        return restore_from(options.node, terminal)
     answer = ask(terminal, "restore", {"node_id": options.node})
     lines = [f"{clean(options.node)} is back. `dreamctl undo {answer['run_id']}` takes that back."]
     if other := answer["beside"]:
@@ -171,7 +177,7 @@ def _walk(answer: Json, options: Namespace, terminal: Terminal) -> int:
         choice = _choice(terminal, PROMPT, KEYS) if newer else _choice(terminal, CLAIM_PROMPT, CLAIM_KEYS)
         if choice == "quit":
             break
-        text = _edited(newer, terminal) if choice == "edit" else None
+        text = edited_text(newer, terminal) if choice == "edit" else None
         if choice == "skip" or (choice == "edit" and not text):
             terminal.note("left as it is")
             continue
@@ -196,26 +202,6 @@ def _choice(terminal: Terminal, prompt: str, keys: Mapping[str, str]) -> str:
         if (choice := keys.get(typed[:1])) and (not typed or choice.startswith(typed)):
             return choice
         terminal.note(f"{clean(typed)!r} is not one of these")
-
-
-def _edited(text: str, terminal: Terminal) -> str | None:
-    """Return a text as edited in the person's editor; None if it is unchanged, or the editor failed."""
-    import shlex
-    import subprocess
-    import tempfile
-    from pathlib import Path
-
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    with tempfile.TemporaryDirectory(prefix="dreamctl-") as folder:
-        file = Path(folder, "memory.md")
-        file.write_text(f"{text}\n", encoding="utf-8")
-        try:
-            subprocess.run([*shlex.split(editor), str(file)], check=True)
-            edited = file.read_text(encoding="utf-8", errors="replace").strip()
-        except (OSError, ValueError, subprocess.CalledProcessError) as error:
-            terminal.warn(f"{editor} failed: {error}")
-            return None
-    return edited if edited and edited != text.strip() else None
 
 
 def fading_in_words(answer: Json, look: Look) -> list[str]:

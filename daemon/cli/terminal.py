@@ -99,3 +99,23 @@ def _width() -> int:
 def _wants_colour(stream: Any) -> bool:
     """Return True if a stream is to have colours; any non-empty NO_COLOR turns them off (no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def edited_text(text: str, terminal: Terminal) -> str | None:
+    """Return a text as edited in the person's editor; None if it is unchanged, or the editor failed."""
+    import shlex
+    import subprocess
+    import tempfile
+    from pathlib import Path
+
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="dreamctl-") as folder:
+        file = Path(folder, "memory.md")
+        file.write_text(f"{text}\n", encoding="utf-8")
+        try:
+            subprocess.run([*shlex.split(editor), str(file)], check=True)
+            edited = file.read_text(encoding="utf-8", errors="replace").strip()
+        except (OSError, ValueError, subprocess.CalledProcessError) as error:
+            terminal.warn(f"{editor} failed: {error}")
+            return None
+    return edited if edited and edited != text.strip() else None

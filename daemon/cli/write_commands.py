@@ -14,8 +14,8 @@ from ...ipc.protocol import KEPT_KINDS, Json
 from ..importing import FORMAT_NAMES
 from .arguments import whole
 from .formatting import Look, clean, clip, count, listing, sentence
-from .request import ask, shown_progress
-from .terminal import Terminal
+from .request import ask, shown_progress, shown_whole
+from .terminal import Terminal, edited_text
 
 GLOBAL_CHANNEL = "_global"
 KEPT = {
@@ -118,6 +118,53 @@ def redacted_in_words(redacted: int, look: Look) -> list[str]:
     )
 
 
+def edit_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of edit."""
+    parser.add_argument("node", help="the memory's id (a node), as recall and list print it")
+    parser.add_argument("--text", help="its new words; - reads them from standard input")
+    parser.add_argument("--title", help="its new title")
+    parser.add_argument("--kind", choices=KEPT_KINDS, help="its new kind")
+    parser.add_argument("--tag", action="append", help="a tag, instead of those that it has; may be repeated")
+    always = parser.add_mutually_exclusive_group()
+    always.add_argument("--always", action="store_true", help="have it in every envelope of its channel")
+    always.add_argument("--not-always", action="store_true", help="have it in every envelope no more")
+    parser.add_argument("--priority", type=whole(1, 10), metavar="1..10", help="its place among those (5)")
+    parser.epilog = "Without an option its text is opened in $VISUAL or $EDITOR; saved as it was, nothing changes."
+
+
+def edit(options: Namespace, terminal: Terminal) -> int:
+    """Change a memory by hand."""
+    text = _standard_input() if options.text == "-" else options.text
+    always = False if options.not_always else True if options.always or options.priority else None
+    params = {"text": text, "title": options.title, "kind": options.kind, "tags": options.tag, "always": always}
+    params |= {"node_id": options.node, "priority": options.priority, **written_by(os.environ)}
+    if all(given is None for given in (text, options.title, options.kind, options.tag, always)):
+        shown = shown_whole(options.node, terminal)
+        params |= {"text": edited_text(shown["text"], terminal), "if_version": shown["version"]}
+        if params["text"] is None:
+            terminal.note(f"{options.node} is left as it is")
+            return 0
+    try:
+        answer = ask(terminal, "edit", params)
+    except ClientError:
+        if options.text is None and params["text"]:
+            terminal.warn(f"your text is kept in {_kept_aside(params['text'])}")
+        raise
+    node = clean(answer["node_id"])
+    done = _done(f"{node} is changed" if answer["run_id"] else f"{node} is so", answer["run_id"])
+    terminal.report(answer, [done, *redacted_in_words(answer["redacted"], terminal.look)])
+    return 0
+
+
+def _kept_aside(text: str) -> str:
+    """Keep a text that could not be saved in a file of its own, and return its path."""
+    import tempfile
+
+    with tempfile.NamedTemporaryFile("w", prefix="dreamctl-", suffix=".md", delete=False, encoding="utf-8") as file:
+        file.write(f"{text}\n")
+    return file.name
+
+
 def forget_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of forget."""
     parser.add_argument("node", help="the memory's id (a node), as recall and list print it")
@@ -128,6 +175,35 @@ def forget(options: Namespace, terminal: Terminal) -> int:
     """Forget one memory."""
     answer = ask(terminal, "forget", {"node_id": options.node, "reason": options.reason})
     terminal.report(answer, [f"Forgot {clean(options.node)}. `dreamctl undo {answer['run_id']}` brings it back."])
+    return 0
+
+
+def merge_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of merge."""
+    parser.add_argument("node", help="the page that stays, as `dreamctl entities` prints it")
+    parser.add_argument("other", help="the page of the same person or thing, which goes into it")
+
+
+def merge(options: Namespace, terminal: Terminal) -> int:
+    """Make one page of two."""
+    return _named(ask(terminal, "entity_merge", {"node_id": options.node, "other": options.other}), terminal)
+
+
+def split_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of split."""
+    parser.add_argument("node", help="the page of a person or thing, as `dreamctl entities` prints it")
+    parser.add_argument("names", nargs="+", metavar="NAME", help="a name that is another's")
+
+
+def split(options: Namespace, terminal: Terminal) -> int:
+    """Give some names of a page their own."""
+    return _named(ask(terminal, "entity_split", {"node_id": options.node, "names": options.names}), terminal)
+
+
+def _named(answer: Json, terminal: Terminal) -> int:
+    also = f" (also {', '.join(map(clean, answer['aliases']))})" if answer["aliases"] else ""
+    said = f"{answer['node_id']} is {clean(answer['name'])}{also}."
+    terminal.report(answer, [f"{said} `dreamctl undo {answer['run_id']}` takes it back."])
     return 0
 
 

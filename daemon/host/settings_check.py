@@ -9,6 +9,7 @@ import contextlib
 import errno
 import importlib.util
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Iterator
@@ -65,6 +66,18 @@ def _secrets_in(config: Path) -> list[str]:
     except (OSError, ValueError):
         return []
     return [key for key in secret_keys(Settings) if value_at(values, key.split("."))]
+
+
+def settings_without_secrets(config: Path) -> bytes | None:
+    """Return the settings' file without the lines of secrets, None where there is none, or a secret would stay."""
+    try:
+        text = config.read_text(encoding="utf-8")
+        held = [value_at(tomllib.loads(text), key.split(".")) for key in _secrets_in(config)]
+    except (OSError, ValueError):
+        return None
+    leaves = "|".join(sorted({re.escape(key.rpartition(".")[2]) for key in secret_keys(Settings)}))
+    text = re.sub(rf"(?m)^.*\b(?:{leaves})\b[\"']?\s*=.*$\n?", "", text)
+    return None if any(str(value) in text for value in held) else text.encode()
 
 
 def _is_open(file: Path) -> bool:

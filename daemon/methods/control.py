@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from loguru import logger
 from pydantic import Field
 
+from ... import __version__
 from ...ipc.answers import HelloAnswer, hello_answer, widened
 from ...ipc.call import Call, Method
 from ...ipc.channels import full_name, nearest_names
@@ -20,11 +21,12 @@ from ...ipc.params import NoParams, Params
 from ...ipc.protocol import Refused
 from ...store.model import GLOBAL_CHANNEL, NotFound
 from ...store.names import Channel
-from ...store.results import Problem, Rebuilt, StoreStatus, ToldCounts
+from ...store.results import BackedUp, Problem, Rebuilt, StoreStatus, ToldCounts
 from ..dreaming.bounds import DREAMS
 from ..host import settings_check
 from ..importing import FormatName
 from ..importing.importer import ImportAnswer, Importer
+from ..settings import default_config_path
 from .dream_methods import DreamMethods, RunningDreamAnswer, refuse_if_paused
 from .transcript_methods import TranscriptMethods, TranscriptsAnswer
 
@@ -53,6 +55,12 @@ class CheckParams(Params):
     """`accept`: the files that vanished from the vault were deleted on purpose."""
 
     accept: bool = False
+
+
+class BackupParams(Params):
+    """The new file of a backup, or an existing folder, in which it is named by its time; an absolute path."""
+
+    path: Annotated[str, Field(min_length=1, max_length=4096)]
 
 
 class ChannelParams(Params):
@@ -239,6 +247,17 @@ class ControlMethods:
         problems = [*self._store.check(accept=params.accept), *self._transcripts.problems()]
         return CheckAnswer(problems, complaints)
 
+    def backup(self, params: BackupParams, call: Call) -> BackedUp:
+        """Write a backup while everything goes on."""
+        if not Path(params.path).is_absolute():
+            raise Refused(
+                f"{params.path} is a relative path.", "The daemon has another working folder; send an absolute one."
+            )
+        settings = settings_check.settings_without_secrets(default_config_path())
+        done = self._store.backup(Path(params.path), __version__, settings, call.progress)
+        logger.info("backed up {} files, {} bytes, {} s", done.files, done.size_bytes, done.seconds)
+        return done
+
     # ---- the daemon's own life
 
     def pause(self, params: NoParams, call: Call) -> PauseAnswer:
@@ -277,6 +296,7 @@ CONTROL_METHODS: tuple[Method[Any, Any], ...] = (
     Method("import", ImportParams, ImportAnswer, ControlMethods.import_, long=True, activity=True),
     Method("rebuild", NoParams, Rebuilt, ControlMethods.rebuild, long=True),
     Method("check", CheckParams, CheckAnswer, ControlMethods.check, long=True),
+    Method("backup", BackupParams, BackedUp, ControlMethods.backup, long=True),
     Method("pause", NoParams, PauseAnswer, ControlMethods.pause, blocking=True),
     Method("resume", NoParams, PauseAnswer, ControlMethods.resume, blocking=True),
     Method("channel", ChannelParams, ChannelAnswer, ControlMethods.channel, blocking=True),

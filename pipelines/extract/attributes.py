@@ -9,7 +9,7 @@ from ...store.changes.agent_statements import STEERING
 from ...store.judges.judge import Judgement
 from ...store.model import Kind, Memory, Turn
 from ...store.roles import Role
-from ...store.text.controls import plain
+from ...store.text.fence import plain
 from ...store.text.languages import phrases
 from ...store.text.quotes import read_reply
 from ...store.text.words import CODE_SPAN

@@ -18,7 +18,7 @@ from ...store.text.dates import days_in
 from ...store.text.quotes import write_reply
 from ...store.text.sentences import start_of_item
 from ...store.text.words import PART_OF_NAME, names_in, words_of_turn
-from ..limits import NEARLY_WORTH
+from ..settings import NEARLY_WORTH
 from .attributes import DONE, FactAttributes, attributes_of, by_words
 from .contexts import Speaker, TurnContext, contexts_of, judged
 from .passages import TurnPassage, joined, passages_of

@@ -1,7 +1,7 @@
 """Typed relations: who owns, what blocks, who handed over to whom, as sentences of people state them.
 
-A pattern is read over a sentence in which the known names are marked, so it matches names and no other words; what is
-doubted, asked, denied or only proposed states no relation. A denial or a new holder ends what held before.
+A pattern is read over a sentence in which the known names are marked, so it matches names and no other words. A
+sentence that doubts, asks, denies or only proposes states no relation; a new holder ends the older relation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...store.okf.entity_page import EntityRelation, EntityType, RelationType, k
 from ...store.text.languages import phrases, relation_words
 from ...store.text.sentences import on_one_line, split
 from .contexts import Speaker, TurnContext
-from .naming import plain_text, spans_in
+from .naming import is_nameless, plain_text, spans_in
 
 # Characters of a sentence that is read, and the words of a noun phrase.
 LONGEST_SENTENCE: Final = 400
@@ -30,8 +30,8 @@ PEOPLE: Final = frozenset({EntityType.PERSON, EntityType.TEAM, EntityType.ORGANI
 
 _PERSON_ONLY: Final = frozenset({"P", "P2"})
 _DETERMINER = re.compile(
-    r"^(?:(?:the|our|my|all|all of|its|a|an|der|die|das|den|dem|unsere?n?|meine?n?|alle|le|la|les|l'|l’|notre|nos|tous les|el|los|"
-    r"las|nuestr[oa]s?|todo|o|a|os|as|nosso|nossa|meu|minha|du|de|des|do|da|dos|del)\s*(?<=[\s'’]))+",
+    r"^(?:(?:the|our|my|all|all of|its|a|an|der|die|das|den|dem|unsere?n?|meine?n?|alle|le|la|les|l'|l’|notre|nos|"
+    r"tous les|el|los|las|nuestr[oa]s?|todo|o|a|os|as|nosso|nossa|meu|minha|du|de|des|do|da|dos|del)\s*(?<=[\s'’]))+",
     re.IGNORECASE,
 )
 _MARK = "\x01"
@@ -85,7 +85,7 @@ def _ways() -> tuple[_Way, ...]:
 def relations_of(
     contexts: Sequence[TurnContext], known: Sequence[tuple[KnownName, Iterable[str]]]
 ) -> list[EntityRelation]:
-    """Return the relations that people's turns state, in the order in which they were said, ended where a later one does."""
+    """Return the relations that people's turns state, as they were said, ended where a later one does."""
     of_key = {key_of(name): place for place, (_, names) in enumerate(known) for name in names}
     longest = max((len(key.split()) for key in of_key), default=0)
     named = [one for one, _ in known]
@@ -134,12 +134,12 @@ def _in_sentence(
     for way in _ways():
         for match in way.pattern.finditer(text):
             parts = {slot: value for slot, value in match.groupdict().items() if value}
-            if all(_fits(slot, value, known) for slot, value in parts.items() if slot in way.people):
-                if relation := _built(way.relation, parts, context, known, words):
-                    yield relation
+            fits = all(_fits(value, known) for slot, value in parts.items() if slot in way.people)
+            if fits and (relation := _built(way.relation, parts, context, known, words)):
+                yield relation
 
 
-def _fits(slot: str, value: str, known: Sequence[KnownName]) -> bool:
+def _fits(value: str, known: Sequence[KnownName]) -> bool:
     return known[int(value.strip(_MARK))].type in PEOPLE
 
 
@@ -157,6 +157,8 @@ def _built(
     second |= {"USES": "T", "LOCATED_IN": "L", "PART_OF": "E2", "REPLACED_BY": "E2"}
     subject, object_ = said.get(first.get(relation.value, "E"), ""), said.get(second.get(relation.value, "O"), "")
     if not subject or not object_ or key_of(subject) == key_of(object_):
+        return None
+    if any(phrases("speech.pointing").fullmatch(end) or is_nameless(end) for end in (subject, object_)):
         return None
     what = said.get("W", "") if relation is RelationType.HANDED_OVER_TO else ""
     at = context.turn.at

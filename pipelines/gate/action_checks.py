@@ -23,8 +23,8 @@ from ...store.text.words import words
 from ...store.upkeep.file_copies import PROPOSALS
 from ...store.vault.vault import is_derived
 from ..extract.attributes import OBSERVED
-from ..grounding.overlap import invents, overlap
-from ..limits import PAGES_AT_LEAST, PAGES_SHARE, SAME_SUBJECT, most_superseded
+from ..grounding.verify import invents, overlap
+from ..settings import PAGES_AT_LEAST, PAGES_SHARE, SAME_SUBJECT, most_superseded
 from ..workspace.proposals import MemoryChange
 from ..workspace.view import View
 from .details import only_shortens

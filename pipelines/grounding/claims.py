@@ -22,7 +22,7 @@ from ..extract.facts import Draft, Names, draft_of
 from ..extract.passages import TurnPassage, passages_of
 from ..extract.replies import replied_to
 from ..extract.worth import worth_of
-from ..limits import NEARLY_WORTH
+from ..settings import NEARLY_WORTH
 from . import prompts
 from .verify import ClaimRefusal, ClaimSource, GroundingResult, ground, is_quoted
 

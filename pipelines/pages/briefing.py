@@ -22,8 +22,7 @@ from ...store.text.words import words_of_turn
 from ..extract.attributes import REMEMBERED_WORTH, REPLY, STANDING, UNKNOWN_WORTH, WORTH, read_memory
 from ..extract.replies import FEW_WORDS
 from ..extract.worth import FEW_CONTENT
-from .current_facts import LONGEST_NOTE, SURE_WORTH, current, newest_first, with_plain_successors
-from .fact_lines import place_of
+from .current_facts import LONGEST_NOTE, SURE_WORTH, current, newest_first, place_of, with_plain_successors
 from .outdated import without_outdated
 
 RULES, AHEAD, LAST = "Rules", "Dates ahead", "Last session"

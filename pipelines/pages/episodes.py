@@ -25,8 +25,8 @@ from ...store.text.sentences import sentences_of
 from ...store.text.words import words
 from ..grounding import prompts
 from ..grounding.verify import ClaimSource, ground
-from ..workspace.view import Vectors
-from .fact_lines import dated, day_of, in_time, labels_of, line, place_of, quoted, spoken
+from ..workspace.memo import Vectors
+from .current_facts import dated, day_of, in_time, labels_of, line, place_of, quoted, spoken
 from .titles import LONGEST_CHARS, stems_of_title
 
 # Facts of a page: the most that a person still reads, and the fewest; fewer are found by themselves.

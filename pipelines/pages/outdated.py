@@ -16,7 +16,7 @@ from ...store.model import Kind, Memory
 from ...store.text.quotes import read_reply
 from ...store.text.statements import LONGEST_ENDING, SHORTEST_BEGINNING, Statement, read
 from ..extract.attributes import REPLY
-from .fact_lines import in_time
+from .current_facts import in_time
 
 BIAS: Final = -6.98
 WEIGHTS: Final[Mapping[str, float]] = {

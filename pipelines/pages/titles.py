@@ -17,7 +17,7 @@ from ...store.text.sentences import CLAUSE_END_OR_ASIDE, Sentence, joined_as_one
 from ...store.text.words import content_words, stem
 from ..extract.contexts import Speaker, TurnContext, contexts_of
 from ..extract.worth import opens, points_back, worth_of
-from ..workspace.view import Vectors
+from ..workspace.memo import Vectors
 
 LONGEST_CHARS, FEWEST_WORDS = 90, 3
 

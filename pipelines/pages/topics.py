@@ -11,7 +11,7 @@ from ...store.model import Memory
 from ...store.okf import slug
 from ...store.roles import Role
 from ...store.text.words import CAPITAL
-from .fact_lines import place_of
+from .current_facts import place_of
 
 # Smallest numbers of live facts of a topic, and of sessions in which they were said.
 FEWEST_FACTS, FEWEST_SESSIONS = 3, 2

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from ...store.index.catalog import Content
 from ...store.ledger.records import Run
 from ...store.model import Level
-from ...store.text.controls import plain
+from ...store.text.fence import plain
 from .digest_text import escaped
 
 OKF_VERSION = "0.2"

@@ -12,7 +12,7 @@ from html import escape
 from itertools import groupby, pairwise
 
 from ...store.okf import PRODUCER
-from ...store.text.controls import plain
+from ...store.text.fence import plain
 from ...store.text.sentences import on_one_line
 from .run_report import RunReport, counts_in_words
 from .sections import LineGroup, ReportLine, ReportSection, cost, headline, lead, memory_counts, sections, summarize

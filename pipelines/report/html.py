@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from ...store import okf
 from ...store.model import Level, Memory
-from ...store.text.controls import plain
+from ...store.text.fence import plain
 from ..stages.scenarios import BEGAN, ENDED
 from . import charts
 from .charts import Life, Series, Stretch

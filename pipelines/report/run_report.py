@@ -11,7 +11,7 @@ import numpy as np
 
 from ...llm.budget import Asker
 from ...store.changes.decisions import is_reviewed
-from ...store.changes.tombstone_keys import pair_key
+from ...store.index.tombstones import pair_key
 from ...store.ledger.questions import Gap
 from ...store.ledger.records import Run
 from ...store.model import Action, Level, Memory, NodeId

@@ -14,7 +14,7 @@ from ...store.roles import MACHINES
 from ...store.text.dates import format_date
 from ..gate.gate import GateResult
 from ..messages import RunKind
-from ..pages import fact_lines
+from ..pages import current_facts
 from ..pages.current_facts import shortened_to_change, with_plain_successors
 from ..stages import staleness
 from .run_report import RunReport
@@ -235,7 +235,7 @@ def _learned(facts: Sequence[Memory]) -> Iterator[LineGroup]:
     for channel in sorted({fact.channel for fact in facts}):
         here = [fact for fact in facts if fact.channel == channel and not fact.superseded_by]
         ranked = sorted(_newest(here), key=lambda fact: (rank.get(fact.kind, len(rank)), -(fact.certainty or 0)))
-        lines = [ReportLine(fact_lines.dated(fact), fact.path, fact.kind.value) for fact in ranked[:MOST_LEARNED]]
+        lines = [ReportLine(current_facts.dated(fact), fact.path, fact.kind.value) for fact in ranked[:MOST_LEARNED]]
         yield LineGroup(lines, f"{channel}: {count(len(here), 'fact')}", len(here) - len(lines))
 
 
@@ -255,7 +255,7 @@ def _left_alone(pages: Sequence[Memory]) -> list[LineGroup]:
 
 
 def _newest(memories: Sequence[Memory]) -> list[Memory]:
-    return fact_lines.in_time(memories)[::-1]
+    return current_facts.in_time(memories)[::-1]
 
 
 def _noted(pairs: Sequence[tuple[Memory, str]], hint: str = "") -> list[LineGroup]:
@@ -276,12 +276,12 @@ def _pair(older: Memory, newer: Memory) -> Pair:
 
 
 def _quote(memory: Memory) -> ReportLine:
-    return ReportLine(fact_lines.spoken(memory), memory.path, fact_lines.day_of(memory))
+    return ReportLine(current_facts.spoken(memory), memory.path, current_facts.day_of(memory))
 
 
 def _subject(memory: Memory) -> str:
     """Return a fact's quote, or a page's title with its channel, since the title of a profile is the same in each."""
-    return fact_lines.dated(memory) if memory.level is Level.FACT else f"{memory.title} ({memory.channel})"
+    return current_facts.dated(memory) if memory.level is Level.FACT else f"{memory.title} ({memory.channel})"
 
 
 def _found(report: RunReport, checks: set[str]) -> list[LineGroup]:

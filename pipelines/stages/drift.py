@@ -23,15 +23,15 @@ from ...llm.language_model import LlmUnavailable
 from ...store import okf
 from ...store.changes.decisions import is_reviewed
 from ...store.changes.links import LinkEdits
-from ...store.changes.tombstone_keys import pair_key
+from ...store.index.tombstones import pair_key
 from ...store.model import Level, Memory, NodeId
 from ...store.okf.memory_file import BY_HAND, EDITED_AT, body_hash, is_reworded
 from ...store.roles import MACHINES, Role
 from ...store.text.judging import RELATED_FROM, EarlierStatement, FoundRelation, Relation, judge
 from ...store.text.quotes import title_of_fact
-from ..grounding.overlap import SharedWords
 from ..grounding.relations import judge_by_model
-from ..limits import SAME_SUBJECT, most_superseded
+from ..grounding.verify import SharedWords
+from ..settings import SAME_SUBJECT, most_superseded
 from ..workspace.memo import once
 from ..workspace.proposals import Proposals
 from ..workspace.view import View

@@ -1,6 +1,6 @@
 """Entities: a page for each person and thing of a channel, with its names, its relations and the turns that name it.
 
-What a person merged or split stays as they left it; a page whose text they edited keeps that text.
+Names that a person merged or split stay as they left them; a page whose text they edited keeps that text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ...store.okf.entity_page import (
 from ...store.okf.memory_file import BY_HAND, body_hash
 from ...store.text.dates import format_date
 from ..extract.contexts import Speaker, TurnContext, contexts_of
-from ..extract.naming import FEWEST_TURNS, Decided, Found, found_in
+from ..extract.naming import FEWEST_TURNS, DecidedNames, Found, found_in
 from ..extract.typed_relations import KnownName, in_force, relations_of
 from ..workspace.proposals import Proposals, archive, create, is_edited, may_be_revived, newest
 from ..workspace.view import View
@@ -47,8 +47,8 @@ _SAYS = {
 
 
 @dataclass(slots=True)
-class _Channel:
-    """The turns of a channel, oldest first, its pages, and what it says of people and things."""
+class _ChannelPages:
+    """The turns of a channel, oldest first, and its pages."""
 
     name: str
     contexts: list[TurnContext] = field(default_factory=list)
@@ -68,7 +68,7 @@ def plan(view: View, now: datetime) -> Proposals:
         return planned
     everything = [context for channel in channels.values() for context in channel.contexts]
     decided = [
-        Decided(page.type, page.names, page.not_names)
+        DecidedNames(page.type, page.names, page.not_names)
         for channel in channels.values()
         for memory, page in channel.pages
         if memory.extra.get(BY_PERSON)
@@ -82,8 +82,8 @@ def plan(view: View, now: datetime) -> Proposals:
     return planned
 
 
-def _read(view: View) -> dict[str, _Channel]:
-    channels: dict[str, _Channel] = {}
+def _read(view: View) -> dict[str, _ChannelPages]:
+    channels: dict[str, _ChannelPages] = {}
     budget = MOST_TURNS
     sessions = [(session, view.turns(session.session_id)) for session in view.sessions()]
     sessions.sort(key=lambda one: (_began(one[1]), one[0].session_id), reverse=True)
@@ -91,7 +91,7 @@ def _read(view: View) -> dict[str, _Channel]:
         if budget <= 0:
             break
         budget -= len(turns)
-        channel = channels.setdefault(session.channel, _Channel(session.channel))
+        channel = channels.setdefault(session.channel, _ChannelPages(session.channel))
         channel.contexts[:0] = contexts_of(turns)
         channel.paths[session.session_id] = session.path
     for name, channel in channels.items():
@@ -107,13 +107,13 @@ def _began(turns: Sequence[Turn]) -> str:
 class _Pages:
     """The pages of one channel, as they are to be."""
 
-    def __init__(self, view: View, channel: _Channel, found: Sequence[Found], now: datetime) -> None:
+    def __init__(self, view: View, channel: _ChannelPages, found: Sequence[Found], now: datetime) -> None:
         self._view, self._channel, self._now = view, channel, now
         self._turns = {context.turn.node_id: context for context in channel.contexts}
         self._found = [one for each in found if (one := self._here(each)) is not None]
 
     def _here(self, found: Found) -> Found | None:
-        """Return what of a person or thing is in this channel; None for one that it does not name."""
+        """Return a person or thing with its mentions in this channel; None without any."""
         mentions = tuple(turn for turn in found.mentions if turn in self._turns)
         return replace(found, mentions=mentions) if mentions else None
 
@@ -139,9 +139,9 @@ class _Pages:
                 yield action
         for memory, _ in self._channel.pages:
             is_own = memory.run is not None and memory.is_live and not memory.extra.get(BY_PERSON)
-            if memory.node_id in left and is_own:
-                if action := archive(self._view, memory, STAGE, "no turn names it", self._now):
-                    yield action
+            gone = archive(self._view, memory, STAGE, "no turn names it", self._now)
+            if memory.node_id in left and is_own and gone is not None:
+                yield gone
 
     def _with_older(self, relations: Sequence[EntityRelation]) -> list[EntityRelation]:
         """Put the relations of turns that were not read, and that pages hold, before those that were found."""
@@ -217,7 +217,7 @@ class _Pages:
         )
 
     def _text(self, page: EntityPage) -> tuple[str, tuple[NodeId, ...]]:
-        """Return the text of a page: its relations, then what was said last of it, all in quotes with footnotes."""
+        """Return the text of a page: its relations, then the last words about it, all in quotes with footnotes."""
         quotes: dict[tuple[NodeId, str], str] = {}
         for relation in sorted(page.relations, key=lambda one: one.until is not None):
             sentence = self._quotable(relation.turn, relation.words)

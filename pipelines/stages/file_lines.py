@@ -22,15 +22,7 @@ from ...store.roles import MACHINES, Role
 from ...store.text.judging import EarlierStatement, Relation, differ_in_a_value, judge, line_after, value_changed
 from ...store.text.sentences import split
 from ...store.text.statements import read, shared
-from ...store.upkeep.file_copies import (
-    FOLDER,
-    PROPOSALS,
-    copy_in,
-    entries_of,
-    line_hash,
-    proposal_key,
-    times_of_lines,
-)
+from ...store.upkeep.file_copies import FOLDER, PROPOSALS, copy_in, entries_of, line_hash, proposal_key, times_of_lines
 from ..workspace.proposals import Proposals
 from ..workspace.view import View
 from .drift import speaker_of

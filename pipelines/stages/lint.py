@@ -18,7 +18,7 @@ from ...store.model import Action, InvalidInput, Kind, Level, NodeId
 from ...store.okf.file import conformance
 from ...store.okf.memory_file import BY_HAND, body_hash, has_known_words, is_edited_page
 from ...store.redaction import places_of_secrets, redact
-from ..registry import Stage
+from ..settings import Stage
 from ..workspace.proposals import Proposals, is_curated
 from ..workspace.view import View
 

@@ -14,8 +14,7 @@ from ...store import okf
 from ...store.model import Action, Kind, Level, Memory, NodeId
 from ...store.okf.memory_file import BY_HAND, body_hash
 from ..pages import current_facts
-from ..pages.current_facts import with_plain_successors
-from ..pages.fact_lines import day_of, with_footnotes
+from ..pages.current_facts import day_of, with_footnotes, with_plain_successors
 from ..pages.topics import Topic, topics_of
 from ..workspace.proposals import Proposals, archive, create, may_be_revived, newest, replace_text, revived
 from ..workspace.view import View
@@ -65,7 +64,9 @@ def _actions(view: View, channel: str, now: datetime) -> Iterator[Action]:
         if action := _action(view, memory, paths):
             yield action
     for known in view.whole(Level.PROFILE, channel):
-        is_unwanted = known.is_live and known.kind is Kind.PROFILE and known.run is not None and known.node_id not in wanted
+        is_unwanted = (
+            known.is_live and known.kind is Kind.PROFILE and known.run is not None and known.node_id not in wanted
+        )
         if is_unwanted and (action := archive(view, known, STAGE, "too little of it holds now", now)):
             yield action
 

@@ -18,14 +18,13 @@ from ...llm.language_model import LlmError
 from ...store import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Turn
 from ...store.okf.memory_file import BY_HAND, body_hash
-from ..limits import MOST_PAGES_ARCHIVED
 from ..pages import titles
-from ..pages.current_facts import with_plain_successors
+from ..pages.current_facts import day_of, labels_of, place_of, with_footnotes, with_plain_successors
 from ..pages.episodes import SMALLEST, Episode, PageBody, distinction, episode_body, episodes_of, name_of, outcome_of
-from ..pages.fact_lines import day_of, labels_of, place_of, with_footnotes
-from ..workspace.memo import once
+from ..settings import MOST_PAGES_ARCHIVED
+from ..workspace.memo import Vectors, once
 from ..workspace.proposals import Proposals, archive, create, cursor_of, may_be_revived, newest, replace_text, revived
-from ..workspace.view import Vectors, View
+from ..workspace.view import View
 
 STAGE = "scenarios"
 BEGAN, ENDED, OUTCOME = "began", "ended", "told"

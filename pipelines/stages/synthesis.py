@@ -12,11 +12,11 @@ from datetime import datetime
 from ...store import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId
 from ...store.okf.memory_file import BY_HAND, body_hash
-from ..limits import MOST_PAGES_ARCHIVED
-from ..pages.current_facts import newest_first
-from ..pages.fact_lines import dated, labels_of, line, place_of, with_footnotes
+from ..pages.current_facts import dated, labels_of, line, newest_first, place_of, with_footnotes
+from ..settings import MOST_PAGES_ARCHIVED
+from ..workspace.memo import Vectors
 from ..workspace.proposals import Proposals, archive, create, may_be_revived, newest, replace_text, revived
-from ..workspace.view import Vectors, View
+from ..workspace.view import View
 
 STAGE = "synthesis"
 

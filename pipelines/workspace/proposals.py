@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from ...store import okf
-from ...store.changes.tombstone_keys import fingerprint
+from ...store.index.tombstones import fingerprint
 from ...store.model import Action, ActionKind, Level, Memory, NodeId, Status
 from ...store.okf.memory_file import BY_HAND, body_hash
 from .view import View

@@ -21,7 +21,7 @@ from ...store.ledger.ledger import Ledger, Reinforced, Usage
 from ...store.ledger.questions import Gap, Probe
 from ...store.model import AWAITS_REVIEW, Kind, Level, Memory, NodeId, Status, StoreError, Turn
 from ...store.okf import session
-from ...store.text.controls import without_controls
+from ...store.text.fence import without_controls
 from ...store.vault.disk import Disk
 from ...store.vault.vault import Vault
 

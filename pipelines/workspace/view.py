@@ -11,20 +11,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ...llm.budget import Asker
 from ...store import okf
-from ...store.changes.tombstone_keys import edit_key
+from ...store.index.tombstones import edit_key
 from ...store.model import Action, Level, Memory, NodeId, Turn
 from ...store.redaction import places_of_secrets
 from ..pipe import StepProgress
 from ..settings import PipelineSettings
-from .memo import Memo
+from .memo import Memo, Vectors
 from .snapshot import History, SessionState, Snapshot
-
-Vectors = NDArray[np.float32]
 
 
 class Embed(Protocol):

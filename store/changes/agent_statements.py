@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from ..index.projection import CURATED, MOST_PRIORITY
 from ..limits import INFERRED_CERTAINTY, STATED_CERTAINTY
-from ..model import AWAITS_REVIEW, GLOBAL_CHANNEL, Kind, Memory, NewTurn, NodeId
+from ..model import AWAITS_REVIEW, GLOBAL_CHANNEL, InvalidInput, Kind, Memory, NewTurn, NodeId
 from ..roles import Role
 from ..text.fence import reads_foreign_words
 from ..text.sentences import SENTENCE_OR_LINE_END
@@ -165,6 +165,15 @@ class ForeignWords:
         if found == {Origin.OWN}:
             return Origin.OWN
         return Origin.FOREIGN if Origin.FOREIGN in found else Origin.UNKNOWN
+
+    def refuse(self, session_id: NodeId | None, agent: str, channel: str, text: str) -> None:
+        """Raise InvalidInput for an agent's change of a memory that may come of what strangers wrote."""
+        trust = self.trust(session_id, agent, channel, text)
+        if trust not in (Origin.SAID, Origin.OWN):
+            raise InvalidInput(
+                f"no memory is changed by an agent here: {_BECAUSE[trust]}",
+                hint="Its person may change it; `remember` keeps a statement for their review.",
+            )
 
     def _keep(self, session_id: NodeId, heard: _LiveSession) -> None:
         self._sessions[session_id] = heard

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from .. import okf
+from ..index.tombstones import edit_key
 from ..ledger import records
 from ..ledger.journal import ChangeKind, FileChange, sha256
 from ..ledger.ledger import Ledger
@@ -30,7 +31,6 @@ from .run_kinds import (
     Overtaken,
     SkippedAction,
 )
-from .tombstone_keys import edit_key
 
 # Images beyond this go, oldest first.
 HISTORY_BYTES: Final = 2**30

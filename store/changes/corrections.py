@@ -13,7 +13,7 @@ from ..core import Core
 from ..door import outgoing
 from ..index.projection import CURATED, Node
 from ..index.repairs import repeated_after_repair
-from ..index.tombstones import TURN
+from ..index.tombstones import TURN, fingerprint, pair_key
 from ..ledger import records
 from ..ledger.journal import sha256
 from ..limits import LONGEST_CURATED
@@ -25,6 +25,7 @@ from ..model import (
     ActionKind,
     Changeset,
     Conflict,
+    Edit,
     InvalidInput,
     Kind,
     Memory,
@@ -34,16 +35,17 @@ from ..model import (
     Status,
     StoreBusy,
 )
-from ..results import Decided, Forgotten, Goal, Linked, Restored, Tagged
-from ..text.controls import plain
+from ..redaction import REDACTED
+from ..results import Decided, Edited, Forgotten, Goal, Linked, Restored, Tagged
+from ..text.fence import plain
 from ..text.quotes import title_of
 from .agent_statements import INFERRED, Waiting, acceptance, waiting
 from .apply import Changes
 from .decisions import Choice, Decision, Decisions, Marks, restoring
 from .deletions import Deletions, bringing_back
+from .edits import EDITED, TITLE_CHARS, edited, version_of_file
 from .links import LinkEdits, last_successor, successors
 from .run_kinds import EDIT, FORGET, REVIEW, TURN_FORGOTTEN, AppliedRun, Overtaken, new_run_id
-from .tombstone_keys import fingerprint, pair_key
 
 # The kind of a run that restores a memory.
 RESTORE = "restore"
@@ -56,8 +58,6 @@ MOST_TAGS = 64
 
 # The tense of a fact about the future.
 FUTURE = "future"
-
-TITLE_CHARS = 79
 
 # Attempts at a change that other runs of dreamd overtake: a new memory is linked by one run, so the second attempt
 # nearly always succeeds.
@@ -275,6 +275,51 @@ class Corrections:
 
         run_id = self._edit(tagging, f"tagged {node_id}")
         return Tagged(node_id, tags, run_id)
+
+    def edit(self, node_id: NodeId, edit: Edit, seen: str = "", by: str = "") -> Edited:
+        """Change a memory's words, title, kind, tags or priority, as a run that `undo` reverts.
+
+        `seen` is the version that was shown. Raises Conflict if another is there now, and otherwise as `link` does.
+        """
+        self._door.check_names(GLOBAL_CHANNEL, (by or None,), edit.tags or ())
+        node = self._core.node(node_id)
+        if node.kind in {Kind.TURN, Kind.SESSION}:
+            raise InvalidInput(f"{node_id} is a {node.kind}, which is kept as it was said", hint="Edit a fact of it.")
+        if node.kind is Kind.DOCUMENT:
+            raise InvalidInput(f"{node_id} is an agent's document", hint="Its agent changes it by its key.")
+        clean = replace(
+            edit,
+            title=None if edit.title is None else self._door.title(edit.title),
+            tags=None if edit.tags is None else tuple(dict.fromkeys(map(self._door.name, edit.tags))),
+        )
+
+        def plan() -> Sequence[Action]:
+            data = self._vault.read(node.path)
+            if seen and version_of_file(node.path, data) != seen:
+                raise Conflict(f"{node_id} has changed since it was shown", hint="Look at it, and edit it again.")
+            memory = okf.to_memory(node.path, okf.parse(data))
+            content = edited(memory, data, clean, self._now(), self._door.statement)
+            if content == data:
+                return ()
+            return (Action.replacing(node.path, node_id, data, content, stage=EDIT, reason=EDITED),)
+
+        summary = {"note": f"edited {node_id}", "node_id": node_id} | ({"by": self._door.name(by)} if by else {})
+        applied = self._apply(plan, EDIT, summary)
+        _raise_if_refused(applied)
+        self._core.settle()
+        now_there = self._core.node(node_id)
+        redacted = max(0, now_there.text.count(REDACTED) - (edit.text or now_there.text).count(REDACTED))
+        version = version_of_file(node.path, self._vault.read(node.path))
+        return Edited(
+            node_id,
+            applied.run_id or None,
+            version,
+            now_there.kind,
+            now_there.title,
+            now_there.tags,
+            now_there.curated,
+            redacted,
+        )
 
     def curate(self, node_id: NodeId, priority: int) -> str | None:
         """Put a memory into every envelope of its channel, as a run; return its id, None if it is there already.

@@ -16,10 +16,10 @@ from .. import okf
 from ..core import Core
 from ..door import outgoing
 from ..index.projection import Node
+from ..index.tombstones import pair_key
 from ..model import Action, InvalidInput, Memory, NodeId, NotFound, Status
 from .links import is_over, parted, revival
 from .run_kinds import REVIEW
-from .tombstone_keys import pair_key
 
 # The older memory of two is replaced by the newer, or likely changed by it.
 Choice = Literal["newer", "older", "both", "edit"]

@@ -20,6 +20,7 @@ from ..core import Core
 from ..index.catalog import FileRow
 from ..index.images import LostFile
 from ..index.projection import is_session
+from ..index.tombstones import fingerprint
 from ..ledger import records
 from ..ledger.journal import sha256
 from ..ledger.records import Deleted, Run, Vanished, Write, leave_tombstone, packed, record_action, release, withhold
@@ -28,7 +29,6 @@ from ..okf import session
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned
 from .run_kinds import DELETED, LEARNED_FROM, new_run_id
-from .tombstone_keys import fingerprint
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from ..model import Conflict, InvalidInput, Kind, Level, Memory, NodeId
 from ..names import key_complaint, label_complaint
 from ..results import Document
 from ..roles import Role
-from ..text.controls import plain
+from ..text.fence import plain
 
 # The folder of the vault below which documents lie, one folder for each part of their space's name.
 FOLDER: Final = "documents"

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from .. import okf
 from ..index.projection import Node
+from ..index.tombstones import pair_key
 from ..model import Action, InvalidInput, Memory, NodeId, Status
 from ..text.judging import Relation
-from .tombstone_keys import pair_key
 
 # The key of an archived memory that lists the live one with the same statement.
 SAME_AS: Final = "same_as"

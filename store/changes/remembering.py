@@ -1,6 +1,7 @@
 """Plans for the writer that keep a statement: a new one as a file of its own, a known one reinforced or revived.
 
-A superseded or archived memory that is stated again is live again, and supersedes its successor.
+A superseded or archived memory that is stated again is live again, and supersedes its successor. A write with a known
+key changes nothing, and is answered as the first.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from .. import okf
 from ..ledger import records
 from ..ledger.journal import FileChange
-from ..ledger.records import Run
+from ..ledger.ledger import Ledger
+from ..ledger.records import Run, hashed, keep_answer
 from ..model import Action, InvalidInput, Memory, NodeId
 from ..redaction import places_of_secrets
 from ..results import Novelty
 from ..text.words import normal_form
 from ..writer.pending import PendingFiles
-from ..writer.writer import Planned
+from ..writer.writer import Plan, Planned
 from .links import SAME_AS, is_over, last_successor, revival
 
 # The kind of the run of a revival, and its stage.
@@ -160,3 +162,42 @@ class Remembering:
         yield memory
         for node_id in islice(okf.fact_ids(memory.channel, memory.text), 1, None):
             yield replace(memory, node_id=node_id, path=okf.path_for(memory.level, memory.title, node_id))
+
+
+T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """A plan that is carried out once for each key. Runs in the writer's thread.
+
+    Two of one key in one transaction are both carried out: neither was acknowledged before. The plan sets
+    `was_repeated`.
+    """
+
+    def __init__(
+        self,
+        plan: Plan[T],
+        ledger: Ledger,
+        method: str,
+        key: str,
+        now: datetime,
+        *,
+        write: Callable[[T], str],
+        read: Callable[[str], T],
+    ) -> None:
+        self.was_repeated = False
+        self._plan = plan
+        self._ledger = ledger
+        self._key = hashed(method, key)
+        self._now = now
+        self._write = write
+        self._read = read
+
+    def __call__(self, files: PendingFiles) -> Planned[T]:
+        """Answer as before, or plan and keep the answer beside the changes."""
+        if (known := self._ledger.answered(self._key)) is not None:
+            self.was_repeated = True
+            return Planned(self._read(known))
+        planned = self._plan(files)
+        kept = keep_answer(self._key, self._write(planned.result), self._now)
+        return replace(planned, writes=(*planned.writes, *kept))

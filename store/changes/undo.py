@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from .. import okf
 from ..index.projection import is_session
+from ..index.tombstones import edit_key
 from ..ledger import records
 from ..ledger.journal import ChangeKind, FileChange
 from ..ledger.ledger import Ledger
@@ -26,7 +27,6 @@ from ..writer.writer import Planned, Writer
 from .apply import WRITTEN_WITHIN_S, hash_of, moved_on, raise_unless_written
 from .links import released
 from .run_kinds import CHANGED, HISTORY_DAYS, PERSONAL, UNDO, Expired, SkippedAction, Undone, new_run_id
-from .tombstone_keys import edit_key
 
 # Keys whose entries are reverted one by one.
 LISTS: Final = frozenset({"supersedes", "contradicts", "later", "reinforced", "proposals"})

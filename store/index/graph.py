@@ -7,7 +7,7 @@ The pages are files of the vault, so a rebuild makes the same rows. A relation n
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from typing import Any, Final
 

@@ -76,7 +76,7 @@ PEOPLE_ROLES = frozenset(role.value for role in Role)
 _Unsaid = TypeVar("_Unsaid", int, None)
 
 # A footnote of a page as a dream writes it: it says where a line comes from, which the page's links say as well.
-_FOOTNOTE = re.compile(r"^\[\^[tm]\d{1,6}\]: \[[^\]\n]{0,400}\]\(/[^)\n]{1,1000}\)$\n?", re.MULTILINE)
+FOOTNOTE = re.compile(r"^\[\^[tm]\d{1,6}\]: \[[^\]\n]{0,400}\]\(/[^)\n]{1,1000}\)$\n?", re.MULTILINE)
 
 
 class Cue(StrEnum):
@@ -189,6 +189,12 @@ class Node(NamedTuple):
         marks |= {"role": self.speaker, "asks": "yes" if self.asks else None}
         return {field: value for field, value in marks.items() if value}
 
+    @property
+    def version(self) -> str:
+        """The hash of what is shown and edited of a memory: links that dreamd adds to its file leave it as it is."""
+        shown = repr((self.title, self.text, self.kind.value, self.tags, self.curated))
+        return hashlib.sha256(shown.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
     def digest(self) -> str:
         """Return the hash of all that the index holds of this node."""
         return hashlib.sha256(repr(tuple(self)).encode()).hexdigest()
@@ -250,7 +256,7 @@ def memory_node(memory: Memory) -> Node:
     """Return the node of a memory from its file alone; the index knows if its successor is there."""
     return Node(
         **{name: getattr(memory, name) for name in _SHARED},
-        text=_FOOTNOTE.sub("", memory.text).strip() or memory.description,
+        text=FOOTNOTE.sub("", memory.text).strip() or memory.description,
         live=not memory.is_archived,
         ranks=memory.extra.get(SEARCHED) is not False,
         stale_after=okf.instant(memory.extra.get("stale_after")),

@@ -21,6 +21,9 @@ BY_PERSON: Final = "decided_by"
 
 MOST_MENTIONS, MOST_RELATIONS, MOST_ALIASES = 500, 200, 40
 
+_LETTERS: Final = str.maketrans({"ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"})
+"""Letters that Unicode does not take apart, as people type them without."""
+
 _E = TypeVar("_E", bound=StrEnum)
 
 
@@ -97,7 +100,7 @@ class EntityRelation:
 
 @dataclass(frozen=True, slots=True)
 class EntityPage:
-    """What the page of an entity says beside its text; `aliases` are its other names, as they were written."""
+    """The keys of an entity's page; `aliases` are its other names, as they were written."""
 
     name: str
     type: EntityType = EntityType.OTHER
@@ -137,7 +140,7 @@ class EntityPage:
 
 def key_of(name: str) -> str:
     """Return a name without case, accents and marks: "Graça Moreira" and "graca moreira" are one."""
-    plain = unicodedata.normalize("NFKD", name.casefold())
+    plain = unicodedata.normalize("NFKD", name.casefold().translate(_LETTERS))
     return " ".join(ALPHANUMERIC.findall("".join(each for each in plain if not unicodedata.combining(each))))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from ..changes.repeats import Once
+from ..changes.remembering import Once
 from ..core import Core
 from ..index.visibility import EVERYTHING
 from ..ledger import records

@@ -19,10 +19,10 @@ from ..ledger.ledger import Ledger
 from ..ledger.salvage import damaged_files
 from ..model import IndexDamaged, Level, NodeId
 from ..okf.memory_file import is_edited_page
-from ..paths import StorePaths
 from ..redaction import places_of_secrets, redact
 from ..results import EmbeddingStatus, Leak, Problem, StoreStatus
 from ..search.search import QueryCache
+from ..settings import StorePaths
 from ..text.words import is_english
 from ..vault.disk import Disk
 from ..vault.leftovers import Leftovers

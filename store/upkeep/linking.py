@@ -18,7 +18,6 @@ from ..changes.links import LinkEdits
 from ..changes.remembering import REMEMBER, Reviving
 from ..changes.run_kinds import new_run_id
 from ..changes.runs import Runs
-from ..changes.tombstone_keys import pair_key
 from ..core import Core
 from ..embedding.embedding import ModelUnavailable
 from ..engine.interface import Vector, VectorStore
@@ -26,6 +25,7 @@ from ..filters import Condition, Filter
 from ..index.catalog import Catalog
 from ..index.index import COLLECTION
 from ..index.projection import Node
+from ..index.tombstones import pair_key
 from ..ledger.records import LINK
 from ..model import Changeset, Level, NodeId
 from ..search.gathering import CHUNK_MARK, node_of_chunk

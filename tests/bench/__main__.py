@@ -10,6 +10,7 @@ from pathlib import Path
 
 from . import (
     agents,
+    backups,
     blocking,
     bundles,
     busy,
@@ -73,6 +74,7 @@ SUITES: dict[str, Callable[[Options], Iterator[Row]]] = {
     "bundles": bundles.measure,
     "redaction": redaction.measure,
     "vault_away": vault_away.measure,
+    "backups": backups.measure,
 }
 
 

@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 from dreamd.pipelines.stages import drift, file_lines
 from dreamd.pipelines.stages.consolidate import facts_of
+from dreamd.pipelines.workspace.memo import Vectors
 from dreamd.pipelines.workspace.snapshot import History
-from dreamd.pipelines.workspace.view import Vectors, View
+from dreamd.pipelines.workspace.view import View
 from dreamd.store import embedder_for
 from dreamd.store.embedding.embedding import Embedder
 from dreamd.store.model import Kind, Level, Memory, Turn

@@ -16,8 +16,8 @@ from dreamd.pipelines.dream import dream
 from dreamd.pipelines.gate.gate import Dropped, Gate
 from dreamd.pipelines.gate.shadow_index import ShadowIndex
 from dreamd.pipelines.messages import RunRequest, read_changeset
-from dreamd.pipelines.registry import Stage
-from dreamd.pipelines.workspace.cached_embedder import CachedEmbedder
+from dreamd.pipelines.settings import Stage
+from dreamd.pipelines.workspace.memo import CachedEmbedder
 from dreamd.pipelines.workspace.snapshot import Snapshot
 from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf

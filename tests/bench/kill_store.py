@@ -33,8 +33,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no threads in the parent: 
 
 import apsw
 from dreamd.store import okf
-from dreamd.store.changes.tombstone_keys import edit_key
 from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.index.tombstones import edit_key
 from dreamd.store.ledger.journal import sha256
 from dreamd.store.ledger.records import Run
 from dreamd.store.memory import MemoryStore, StorePaths

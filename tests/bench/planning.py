@@ -18,12 +18,13 @@ from pathlib import Path
 import numpy as np
 import psutil
 from dreamd.daemon.dreaming.child import CHILD, Child, DreamError
+from dreamd.pipelines.dream import run_steps
 from dreamd.pipelines.messages import Done, Progress, RunRequest
 from dreamd.pipelines.pipe import StepProgress
-from dreamd.pipelines.registry import Stage
-from dreamd.pipelines.run import run_steps
+from dreamd.pipelines.settings import Stage
+from dreamd.pipelines.workspace.memo import Vectors
 from dreamd.pipelines.workspace.snapshot import Snapshot
-from dreamd.pipelines.workspace.view import Vectors, View
+from dreamd.pipelines.workspace.view import View
 from dreamd.store.embedding.embedding import Embedder, embedder_for
 from dreamd.store.engine.interface import Vector
 from dreamd.store.ledger import records

@@ -12,17 +12,17 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from dreamd.llm.language_model import Answer, LlmError
-from dreamd.pipelines import run
+from dreamd.pipelines import dream as run
 from dreamd.pipelines.messages import RunRequest
-from dreamd.pipelines.registry import DreamStep, Stage
+from dreamd.pipelines.settings import DreamStep, Stage
+from dreamd.pipelines.workspace.memo import Vectors
 from dreamd.pipelines.workspace.proposals import Proposals
 from dreamd.pipelines.workspace.snapshot import History, SessionState, Snapshot
-from dreamd.pipelines.workspace.view import Vectors, View
+from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.model import Memory, NodeId, Turn
-from dreamd.store.paths import StorePaths
-from dreamd.store.settings import EmbeddingSettings, StoreSettings
+from dreamd.store.settings import EmbeddingSettings, StorePaths, StoreSettings
 
 Planner = Callable[[View, datetime], Proposals]
 

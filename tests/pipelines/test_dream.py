@@ -23,8 +23,7 @@ from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Kind, Level, NewTurn, SessionHead
 from dreamd.store.okf.file import conformance
-from dreamd.store.paths import StorePaths
-from dreamd.store.settings import EmbeddingSettings
+from dreamd.store.settings import EmbeddingSettings, StorePaths
 
 from tests.llm.scripted import ScriptedModel
 from tests.pipelines.fakes import NOW, SETTINGS, request_of

@@ -13,13 +13,12 @@ import pytest
 from dreamd.pipelines import stages
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.messages import read_changeset
-from dreamd.pipelines.registry import COMPACTION, STEPS, DreamStep, Stage
-from dreamd.pipelines.settings import PipelineSettings
+from dreamd.pipelines.settings import COMPACTION, STEPS, DreamStep, PipelineSettings, Stage
 from dreamd.pipelines.workspace.proposals import Proposals
 from dreamd.pipelines.workspace.view import View
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore
-from dreamd.store.paths import StorePaths
+from dreamd.store.settings import StorePaths
 
 from tests.pipelines.fakes import NOW, SETTINGS, plant_steps, request_of
 

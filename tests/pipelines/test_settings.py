@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from dreamd.daemon.settings import Settings
 from dreamd.llm.settings import LlmSettings
-from dreamd.pipelines.registry import Stage
-from dreamd.pipelines.settings import DecaySettings, LimitSettings, PipelineSettings
+from dreamd.pipelines.settings import DecaySettings, LimitSettings, PipelineSettings, Stage
 from pydantic import BaseModel, ValidationError
 
 RENAMED: list[tuple[type[BaseModel], str, str, float]] = [

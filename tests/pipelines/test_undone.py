@@ -14,10 +14,10 @@ from dreamd.pipelines.dream import dream
 from dreamd.pipelines.messages import read_changeset
 from dreamd.pipelines.settings import GateSettings, PipelineSettings
 from dreamd.store.changes.run_kinds import AppliedRun
-from dreamd.store.changes.tombstone_keys import edit_key
 from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.index.tombstones import edit_key
 from dreamd.store.memory import MemoryStore
-from dreamd.store.paths import StorePaths
+from dreamd.store.settings import StorePaths
 
 from tests.pipelines.fakes import NOW, SETTINGS, request_of
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from itertools import combinations
 
 import numpy as np
-from dreamd.pipelines.pages.fact_lines import in_time
+from dreamd.pipelines.pages.current_facts import in_time
 from dreamd.pipelines.pages.outdated import Compared
 from dreamd.pipelines.stages.consolidate import facts_of
 from dreamd.store.model import Memory, Turn

@@ -22,6 +22,7 @@ from dreamd.daemon.cli import admin_commands as admin
 from dreamd.daemon.cli import main
 from dreamd.daemon.cli.arguments import since, until
 from dreamd.daemon.cli.request import Bars, PlainLines
+from dreamd.daemon.cli.write_commands import AGENTS_SHELLS
 from dreamd.ipc.call import Call
 from dreamd.ipc.filter_params import BoundedFilter
 from dreamd.ipc.protocol import NOT_FOUND, ProtocolError, Refused
@@ -49,7 +50,7 @@ LISTED: dict[str, Any] = {
 }  # fmt: skip
 SHOWN = {
     **LISTED, "text": "The office is in Linz.", "path": "facts/linz--k2m4.md", "tags": ["office"], "cited_by": [],
-    "superseded_by": None, "supersedes": [], "later": [], "contradicts": [],
+    "superseded_by": None, "supersedes": [], "later": [], "contradicts": [], "version": "3f2a",
     "evidence": [{"node_id": "s#1", "external_id": None}],
 }  # fmt: skip
 STATUS = {
@@ -121,6 +122,16 @@ ANSWERS: dict[str, Any] = {
         ],
     },
     "remember": {"node_id": "k2m4", "channel": "_global", "novelty": "new", "redacted": 0, "waits": False},
+    "edit": {
+        "node_id": "k2m4",
+        "run_id": "r4",
+        "version": "4e5f",
+        "kind": "fact",
+        "title": "Linz",
+        "tags": [],
+        "curated": 0,
+        "redacted": 0,
+    },
     "forget": {"node_id": "k2m4", "run_id": "r1", "also": []},
     "feedback": {"node_id": "k2m4", "verdict": "useful"},
     "link": {"source": "k2m4", "target": "m5n6", "relation": "RelatesTo", "run_id": "r3"},
@@ -242,7 +253,8 @@ EVERY_COMMAND = [
     ("feedback", "k2m4", "useful"), ("purge", "--probes"), ("purge", "k2m4", "--yes"),
     ("purge", "--matching", "a word", "--dry-run"),
     ("remember", "a", "--always", "--priority", "9"), ("list", "--always"),
-    ("link", "k2m4", "m5n6"), ("tag", "k2m4", "linz"), ("anchor",), ("goals",), ("told",), ("tools",),
+    ("link", "k2m4", "m5n6"), ("tag", "k2m4", "linz"), ("edit", "k2m4", "--text", "b"),
+    ("anchor",), ("goals",), ("told",), ("tools",),
     ("goals", "--complete", "goal-abcd2345"),
 ]  # fmt: skip
 
@@ -287,6 +299,30 @@ def test_recall_says_what_it_found_and_where_from(daemon: FakeDaemon, run: Run) 
     assert out == "L1 fact · undated · work · 0.90  k2m4\n  The office is in Linz.\n  from s#1\n"
     assert err == "12 chunks wait for their embedding.\n"
     assert code == 0
+
+
+def test_a_text_is_edited_in_the_person_s_editor(
+    daemon: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("VISUAL", raising=False)
+    for mark in AGENTS_SHELLS:
+        monkeypatch.delenv(mark, raising=False)
+    monkeypatch.setenv("EDITOR", "sed -i s/Linz/Graz/")
+    code, out, _ = run("edit", "k2m4")
+    edited = {"node_id": "k2m4", "text": "The office is in Graz.", "if_version": "3f2a"}
+    assert (code, daemon.asked[-1]) == (0, ("edit", edited))
+    assert "`dreamctl undo r4` takes it back." in out
+    monkeypatch.setenv("EDITOR", "true")
+    code, _, err = run("edit", "k2m4")
+    assert (code, daemon.asked[-1][0], err) == (0, "show", "k2m4 is left as it is.\n")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setenv("EDITOR", "sed -i s/Linz/Graz/")
+    daemon.answers["edit"] = ProtocolError("it has changed", "Look at it.")
+    code, _, err = run("edit", "k2m4")
+    (kept,) = tmp_path.glob("dreamctl-*.md")
+    assert (code, kept.read_text()) == (1, "The office is in Graz.\n")
+    assert "Your text is kept in" in err
 
 
 def test_a_briefing_is_printed_by_its_sections(daemon: FakeDaemon, run: Run) -> None:

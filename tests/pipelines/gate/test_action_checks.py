@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from dreamd.pipelines.gate.action_checks import ActionChecker, Losses
-from dreamd.pipelines.pages import fact_lines as quotes
+from dreamd.pipelines.pages import current_facts as quotes
 from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
 from dreamd.store.changes.links import SAME_AS

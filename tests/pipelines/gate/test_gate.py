@@ -18,8 +18,7 @@ from dreamd.pipelines.gate import gate, probes
 from dreamd.pipelines.gate.probes import ProbeCase, Score
 from dreamd.pipelines.gate.shadow_index import ShadowIndex
 from dreamd.pipelines.messages import Done, read_changeset
-from dreamd.pipelines.registry import Stage
-from dreamd.pipelines.settings import GateSettings, PipelineSettings
+from dreamd.pipelines.settings import GateSettings, PipelineSettings, Stage
 from dreamd.pipelines.workspace.proposals import Proposals
 from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
@@ -27,7 +26,7 @@ from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
 from dreamd.store.okf.memory_file import body_hash
-from dreamd.store.paths import StorePaths
+from dreamd.store.settings import StorePaths
 
 from tests.pipelines.fakes import NOW, SETTINGS, plant_steps, request_of
 

@@ -25,7 +25,7 @@ from dreamd.pipelines.workspace.proposals import ReplacedTexts
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.ledger.questions import Probe
 from dreamd.store.memory import MemoryStore
-from dreamd.store.paths import StorePaths
+from dreamd.store.settings import StorePaths
 from dreamd.store.text.words import query_terms, stems_of
 
 from tests.pipelines.fakes import NOW, SETTINGS

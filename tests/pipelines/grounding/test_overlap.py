@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.pipelines.grounding.overlap import invents, overlap
+from dreamd.pipelines.grounding.verify import invents, overlap
 
 SAID = "We moved the database to Postgres in March, and Ines likes it."
 

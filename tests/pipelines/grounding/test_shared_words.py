@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dreamd.pipelines.grounding.overlap import COMMON, SharedWords
+from dreamd.pipelines.grounding.verify import COMMON, SharedWords
 
 SAID = ["The office is in Oslo", "The kettle is blue", "The blue office", "The office is in Bergen now"]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from dreamd.pipelines.pages import episodes
 from dreamd.pipelines.pages.episodes import LARGEST, Episode, episodes_of
-from dreamd.pipelines.workspace.view import Vectors
+from dreamd.pipelines.workspace.memo import Vectors
 from dreamd.store.model import Level, Memory
 
 from tests.pipelines.pages.said import said

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import pytest
-from dreamd.pipelines.pages import fact_lines as quotes
+from dreamd.pipelines.pages import current_facts as quotes
 from dreamd.store.model import Kind
 
 from tests.memories import fact

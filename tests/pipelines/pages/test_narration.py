@@ -10,7 +10,7 @@ from dreamd.llm.budget import Asker
 from dreamd.llm.language_model import LlmError, LlmRefused, LlmUnavailable
 from dreamd.llm.settings import LlmSettings
 from dreamd.pipelines.pages import episodes
-from dreamd.pipelines.pages.fact_lines import labels_of
+from dreamd.pipelines.pages.current_facts import labels_of
 from dreamd.pipelines.stages import scenarios
 from dreamd.pipelines.workspace.view import View
 from dreamd.store.model import Kind, Level, Memory

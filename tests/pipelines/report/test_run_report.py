@@ -8,7 +8,7 @@ from datetime import timedelta
 from dreamd.pipelines.report.run_report import open_pairs, recurring_gaps
 from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
-from dreamd.store.changes.tombstone_keys import pair_key
+from dreamd.store.index.tombstones import pair_key
 from dreamd.store.ledger.questions import Gap
 from dreamd.store.model import Status
 

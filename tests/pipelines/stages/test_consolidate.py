@@ -5,7 +5,7 @@ from dataclasses import replace
 from dreamd.pipelines.stages import consolidate
 from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
-from dreamd.store.changes.tombstone_keys import fingerprint
+from dreamd.store.index.tombstones import fingerprint
 from dreamd.store.ledger.journal import sha256
 from dreamd.store.model import ActionKind, Level
 from dreamd.store.okf.file import conformance

@@ -8,12 +8,12 @@ import pytest
 from dreamd.llm.budget import Asker
 from dreamd.llm.language_model import LlmUnavailable
 from dreamd.llm.settings import LlmSettings
-from dreamd.pipelines.limits import SUPERSEDED_AT_LEAST
+from dreamd.pipelines.settings import SUPERSEDED_AT_LEAST
 from dreamd.pipelines.stages import consolidate, drift
 from dreamd.pipelines.workspace.snapshot import History
 from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
-from dreamd.store.changes.tombstone_keys import pair_key
+from dreamd.store.index.tombstones import pair_key
 from dreamd.store.model import Kind, Level, Memory
 
 from tests import memories

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from dreamd.pipelines.limits import MOST_PAGES_ARCHIVED
+from dreamd.pipelines.settings import MOST_PAGES_ARCHIVED
 from dreamd.pipelines.stages import synthesis
 from dreamd.pipelines.workspace.snapshot import History
 from dreamd.pipelines.workspace.view import View

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dreamd.pipelines.workspace import cached_embedder as embedding
-from dreamd.pipelines.workspace.cached_embedder import CachedEmbedder
-from dreamd.pipelines.workspace.memo import Memo
+from dreamd.pipelines.workspace import memo as embedding
+from dreamd.pipelines.workspace.memo import CachedEmbedder, Memo
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.engine.interface import Vector
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from dreamd.store import okf
 from dreamd.store.changes.decisions import Choice, decision_id, with_body
-from dreamd.store.changes.tombstone_keys import pair_key
 from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.index.tombstones import pair_key
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, InvalidInput, Memory, NotFound
 from dreamd.store.okf.file import conformance

@@ -16,9 +16,9 @@ from dreamd.store.index.index import Index, Reconciled
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Conflict, InvalidInput, Kind, NewTurn, NotFound, SessionHead, StoreBusy, StoreReadOnly
 from dreamd.store.names import key_complaint
-from dreamd.store.paths import StorePaths
 from dreamd.store.purge.plan import Selection
 from dreamd.store.search.question import Question
+from dreamd.store.settings import StorePaths
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test

@@ -11,8 +11,8 @@ from dreamd.store import okf
 from dreamd.store.changes import apply as changes
 from dreamd.store.changes.apply import Changes
 from dreamd.store.changes.run_kinds import FORGET, Expired
-from dreamd.store.changes.tombstone_keys import fingerprint
 from dreamd.store.changes.undo import Reverting
+from dreamd.store.index.tombstones import fingerprint
 from dreamd.store.ledger import records
 from dreamd.store.ledger.journal import FileChange, sha256
 from dreamd.store.ledger.ledger import Ledger

@@ -11,8 +11,8 @@ from typing import Any
 
 import hypothesis.strategies as st
 from dreamd.store import okf
-from dreamd.store.changes.tombstone_keys import edit_key, fingerprint
 from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.index.tombstones import edit_key, fingerprint
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, Kind, Level, Memory, Status
 from dreamd.store.settings import StoreSettings

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from dreamd.store import okf
-from dreamd.store.changes.tombstone_keys import fingerprint
 from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.index.tombstones import fingerprint
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, Kind, Level, Memory, NewTurn, NodeId, SessionHead
 from dreamd.store.okf.memory_file import BY_HAND, body_hash

@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 import pytest
-from dreamd.store.text.controls import plain, without_controls
+from dreamd.store.text.fence import plain, without_controls
 from hypothesis import given
 from hypothesis import strategies as st
 
