@@ -8,7 +8,7 @@ import os
 import resource
 import signal
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,14 @@ from .clock import local_now, utc_now
 from .dreaming.dreamer import Dreamer
 from .dreaming.idle import LastActivity
 from .dreaming.schedule import Schedule
+from .host import logs
 from .host.folder_watch import VaultWatch
 from .host.lock import DaemonLock
 from .host.service_manager import Notifier, passed_descriptors
 from .importing.following.follower import Follower
 from .methods.control import Process
 from .methods.table import methods_of
+from .page.opening import WebPage
 from .settings import Settings, store_paths
 
 FORCED_EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
@@ -101,6 +103,7 @@ class Daemon:
             store.read_on = hooks.read_on
             files = FileKeeper(store, Path.home(), enabled=settings.hooks.own_files)
             hooks.on_folder, dreamer.before = files.look, files.before_dream
+            page = WebPage(lambda: server, enabled=settings.page)
             methods = methods_of(
                 store,
                 dreamer,
@@ -109,7 +112,14 @@ class Daemon:
                 hooks,
                 follower,
                 settings,
-                Process(self._started_s, self.stop, lambda: server.socket_problem, hooks.read_lost),
+                Process(
+                    self._started_s,
+                    self.stop,
+                    lambda: server.socket_problem,
+                    hooks.read_lost,
+                    lambda: server.measures,
+                ),
+                page,
             )
             server = Server(
                 methods,
@@ -117,8 +127,11 @@ class Daemon:
                 lambda method: activity.touch(),
                 {mcp_session.ATTACH: mcp_session.attach},
             )
+            if settings.telemetry.otel:
+                server.measures.on_answered = _spans(store)
             await server.start(listener)
             stack.push_async_callback(server.stop)
+            stack.push_async_callback(page.stop)
             stack.push_async_callback(dreamer.stop)
             stack.push_async_callback(asyncio.to_thread, watch.stop)
             stack.push_async_callback(asyncio.to_thread, follower.stop)
@@ -171,6 +184,14 @@ class Daemon:
         while True:
             self._notifier.watchdog()
             await asyncio.sleep(every_s)
+
+
+def _spans(store: MemoryStore) -> Callable[[str, float, str], None] | None:
+    try:
+        return logs.memory_spans(store.vault.marker_id() or "")
+    except ImportError as error:  # `check` and `doctor` say so too
+        logger.warning("no spans are exported: {} is not installed (pip install 'dreamd[otel]')", error.name)
+        return None
 
 
 async def _run_scheduler(schedule: Schedule) -> None:

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar
 
 from .. import __version__
-from ..store.model import Envelope, Hit, NodeId, Verdict
+from ..store.model import UNLESS_NONE, Envelope, Hit, NodeId, Verdict
 from ..store.results import ChosenTool, Document, Elsewhere, Goal, Lesson, ListedNode, RecentSession, Shown, ToolUse
 from .protocol import PROTOCOL_VERSION
 
-IF_ANY: Final = {"sent": "unless None"}
-"""The metadata of a field that an answer has only where it was asked for."""
+IF_ANY: Final = UNLESS_NONE
 
 Widened = TypeVar("Widened")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ..store import Observed
@@ -40,6 +41,9 @@ from .work_methods import WORK_METHODS
 
 if TYPE_CHECKING:
     from ..store import MemoryStore
+
+MOST_TEXTS = 100
+"""The most memories of a list with their texts: what an answer of the wire can carry."""
 
 LINKING_S = 2.0
 """The longest that a `show` waits until a new memory is compared with older ones."""
@@ -151,17 +155,19 @@ def show(store: MemoryStore, params: ShowParams, call: Call) -> ShowAnswer:
 def list_(store: MemoryStore, params: ListParams, call: Call) -> ListAnswer:
     """Return a page of memories, newest first."""
     channel, within_channels = _listed_in(params, store.channel_names_with)
+    limit = min(params.limit, MOST_TEXTS) if params.texts else params.limit
     listed = store.list(
         channel=channel,
         level=params.level,
         kind=params.kind,
         always=params.always,
-        limit=params.limit + 1,  # one more says whether there is another page
+        limit=limit + 1,  # one more says whether there is another page
         offset=params.offset,
-        where=(*filter_of(params.filter, store.channel_names_with), *within_channels),
+        texts=params.texts,
+        where=(*filter_of(params.filter, store.channel_names_with), *within_channels, *_held_at(params.as_of)),
     )
-    more = len(listed) > params.limit
-    return ListAnswer(listed[: params.limit], params.offset + params.limit if more else None)
+    more = len(listed) > limit
+    return ListAnswer(listed[:limit], params.offset + limit if more else None)
 
 
 def _listed_in(params: ListParams, names: Names) -> tuple[str | None, Filter]:
@@ -182,6 +188,12 @@ def entity_merge(store: MemoryStore, params: EntityMergeParams, call: Call) -> N
 def entity_split(store: MemoryStore, params: EntitySplitParams, call: Call) -> Named:
     """Take names away from the page of a person or thing, and give them their own."""
     return store.split_entity(store.full_id(params.node_id), params.names)
+def _held_at(at: datetime | None) -> Filter:
+    """Return the tests of what held at a moment; () for none."""
+    if at is None:
+        return ()
+    at_s = int(at.timestamp())
+    return (Condition("valid_from", "lte", (at_s,)), Condition("valid_to", "gt", (at_s,)))
 
 
 STORE_METHODS: tuple[Method[Any, Any], ...] = (

@@ -55,6 +55,7 @@ Space = Annotated[tuple[Label, ...], Field(min_length=1, max_length=16)]
 AnySpace = Annotated[tuple[Label, ...], Field(max_length=16)]
 EntityKind = Literal["person", "organisation", "team", "project", "service", "tool", "place", "file", "event", "other"]
 Version = Annotated[str, Field(max_length=64)]
+Nodes = Annotated[tuple[NodeRef, ...], LISTED, Field(max_length=1000)]
 Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 366 * 100, allow_inf_nan=False)]
 
 
@@ -195,7 +196,9 @@ class ShowParams(Params):
 
 
 class ListParams(Params):
-    """A page of memories, newest first. `always`: only those of every envelope.
+    """A page of memories, newest first. `always`: only those of every envelope. `as_of`: those that held then.
+
+    `texts`: with the beginnings of their texts, and the times from and until which they hold.
 
     A channel: of that one alone. Else a `cwd`: of its channel and the global one, where `recall` looks too. Neither, or
     the channel `*`: of all.
@@ -206,6 +209,8 @@ class ListParams(Params):
     level: Level | None = None
     kind: Kind | None = None
     always: bool = False
+    as_of: Instant | None = None
+    texts: bool = False
     filter: BoundedFilter | None = None
     limit: Limit = 50
     offset: Offset = 0

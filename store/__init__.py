@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .upkeep.backup import make_backup, restore_backup
     from .upkeep.backup_archive import read_archive
     from .upkeep.cleanup import DecayInputs
-    from .upkeep.health import check_closed
+    from .upkeep.health import check_closed, noted_in_ledger
     from .vault.disk import beginning, opened, replace_file
     from .vault.vault import is_digest, is_kept
     from .working.sessions import HandedSession
@@ -82,6 +82,7 @@ __all__ = [
     "new_run_id",
     "note_date",
     "note_title",
+    "noted_in_ledger",
     "opened",
     "parse_document",
     "read_archive",
@@ -117,6 +118,7 @@ _HOMES = {
     "Waiting": "changes.agent_statements",
     "beginning": "vault.disk",
     "check_closed": "upkeep.health",
+    "noted_in_ledger": "upkeep.health",
     "make_backup": "upkeep.backup",
     "restore_backup": "upkeep.backup",
     "read_archive": "upkeep.backup_archive",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,7 @@ from .results import (
     StoreStatus,
     Tagged,
     ToolUse,
+    Unread,
 )
 from .search.code_places import CodeChecks
 from .search.gathering import Ranking
@@ -508,11 +509,12 @@ class MemoryStore:
         limit: int = 50,
         offset: int = 0,
         always: bool = False,
+        texts: bool = False,
         where: Filter = (),
     ) -> list[ListedNode]:
         """List memories and sessions, newest first; turns when asked for by kind; `always`: only curated memories."""
         return self.operations.recall.list(
-            channel=channel, level=level, kind=kind, limit=limit, offset=offset, always=always, where=where
+            channel=channel, level=level, kind=kind, limit=limit, offset=offset, always=always, texts=texts, where=where
         )
 
     def about(self, name: str, channel: str, budget_tokens: int) -> About:
@@ -566,9 +568,16 @@ class MemoryStore:
         """Apply a changeset as a run: journaled whole, then file by file, each guarded by the hash it replaces."""
         return self.operations.runs.apply(changeset, kind=kind, started_at=started_at, summary=summary)
 
-    def undo(self, run_id: str) -> Undone:
-        """Restore the files as they were before a run. Raises NotFound, Expired without its history, and Conflict."""
-        return self.operations.copies.undo(run_id)
+    def undo(self, run_id: str, items: Collection[NodeId] = ()) -> Undone:
+        """Restore the files as they were before a run, or those of some of its memories.
+
+        Raises NotFound, Expired without its history, and Conflict.
+        """
+        return self.operations.copies.undo(run_id, items)
+
+    def redo(self, run_id: str, items: Collection[NodeId] = ()) -> Undone:
+        """Change the files of an undone run again, or those of some of its memories. Raises as `undo` does."""
+        return self.operations.runs.redo(run_id, items)
 
     def run(self, run_id: str) -> Run:
         """Return a run. Raises NotFound."""
@@ -588,9 +597,9 @@ class MemoryStore:
         """Record a run that changed nothing: a failed one, or one with nothing to do."""
         self.operations.runs.record_run(run)
 
-    def waiting_turns(self) -> int:
-        """Count the turns that no dream has read yet, in channels where learning is on. Reads every turn's row."""
-        return self.operations.runs.waiting_turns()
+    def unread(self, quiet: timedelta = timedelta(0)) -> Unread:
+        """Count the turns that no dream has read; a session without a turn for `quiet` has ended. Reads every row."""
+        return self.operations.health.unread(quiet)
 
     def refuse_to_dream(self) -> None:
         """Raise StoreError while vault, index or history are incomplete: a dream needs all three."""

@@ -36,6 +36,9 @@ AWAITS_REVIEW = "awaits_review"
 UNSENT: Final[Mapping[str, Any]] = {"sent": False}
 """The metadata of a field that stays in the process: an answer on the wire goes without it."""
 
+UNLESS_NONE: Final[Mapping[str, Any]] = {"sent": "unless None"}
+"""The metadata of a field that an answer has only where it was asked for."""
+
 
 GLOBAL_CHANNEL = "_global"
 ALL_CHANNELS = "*"

@@ -14,7 +14,7 @@ from .door import HITS_KEPT, outgoing, outgoing_envelope, outgoing_hit
 from .filters import Filter, unmet, values_of
 from .index.projection import LATER, SUCCESSOR, Node
 from .index.repairs import repeated_after_repair
-from .index.visibility import Scope, living_scope_beside, scope_beside
+from .index.visibility import Scope, aware, living_scope_beside, scope_beside
 from .ledger import records
 from .model import (
     ALL_CHANNELS,
@@ -61,6 +61,9 @@ WHOLE_FACTS = 1024
 
 MOST_ANSWERED, TURNS_TO_A_REPLY, REPLY_CHARS = 50, 3, 200
 """Hits that are shown with their speaker, the turns behind one among which its reply is, and the reply's characters."""
+
+LISTED_CHARS = 2000
+"""Characters of a memory in a list with texts."""
 
 SHORTEST_ID = 6
 """Characters of a session's id that are enough to name it."""
@@ -356,9 +359,13 @@ class Recall:
         limit: int = 50,
         offset: int = 0,
         always: bool = False,
+        texts: bool = False,
         where: Filter = (),
     ) -> list[ListedNode]:
-        """List memories and sessions, newest first; turns when asked for by kind; `always`: only curated memories."""
+        """List memories and sessions, newest first; turns when asked for by kind; `always`: only curated memories.
+
+        `texts`: with their first LISTED_CHARS characters.
+        """
         self._core.settle()
         return [
             ListedNode(
@@ -370,6 +377,9 @@ class Recall:
                 created_at=node.created_at,
                 live=node.live,
                 curated=node.curated,
+                text=self._beginning(node) if texts else None,
+                since=aware(node.since) if texts else None,
+                until=aware(node.valid_to) if texts else None,
             )
             for node in self._catalog.listing(channel, level, kind, limit, offset, curated=always, where=where)
         ]
@@ -409,6 +419,9 @@ class Recall:
 
     def _title(self, node: Node) -> str:
         return FORGOTTEN if self._tombstones.is_hidden(node.node_id) else unmarked(outgoing(node.title))
+
+    def _beginning(self, node: Node) -> str:
+        return "" if node.kind is Kind.SESSION else self._text(node)[:LISTED_CHARS]
 
     def _text(self, node: Node) -> str:
         """Return a memory's text, of a session its turns'; the text of a forgotten turn is never returned."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from .model import UNSENT, Evidence, Hit, Kind, Level, NodeId
+from .model import UNLESS_NONE, UNSENT, Evidence, Hit, Kind, Level, NodeId
 
 _QUOTED = re.compile(r"“([^”]*)”")
 
@@ -266,7 +266,10 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class ListedNode:
-    """One line of a list. `curated` is the priority of a memory that stands in every envelope, else 0."""
+    """One line of a list. `curated` is the priority of a memory that stands in every envelope, else 0.
+
+    Where texts were asked for, it has the beginning of its `text`, and the time from which, and until which, it holds.
+    """
 
     node_id: NodeId
     level: Level
@@ -276,6 +279,9 @@ class ListedNode:
     created_at: datetime | None
     live: bool
     curated: int = 0
+    text: str | None = field(default=None, metadata=UNLESS_NONE)
+    since: datetime | None = field(default=None, metadata=UNLESS_NONE)
+    until: datetime | None = field(default=None, metadata=UNLESS_NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +359,21 @@ class Problem:
     path: str
     problem: str
     severity: Severity = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """The turns and sessions that no dream has read, where learning is on.
+
+    `ended` counts the sessions that are over, and `oldest_at` is the end of the oldest of these. `is_large`: vault or
+    index is beyond the size of the settings.
+    """
+
+    turns: int = 0
+    sessions: int = 0
+    ended: int = 0
+    oldest_at: datetime | None = None
+    is_large: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,6 +466,7 @@ class StoreStatus:
     pending_embeddings: int
     embedding: EmbeddingStatus
     query_cache: QueryCacheStatus
+    sizes: Mapping[str, int]
     journal: int
     not_found_yet: int
     catching_up: bool

@@ -1,11 +1,12 @@
-"""The commands about dreams: dream, runs, undo, digest."""
+"""The commands about dreams and what came of them: dream, runs, undo, redo, digest; and their page: open."""
 
 from __future__ import annotations
 
 import re
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .arguments import day, whole
@@ -24,6 +25,7 @@ MARK = re.compile(r"^<!--.*-->\n\n?", re.MULTILINE)
 CELL = re.compile(r" (?<!\\)\| ")
 PAIR = 2
 MOST_PLANNED = 20
+PLACES = ("today", "search", "projects", "timeline", "things", "review", "runs", "sessions", "memories", "health")
 NOTHING_LEFT = 4  # as when nothing is found
 OUTCOMES: dict[str, str] = {
     "running": "The dream {run} has begun. `dreamctl status` shows its progress.",
@@ -108,15 +110,38 @@ def runs(options: Namespace, terminal: Terminal) -> int:
 def undo_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of undo."""
     parser.add_argument("run", help="a run's id, as runs prints it")
-    parser.epilog = f"An undo is not undone. {FORBIDDEN}"
+    parser.add_argument(
+        "--item", action="append", metavar="NODE", help="only its change of this memory; may be repeated"
+    )
+    parser.epilog = f"`dreamctl redo RUN` does it again. {FORBIDDEN}"
 
 
 def undo(options: Namespace, terminal: Terminal) -> int:
     """Undo the changes of a run."""
     with shown_progress(terminal, "Undoing") as on_progress:
-        answer = ask(terminal, "undo", {"run_id": options.run}, on_progress, timeout_s=None)
+        params = {"run_id": options.run, "items": options.item}
+        answer = ask(terminal, "undo", params, on_progress, timeout_s=None)
     terminal.report(answer, undo_in_words(answer, terminal.look))
     if answer["already"] or not (answer["restored"] or answer["turns"] or answer["conflicts"]):
+        return NOTHING_LEFT
+    return 1 if answer["conflicts"] else 0
+
+
+def redo_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of redo."""
+    parser.add_argument("run", help="the id of a run that was undone, as runs prints it")
+    parser.add_argument(
+        "--item", action="append", metavar="NODE", help="only its change of this memory; may be repeated"
+    )
+
+
+def redo(options: Namespace, terminal: Terminal) -> int:
+    """Change again what an undo of a run took back."""
+    with shown_progress(terminal, "Doing again") as on_progress:
+        params = {"run_id": options.run, "items": options.item}
+        answer = ask(terminal, "redo", params, on_progress, timeout_s=None)
+    terminal.report(answer, redo_in_words(answer, terminal.look))
+    if not (answer["redone"] or answer["turns"] or answer["conflicts"]):
         return NOTHING_LEFT
     return 1 if answer["conflicts"] else 0
 
@@ -133,7 +158,11 @@ def digest(options: Namespace, terminal: Terminal) -> int:
     if terminal.as_json:
         terminal.document(answer)
     elif options.open:
-        _open(answer["page"] or answer["path"], terminal)
+        page = answer["page"] or answer["path"]
+        _show(Path(page).as_uri(), page, terminal)
+        terminal.note(
+            "`dreamctl open` has the same beside the memory itself, and `dreamctl open --at review` what waits"
+        )
     else:
         terminal.lines(page_in_words(answer["text"], terminal.look))
     for run in answer["undone"]:
@@ -141,17 +170,35 @@ def digest(options: Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def _open(page: str, terminal: Terminal) -> None:
-    """Open a page in the browser; without one, print its path."""
+def open_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of open."""
+    parser.add_argument("--at", choices=PLACES, default="today", help="where to begin (today)")
+    parser.add_argument("--print", action="store_true", help="only print the address, good once and for a minute")
+
+
+def open_(options: Namespace, terminal: Terminal) -> int:
+    """Have the daemon serve the web page, and open it in the browser."""
+    answer = ask(terminal, "page_open", {"at": "/" if options.at == "today" else f"/{options.at}"})
+    if terminal.as_json:
+        terminal.document(answer)
+    elif options.print:
+        terminal.lines([answer["url"]])
+    else:
+        _show(answer["url"], answer["url"], terminal)
+        terminal.note(f"the page is gone after {answer['idle_s'] / 60:g} minutes without a look at it")
+    return 0
+
+
+def _show(address: str, shown: str, terminal: Terminal) -> None:
+    """Open an address in the browser, and print it as it is shown."""
     import webbrowser
-    from pathlib import Path
 
     try:
-        shown = webbrowser.open(Path(page).as_uri())
+        is_open = webbrowser.open(address)
     except (webbrowser.Error, OSError):
-        shown = False
-    terminal.lines([page])
-    if not shown:
+        is_open = False
+    terminal.lines([shown])
+    if not is_open:
         terminal.note("no browser could be opened; that is where the page lies")
 
 
@@ -234,14 +281,30 @@ def undo_in_words(answer: Json, look: Look) -> list[str]:
         return look.wrap(f"Nothing of run {answer['run_id']} can come back: it changed no file, or that was purged.")
     files = [f"{count(answer['restored'], 'file')} as before"] if answer["restored"] else []
     files += [f"{count(answer['turns'], 'turn')} found again"] if answer["turns"] else []
-    undone = f"Run {answer['run_id']} is undone{': ' if files else ''}{', '.join(files)}."
+    part = " in part" if answer["left"] > len(answer["conflicts"]) else ""
+    undone = f"Run {answer['run_id']} is undone{part}{': ' if files else ''}{', '.join(files)}."
     lines = look.wrap(undone if files else f"Nothing of run {answer['run_id']} could be undone.")
     if answer["forbidden"]:
         lines += look.wrap(FORBIDDEN)
-    if conflicts := answer["conflicts"]:
-        lines.append(
-            f"{count(len(conflicts), 'file')} {'is left as it is' if len(conflicts) == 1 else 'are left as they are'}:"
-        )
-        for conflict in conflicts:
-            lines += look.wrap(f"{conflict['path']}: {conflict['reason']}", "  ")
+    return lines + _left_as_they_are(answer["conflicts"], look)
+
+
+def redo_in_words(answer: Json, look: Look) -> list[str]:
+    """Count the files that are again as a run left them, and list those that could not be changed."""
+    if not (answer["redone"] or answer["turns"] or answer["conflicts"]):
+        return look.wrap(f"Nothing of run {answer['run_id']} is undone.")
+    done = count(answer["redone"], "file") if answer["redone"] else count(answer["turns"], "turn")
+    left = f"; {answer['left']:,} of its changes stay undone" if answer["left"] else ""
+    is_done = answer["redone"] or answer["turns"]
+    said = f"Run {answer['run_id']} is done again: {done}{left}." if is_done else "Nothing could be done again."
+    return look.wrap(said) + _left_as_they_are(answer["conflicts"], look)
+
+
+def _left_as_they_are(conflicts: Sequence[Json], look: Look) -> list[str]:
+    if not conflicts:
+        return []
+    are = "is left as it is" if len(conflicts) == 1 else "are left as they are"
+    lines = [f"{count(len(conflicts), 'file')} {are}:"]
+    for conflict in conflicts:
+        lines += look.wrap(f"{conflict['path']}: {conflict['reason']}", "  ")
     return lines

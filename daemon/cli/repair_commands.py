@@ -260,7 +260,7 @@ def rebuild_in_words(answer: Json, look: Look) -> list[str]:
 
 
 def backup_in_words(answer: Json, look: Look) -> list[str]:
-    """Name the archive, its size, and what was left out."""
+    """Name the archive, its size, and the things that were left out."""
     text = (
         f"{answer['path']} holds {count(answer['files'], 'file')} in {size(answer['size_bytes'])}, and was read back."
         f" Writes were held for {1e3 * answer['held_s']:.0f} ms of {duration(answer['seconds'])}."

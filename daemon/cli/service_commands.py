@@ -1,4 +1,4 @@
-"""The commands about the installed service: install, uninstall, log."""
+"""The commands about the service and its health: install, uninstall, log, doctor, metrics."""
 
 from __future__ import annotations
 
@@ -7,39 +7,53 @@ import subprocess
 import time
 from argparse import ArgumentParser, Namespace
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...ipc.client import ClientError
+from .. import HintedError
 from ..host import installed_service as service_host
-from ..host.installed_service import Installed, InstallError
+from ..host.installed_service import Installed, InstallError, NoServiceManager
 from .arguments import whole
 from .connect_commands import offer
-from .formatting import clean, count, sentence
+from .formatting import DIM, RED, YELLOW, Look, clean, count, sentence
 from .terminal import Terminal
 
 if TYPE_CHECKING:
+    from ...ipc.protocol import Json
     from ..host.installed_service import Service
+    from ..upkeep.doctor import Finding
 
 POLL_S = 0.25
+WRONG = ("warning", "error")
 
 
 def install(options: Namespace, terminal: Terminal) -> int:
     """Install the service, and offer to connect the agent programs on this machine."""
-    code = _report(terminal, service_host.install, "Wrote")
+    try:
+        code = _report(terminal, service_host.install, "Wrote")
+    except NoServiceManager as error:  # agents are connected all the same; the daemon is started by hand
+        terminal.report({"files": [], "notes": [str(error), error.hint]}, [str(error), error.hint])
+        code = 0
     offer(terminal)
     return code
 
 
 def uninstall(options: Namespace, terminal: Terminal) -> int:
     """Remove the service; the vault stays."""
-    return _report(terminal, service_host.uninstall, "Removed")
+    try:
+        return _report(terminal, service_host.uninstall, "Removed")
+    except NoServiceManager as error:
+        terminal.fail(str(error), "The files of the service stay; remove them once it answers.")
+        return 1
 
 
 def _report(terminal: Terminal, act: Callable[[], Installed], did: str) -> int:
     try:
         done = act()
+    except NoServiceManager:
+        raise
     except InstallError as error:
         terminal.fail(str(error), error.hint)
         return 1
@@ -48,6 +62,98 @@ def _report(terminal: Terminal, act: Callable[[], Installed], did: str) -> int:
         return 0
     files = [f"{did} {count(len(done.files), 'file')}:", *(f"  {file}" for file in done.files)] if done.files else []
     terminal.lines([*files, *(sentence(note) for note in done.notes)])
+    return 0
+
+
+def doctor_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of doctor."""
+    parser.add_argument("--fix", action="store_true", help="repair what can be repaired")
+    parser.add_argument("--all", action="store_true", help="name the checks that found nothing, too")
+
+
+def doctor(options: Namespace, terminal: Terminal) -> int:
+    """Check everything that ever went wrong; return 1 if something is wrong still."""
+    from ..clock import utc_now
+    from ..upkeep.doctor import examine
+
+    findings = list(examine(utc_now()))
+    outcomes = _repaired(findings) if options.fix else {}
+    answer = {
+        "findings": [
+            {
+                **{name: getattr(one, name) for name in ("check", "severity", "found", "why", "remedy")},
+                "repairable": one.repair is not None,
+                **({"repair": outcomes[place]._asdict()} if place in outcomes else {}),
+            }
+            for place, one in enumerate(findings)
+        ]
+    }
+    terminal.report(answer, doctor_in_words(answer, terminal.look, whole=options.all))
+    wrong = [one for place, one in enumerate(findings) if one.severity in WRONG and not _is_done(outcomes, place)]
+    return 1 if wrong else 0
+
+
+class Repair(NamedTuple):
+    """The outcome of a repair."""
+
+    done: bool
+    says: str
+
+
+def _repaired(findings: Sequence[Finding]) -> dict[int, Repair]:
+    """Carry out the repairs of warnings and errors; the daemon is started last, since some need it to be away."""
+    outcomes = {}
+    wanted = [place for place, one in enumerate(findings) if one.repair is not None and one.severity in WRONG]
+    for place in sorted(wanted, key=lambda place: findings[place].check == "daemon"):
+        repair = findings[place].repair
+        assert repair is not None
+        try:
+            outcomes[place] = Repair(True, repair())
+        except (ClientError, HintedError, OSError, subprocess.SubprocessError) as error:
+            outcomes[place] = Repair(False, str(error))
+    return outcomes
+
+
+def _is_done(outcomes: Mapping[int, Repair], place: int) -> bool:
+    return place in outcomes and outcomes[place].done
+
+
+def doctor_in_words(answer: Json, look: Look, *, whole: bool = False) -> list[str]:
+    """Describe each finding: the observation, its importance, and the remedy, or the outcome of the repair."""
+    lines: list[str] = []
+    passed, skipped = (
+        [one["check"] for one in answer["findings"] if one["severity"] == severity] for severity in ("ok", "skipped")
+    )
+    for one in answer["findings"]:
+        if one["severity"] in ("ok", "skipped"):
+            continue
+        colour = {"error": RED, "warning": YELLOW}.get(one["severity"], DIM)
+        head, *rest = look.wrap(f"{one['severity']}: {one['check']}: {sentence(clean(one['found']))}")
+        lines += [head.replace(one["severity"], look.paint(one["severity"], colour), 1), *rest]
+        if one["why"]:
+            lines += look.wrap(one["why"], "    ")
+        if (repair := one.get("repair")) is not None:
+            lines += look.wrap(f"{'Repaired' if repair['done'] else 'Not repaired'}: {clean(repair['says'])}.", "    ")
+        elif one["remedy"]:
+            by_fix = " (--fix does it)" if one["repairable"] and one["severity"] in WRONG else ""
+            lines += look.wrap(f"To do: {clean(one['remedy'])}{by_fix}", "    ")
+        elif one["repairable"]:
+            lines += look.wrap("`dreamctl doctor --fix` repairs it.", "    ")
+    if whole:
+        lines += look.wrap(f"Nothing wrong: {', '.join(passed)}.")
+    else:
+        lines.append(f"{count(len(passed), 'check')} found nothing wrong.")
+    if skipped:
+        lines += look.wrap(f"Not looked at, since no daemon answers: {', '.join(skipped)}.")
+    return lines
+
+
+def metrics(options: Namespace, terminal: Terminal) -> int:
+    """Print the daemon's measures as Prometheus reads them."""
+    from .request import ask
+
+    answer = ask(terminal, "metrics")
+    terminal.report(answer, answer["text"].splitlines())
     return 0
 
 

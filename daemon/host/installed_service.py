@@ -38,6 +38,10 @@ class InstallError(HintedError):
     """The service could not be installed or removed. `hint` says what to do instead."""
 
 
+class NoServiceManager(InstallError):
+    """No service manager is here, or none answers for this user: the daemon is started by hand."""
+
+
 @dataclass(slots=True)
 class Installed:
     """The files that were written or removed, and notes for the person."""
@@ -78,6 +82,37 @@ def installed_service(environ: Mapping[str, str] = os.environ) -> Service | None
     if sys.platform == "darwin":
         return _agent_state(environ) if agent_path(environ).exists() else None
     return _unit_state() if (unit_folder(environ) / SERVICE).exists() else None
+
+
+def has_manager() -> bool:
+    """Return True if a service manager answers for this user."""
+    if sys.platform == "darwin":
+        return shutil.which("launchctl") is not None
+    return shutil.which("systemctl") is not None and not _systemctl("show-environment", check=False).returncode
+
+
+def stale_files(environ: Mapping[str, str] = os.environ, python: str = sys.executable) -> list[Path]:
+    """Return the service's files that are not as this installation writes them."""
+    if sys.platform == "darwin":
+        wanted = plistlib.dumps(launch_agent(environ, python, launchd_log(environ))).decode()
+        return [] if _is_as_wanted(agent_path(environ), wanted) else [agent_path(environ)]
+    folder = unit_folder(environ)
+    return [folder / name for name, text in units(environ, python).items() if not _is_as_wanted(folder / name, text)]
+
+
+def start() -> None:
+    """Have the service manager start the daemon."""
+    if sys.platform == "darwin":
+        _launchctl("kickstart", _target())
+        return
+    _systemctl("reset-failed", SERVICE, SOCKET, check=False)
+    _systemctl("start", SOCKET, SERVICE)
+
+
+def lingers() -> bool | None:
+    """Return True if the user's services go on after their last session; None where that is not known."""
+    shown = _output_of("loginctl", "show-user", str(os.getuid()), "--property=Linger", "--value").strip()
+    return {"yes": True, "no": False}.get(shown)
 
 
 def journal_command(lines: int, follow: bool) -> list[str] | None:
@@ -181,15 +216,15 @@ def unit_folder(environ: Mapping[str, str]) -> Path:
 
 
 def _need_user_manager() -> None:
+    if has_manager():
+        return
     own = shlex.join((sys.executable, "-P", "-m", "dreamd.daemon"))
     by_hand = f"Run `dreamd` by hand, or have cron start it: `crontab -e`, and there the line `@reboot {own}`."
     if shutil.which("systemctl") is None:
-        raise InstallError("There is no systemd here.", by_hand)
-    if _systemctl("show-environment", check=False).returncode:
-        raise InstallError(
-            "No systemd user manager answers.",
-            f"Log in as the user who is to have the daemon (not with su or sudo). {by_hand}",
-        )
+        raise NoServiceManager("There is no systemd here.", by_hand)
+    raise NoServiceManager(
+        "No systemd user manager answers.", f"{by_hand} Where there is one, log in as yourself (not with su or sudo)."
+    )
 
 
 def _refuse_running_daemon(environ: Mapping[str, str]) -> None:

@@ -10,6 +10,7 @@ from ...ipc.methods import STORE_METHODS
 from ..agents.hooks import Hooks
 from ..dreaming.dreamer import Dreamer
 from ..importing.following.follower import Follower
+from ..page.opening import PAGE_METHODS, WebPage
 from .control import CONTROL_METHODS, ControlMethods, Process
 from .dream_methods import DREAM_METHODS, DreamMethods
 from .hook_methods import HOOK_METHODS
@@ -31,6 +32,7 @@ METHODS: tuple[Method[Any, Any], ...] = (
     *PURGE_METHODS,
     *TRANSCRIPT_METHODS,
     *REVIEW_METHODS,
+    *PAGE_METHODS,
 )
 
 
@@ -43,6 +45,7 @@ def methods_of(
     follower: Follower,
     settings: Settings,
     process: Process,
+    page: WebPage,
 ) -> Iterator[Method[Any, Any]]:
     """Yield every method with its home."""
     # `status` reports on dreams and transcripts too, so these two are shared.
@@ -55,6 +58,7 @@ def methods_of(
         (PURGE_METHODS, PurgeMethods(store, dreamer)),
         (TRANSCRIPT_METHODS, transcripts),
         (REVIEW_METHODS, ReviewMethods(store, settings)),
+        (PAGE_METHODS, page),
     )
     for methods, home in homes:
         yield from (method.of(home) for method in methods)

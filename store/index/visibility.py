@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from ..filters import OWN_FIELDS, Condition, Filter, Group, conditions_of, holds
+from ..filters import ALWAYS, FOREVER, OWN_FIELDS, Condition, Filter, Group, conditions_of, holds
 from ..model import GLOBAL_CHANNEL, Kind, NodeId
 from ..redaction import FileMask
 from .projection import Node
@@ -85,6 +85,8 @@ _VALUES = {
     "channel": "SELECT channel AS value",
     "session": "SELECT session_id AS value",
     "time": "SELECT unixepoch(created_at) AS value",
+    "valid_from": f"SELECT coalesce(unixepoch(valid_from), unixepoch(created_at), {ALWAYS}) AS value",
+    "valid_to": f"SELECT coalesce(unixepoch(valid_to), {FOREVER}) AS value",
 }
 
 _COMPARED = {"lte": "<=", "lt": "<", "gte": ">=", "gt": ">"}

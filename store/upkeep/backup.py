@@ -407,7 +407,7 @@ def _vault_id(ledger: Path) -> str | None:
 
 
 def _carry_over(data_dir: Path, staged: Path) -> None:
-    """Copy what `connect` noted of programs' settings: it is of this machine, and of no memory."""
+    """Copy the notes of `connect` on programs' settings: they are of this machine, and of no memory."""
     with contextlib.suppress(FileNotFoundError):
         shutil.copytree(data_dir / "connected", staged / "connected", dirs_exist_ok=True)
 

@@ -23,9 +23,11 @@ from dreamd.daemon.host.folder_watch import VaultWatch
 from dreamd.daemon.importing.following.follower import Follower
 from dreamd.daemon.methods.control import Process
 from dreamd.daemon.methods.table import methods_of
+from dreamd.daemon.page.opening import WebPage
 from dreamd.daemon.settings import Settings, store_paths
 from dreamd.ipc.call import Call
 from dreamd.ipc.protocol import encode_answer
+from dreamd.ipc.server.server import Server
 from dreamd.pipelines.settings import PipelineSettings, ScheduleSettings
 from dreamd.store import MemoryStore, embedder_for
 
@@ -72,6 +74,7 @@ class DaemonInProcess:
             follower,
             settings,
             Process(time.monotonic(), stop=lambda: None, socket_problem=str, read_lost=lambda: None),
+            WebPage(lambda: Server(()), enabled=False),
         )
         self._methods = {method.name: method for method in methods}
         return self

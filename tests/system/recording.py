@@ -228,6 +228,11 @@ class Recording:
         turn = self.fact["evidence"][0]["node_id"]
         forgotten = self.ask("forget", "a turn forgotten", node_id=turn)
         self.ask("undo", "a forget undone", run_id=forgotten["run_id"])
+        self.ask("redo", run_id=forgotten["run_id"])
+        self.ask("undo", run_id=forgotten["run_id"], items=[self.fact["node_id"]])
+        self.ask("undo", run_id=forgotten["run_id"])
+        self.ask("redo", "a forget done again", run_id=forgotten["run_id"])
+        self.ask("undo", run_id=forgotten["run_id"])
         file = self.daemon.folder / "data" / "vault" / self.daemon.call("show", node_id=self.fact["node_id"])["path"]
         file.write_text(file.read_text() + "\nSo it is.\n")
         until(lambda: "So it is." in self.daemon.call("show", node_id=self.fact["node_id"])["text"])
@@ -248,6 +253,7 @@ class Recording:
         self.ask("review_decide", "a decision", decision=decision, keep="newer", by="anna")
         self.ask("review_decide", "a memory accepted", decision=written["node_id"], keep="accept", by="anna")
         self.ask("review_list", "nothing waits")
+        self.ask("list", "a list with texts", texts=True, limit=100)
 
     def _look_after(self) -> None:
         self.ask("pause")
@@ -256,6 +262,7 @@ class Recording:
         self.ask("channel", "a channel", name="kitchen", learning=False)
         self.ask("check", "a check")
         self.ask("rebuild")
+        self.ask("metrics")
         self.ask("backup", path=str(self.empty.parent))
         self.ask("purge", "a purge that is only shown", channel="kitchen", dry_run=True)
         self.ask("purge", "the past questions", probes=True)
@@ -263,6 +270,7 @@ class Recording:
         until(lambda: self.daemon.call("status")["dream"] is None)  # one of its own may have begun
         self.ask("status", "status")
         self._know_how()
+        self.ask("page_open")
         self.ask("stop")
 
     def _know_how(self) -> None:

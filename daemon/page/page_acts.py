@@ -1,0 +1,171 @@
+"""The acts of the page: each calls one method of the daemon, and reports its outcome in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from ...ipc.protocol import Json
+from .asking import PageRequest
+from .wording import address, number, project
+
+DECIDED = {
+    "newer": "The newer one holds.",
+    "older": "The older one holds.",
+    "both": "Both hold.",
+    "edit": "Your wording holds.",
+    "accept": "It holds from now on.",
+    "reject": "It is forgotten.",
+}
+
+
+async def remember(asked: PageRequest) -> Json:
+    """Keep a memory."""
+    kept = await asked.call(
+        "remember",
+        text=asked.word("text"),
+        kind=asked.word("kind", "note"),
+        channel=asked.word("channel") or None,
+        always=asked.word("always") == "1" or None,
+    )
+    words = "Remembered" if kept["novelty"] == "new" else "That was remembered already"
+    hidden = f" {number(kept['redacted'], 'secret')} left out of it." if kept["redacted"] else ""
+    return {"words": f"{words}, in {project(kept['channel'])}.{hidden}", "place": f"/memory/{kept['node_id']}"}
+
+
+async def edit(asked: PageRequest) -> Json:
+    """Change the words, the title or the kind of a memory."""
+    node_id = asked.word("node_id")
+    done = await asked.call(
+        "edit",
+        node_id=node_id,
+        text=asked.word("text"),
+        title=asked.word("title") or None,
+        kind=asked.word("kind") or None,
+        if_version=asked.word("if_version") or None,
+    )
+    hidden = f" {number(done['redacted'], 'secret')} left out of it." if done["redacted"] else ""
+    words = f"It is changed.{hidden}" if done["run_id"] else "Nothing was changed."
+    return {"words": words, "undo": done["run_id"], "at": address(done["node_id"])}
+
+
+async def always(asked: PageRequest) -> Json:
+    """Have a memory told in every answer to an agent, or no longer."""
+    is_on = asked.word("always") == "1"
+    done = await asked.call("edit", node_id=asked.word("node_id"), always=is_on)
+    words = (
+        "Every agent of the project is told it from now on." if is_on else "It is told where it answers, as others are."
+    )
+    return {"words": words, "undo": done["run_id"]}
+
+
+async def forget(asked: PageRequest) -> Json:
+    """Take a memory back."""
+    gone = await asked.call("forget", node_id=asked.word("node_id"), reason=asked.word("reason"))
+    also = f" {number(len(gone['also']), 'other')} rested on it alone, and went with it." if gone["also"] else ""
+    return {"words": f"It is forgotten.{also}", "undo": gone["run_id"]}
+
+
+async def restore(asked: PageRequest) -> Json:
+    """Bring a memory back."""
+    back = await asked.call("restore", node_id=asked.word("node_id"))
+    beside = " What had taken its place holds as well." if back["beside"] else ""
+    return {"words": f"It is back.{beside}", "undo": back["run_id"]}
+
+
+async def undo(asked: PageRequest) -> Json:
+    """Undo a run."""
+    done = await asked.call("undo", run_id=asked.word("run_id"))
+    if done["already"]:
+        return {"words": "That was undone before; nothing was changed."}
+    parts = [number(done["restored"], "file") + " as before"] if done["restored"] else []
+    parts += [number(done["turns"], "turn") + " found again"] if done["turns"] else []
+    left = [f"{one['path']}: {one['reason']}" for one in done["conflicts"]]
+    words = f"Undone: {', '.join(parts)}." if parts else "There was nothing left to undo."
+    return {"words": words, "left": left, "failed": bool(left)}
+
+
+async def decide(asked: PageRequest) -> Json:
+    """Carry out a decision of the review, or take a mark back."""
+    keep = asked.word("keep")
+    text = asked.word("text") if keep == "edit" else None
+    done = await asked.call("review_decide", decision=asked.word("decision"), keep=keep, text=text)
+    words = "The mark is taken back: both hold." if asked.word("mark") else DECIDED.get(keep, "Done.")
+    return {"words": words, "undo": done["run_id"]}
+
+
+async def tag(asked: PageRequest) -> Json:
+    """Add tags to a memory, and take some away."""
+    added = [one.strip() for one in asked.word("add").split(",") if one.strip()]
+    removed = asked.lists.get("remove", [])
+    done = await asked.call("tag", node_id=asked.word("node_id"), add=added, remove=removed)
+    return {"words": "The tags are changed." if done["run_id"] else "It had these tags.", "undo": done["run_id"]}
+
+
+async def feedback(asked: PageRequest) -> Json:
+    """Note whether a memory was of use."""
+    await asked.call("feedback", node_id=asked.word("node_id"), verdict=asked.word("verdict"))
+    return {"words": "Noted."}
+
+
+async def purge(asked: PageRequest) -> Json:
+    """Erase for good the content that a person has seen and confirmed."""
+    node_id, matching = asked.word("node_id"), asked.word("matching")
+    if asked.word("sure") != "yes":
+        return {"words": "Nothing was erased: the box that says so was not ticked.", "failed": True}
+    named: Json = {"nodes": [node_id]} if node_id else {"matching": matching}
+    gone = await asked.call("purge", **named)
+    amounts = [("session", gone["sessions"]), ("turn", gone["turns"]), ("secret", gone["secrets"])]
+    listed = [number(amount, noun) for noun, amount in amounts if amount]
+    listed += [number(gone["memories"], "memory", "memories")] if gone["memories"] else []
+    words = f"Erased for good: {', '.join(listed)}." if listed else "There was nothing to erase."
+    left = [*gone["traces"], *gone["out_of_reach"]]
+    return {"words": words, "left": left, "failed": bool(gone["traces"]), "at": asked.word("onward", "/memories")}
+
+
+async def close_thread(asked: PageRequest) -> Json:
+    """Close an open thread."""
+    done = await asked.call(
+        "goal_set", goal_id=asked.word("goal_id"), state=asked.word("state"), channel=asked.word("channel")
+    )
+    return {"words": f"Closed: {done['text']}"}
+
+
+async def dream(asked: PageRequest) -> Json:
+    """Start a dream."""
+    await asked.call("dream", kind=asked.word("kind", "daily"))
+    return {"words": "A dream has begun. It gives way to agents at work, and is listed here when it is over."}
+
+
+async def cancel_dream(asked: PageRequest) -> Json:
+    """End the dream under way."""
+    await asked.call("dream_cancel")
+    return {"words": "The dream is cancelled; nothing was changed."}
+
+
+async def learning(asked: PageRequest) -> Json:
+    """Switch all learning off or on, or that of a project."""
+    is_on = asked.word("on") == "1"
+    if channel := asked.word("channel"):
+        await asked.call("channel", name=channel, learning=is_on)
+        return {"words": f"Learning in {project(channel)} is {'on' if is_on else 'off'}."}
+    await asked.call("resume" if is_on else "pause")
+    return {"words": "Learning goes on." if is_on else "Learning is paused."}
+
+
+Act = Callable[[PageRequest], Awaitable[Json]]
+ACTS: Mapping[str, Act] = {
+    "remember": remember,
+    "edit": edit,
+    "always": always,
+    "forget": forget,
+    "restore": restore,
+    "undo": undo,
+    "decide": decide,
+    "tag": tag,
+    "feedback": feedback,
+    "purge": purge,
+    "close-thread": close_thread,
+    "dream": dream,
+    "cancel-dream": cancel_dream,
+    "learning": learning,
+}

@@ -1,0 +1,201 @@
+"""The page's application: its addresses, the methods of the daemon behind them, and the rendering of their answers.
+
+The page knows nothing of memories by itself. A view asks methods of the table and fills a template; an act calls one
+method and reports its outcome. Both go through the server's lanes, with its bounds and deadlines.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import traceback
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from loguru import logger
+from starlette.applications import Starlette
+from starlette.datastructures import FormData
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from ...ipc.mcp.mcp_session import WireClient
+from ...ipc.protocol import BUSY, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, Json, ProtocolError
+from ...ipc.server.server import Server
+from ..clock import local_now
+from . import wording
+from .asking import PageRequest
+from .page_acts import ACTS
+from .views import VIEWS
+
+HERE = Path(__file__).parent
+MOST_SAID = 64
+MOST_FIELDS = 64
+UNSAID: Json = {"hint": "", "left": (), "place": "", "undo": None, "failed": False}
+"""The parts of a message after an act that most acts leave out."""
+
+KINDS_OF_FILES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+STATUS = {NOT_FOUND: 404, INVALID_PARAMS: 400, BUSY: 503, METHOD_NOT_FOUND: 404}
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+NAVIGATION = (
+    ("/", "Today", "t"),
+    ("/search", "Search", "s"),
+    ("/projects", "Projects", "p"),
+    ("/timeline", "Timeline", "l"),
+    ("/things", "People and things", "e"),
+    ("/review", "Review", "r"),
+    ("/memories", "Memories", "m"),
+    ("/sessions", "Sessions", "c"),
+    ("/runs", "Runs", "d"),
+    ("/health", "Health", "h"),
+)
+"""The places of the page, and the key that leads to each after a `g`."""
+
+
+class Site:
+    """The templates, the files, and the sentences that wait to be shown after an act."""
+
+    def __init__(self, server: Server) -> None:
+        self._wire = WireClient(server)
+        self._said: OrderedDict[str, Json] = OrderedDict()
+        self._files = {file.name: file.read_bytes() for file in sorted((HERE / "static").iterdir())}
+        self._templates = Environment(
+            loader=FileSystemLoader(HERE / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        for name in ("marked", "marked_line", "glance", "project", "address", "sure", "number", "conversation"):
+            self._templates.filters[name] = getattr(wording, name)
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the application."""
+        routes = [Route(path, self._safely(self._view(template, view))) for path, template, view in VIEWS]
+        routes += [Route(f"/do/{name}", self._safely(self._act(act)), methods=["POST"]) for name, act in ACTS.items()]
+        return [*routes, Route("/static/{name}", self._file), Route("/alive", _alive)]
+
+    def _safely(self, run: Handler) -> Handler:
+        """Return a handler whose unforeseen error is logged by its place alone: its message may hold a text."""
+
+        async def answer(request: Request) -> Response:
+            try:
+                return await run(request)
+            except Exception as error:
+                place = traceback.extract_tb(error.__traceback__)[-1]
+                where = f"{Path(place.filename).name}:{place.lineno}"
+                logger.error("the page failed at {}: {} at {}", request.url.path, type(error).__name__, where)
+                values = {"message": "That went wrong here.", "hint": "`dreamctl log` has the place."}
+                return self._page(request, "error.html", values, 500)
+
+        return answer
+
+    def _view(self, template: str, view: Callable[[Any], Awaitable[Json]]) -> Handler:
+        async def answer(request: Request) -> Response:
+            asked = PageRequest(self._wire, {**request.query_params, **request.path_params})
+            try:
+                values = await view(asked)
+            except ProtocolError as error:
+                return self._failed(request, error)
+            if place := values.get("moved_to"):
+                return RedirectResponse(place, 303)
+            name = f"_{template}" if "part" in request.query_params else template
+            return self._page(request, name, values)
+
+        return answer
+
+    def _act(self, act: Callable[[Any], Awaitable[Json]]) -> Handler:
+        async def answer(request: Request) -> Response:
+            try:
+                async with request.form(max_files=0, max_fields=MOST_FIELDS) as form:
+                    asked = PageRequest(self._wire, *_fields(form))
+            except ClientDisconnect:
+                return HTMLResponse("", 413)
+            back = own_place(asked.word("back"))
+            try:
+                done = await act(asked)
+            except ProtocolError as error:
+                done = {"words": str(error), "hint": error.hint, "failed": True}
+            return RedirectResponse(self._told(done, own_place(done.get("at", "")) if done.get("at") else back), 303)
+
+        return answer
+
+    def _told(self, done: Json, place: str) -> str:
+        """Keep the outcome of an act for the page that is shown next; return its address."""
+        name = secrets.token_urlsafe(9)
+        self._said[name] = UNSAID | done
+        while len(self._said) > MOST_SAID:
+            self._said.popitem(last=False)
+        path, mark, rest = place.partition("#")
+        return f"{path}{'&' if '?' in path else '?'}{urlencode({'said': name})}{mark}{rest}"
+
+    def _page(self, request: Request, template: str, values: Json, status: int = 200) -> Response:
+        now = local_now()
+        path = request.url.path
+        query = "&".join(part for part in request.url.query.split("&") if part and not part.startswith("said="))
+        common: Json = {
+            "now": now,
+            "day": lambda at: wording.day(at, now),
+            "moment": lambda at: wording.moment(at, now),
+            "ago": lambda at: wording.ago(at, now),
+            "path": path,
+            "here": path + (f"?{query}" if query else ""),
+            "navigation": NAVIGATION,
+            "said": self._said.pop(request.query_params.get("said", ""), None),
+            "link": _link,
+        }
+        return HTMLResponse(self._templates.get_template(template).render(common | values), status)
+
+    def _failed(self, request: Request, error: ProtocolError) -> Response:
+        values = {"message": str(error), "hint": error.hint}
+        return self._page(request, "error.html", values, STATUS.get(error.code, 409))
+
+    async def nowhere(self, request: Request, error: Exception) -> Response:
+        """Answer a request for a place that is not there."""
+        values = {"message": "There is no such page.", "hint": ""}
+        return self._page(request, "error.html", values, getattr(error, "status_code", 404))
+
+    async def _file(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in self._files:
+            return HTMLResponse("", 404)
+        return Response(self._files[name], media_type=KINDS_OF_FILES[Path(name).suffix])
+
+
+async def _alive(request: Request) -> Response:
+    return Response(status_code=204)
+
+
+def _fields(form: FormData) -> tuple[dict[str, str], dict[str, list[str]]]:
+    lists: dict[str, list[str]] = {}
+    for name, value in form.multi_items():
+        if isinstance(value, str):
+            # A form sends each line end as two characters.
+            lists.setdefault(name, []).append(value.replace("\r\n", "\n"))
+    return {name: values[-1] for name, values in lists.items()}, lists
+
+
+def own_place(given: str) -> str:
+    """Return an address within the page; the first one for any other."""
+    return given if re.fullmatch(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]{0,2000}", given) else "/"
+
+
+def _link(path: str, **words: Any) -> str:
+    """Return an address with those words that are set."""
+    given = {name: word for name, word in words.items() if word not in (None, "", 0, False)}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def site_of(server: Server) -> Starlette:
+    """Return the application over a server's methods."""
+    site = Site(server)
+    app = Starlette(routes=site.routes(), exception_handlers={404: site.nowhere, 405: site.nowhere})
+    app.router.redirect_slashes = False
+    return app

@@ -1,0 +1,64 @@
+// Keys that work on every page, the message after an act, and the notice that the page has closed.
+
+const QUIET_MS = 605_000;
+const places = new Map([...document.querySelectorAll("[data-key]")].map((one) => [one.dataset.key, one.href]));
+const isTyping = (target) => target.closest("input, textarea, select, [contenteditable]");
+let leads = false;
+
+export const items = () => [...document.querySelectorAll("[data-item]")].filter((one) => one.checkVisibility());
+let here = -1;
+
+export function move(by) {
+  const all = items();
+  if (!all.length) return;
+  all[here]?.classList.remove("here");
+  const focused = all.findIndex((one) => one.contains(document.activeElement));
+  here = Math.min(Math.max((focused >= 0 ? focused : here) + by, 0), all.length - 1);
+  const item = all[here];
+  item.classList.add("here");
+  (item.matches("[tabindex]") ? item : item.querySelector("a, summary, button"))?.focus({ preventScroll: true });
+  item.scrollIntoView({ block: "nearest" });
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  if (event.key === "Escape" && isTyping(event.target)) return event.target.blur();
+  if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
+  if (leads) {
+    leads = false;
+    if (places.has(event.key)) location.href = places.get(event.key);
+    return;
+  }
+  const does = {
+    g: () => { leads = true; setTimeout(() => { leads = false; }, 1500); },
+    "/": () => (document.querySelector("#q") ?? document.querySelector("#find"))?.focus(),
+    "?": () => document.querySelector("#keys").showModal(),
+    j: () => move(1),
+    k: () => move(-1),
+  }[event.key];
+  if (does) { event.preventDefault(); does(); }
+});
+
+// The message of an act is shown once: a reload, or a step back, does not repeat it.
+const address = new URL(location.href);
+if (address.searchParams.has("said")) {
+  address.searchParams.delete("said");
+  history.replaceState(null, "", address);
+  const said = document.querySelector("#said .said");
+  said?.setAttribute("tabindex", "-1");
+  said?.focus({ preventScroll: true });
+}
+
+// A browser puts the focus back where it was before an act, so that a person goes on from there.
+document.querySelectorAll("[aria-current]").forEach((one) => one.scrollIntoView?.({ block: "nearest", inline: "center" }));
+
+// The daemon closes the page after some quiet: then every link would lead nowhere, and this says so before.
+async function look() {
+  try {
+    await fetch("/alive", { cache: "no-store" });
+    setTimeout(look, 60_000);
+  } catch {
+    document.querySelector("#gone").hidden = false;
+  }
+}
+setTimeout(look, QUIET_MS);

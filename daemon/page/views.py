@@ -1,0 +1,381 @@
+"""The views of the page: each asks methods of the daemon, and names the template that shows their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+
+from ...ipc.protocol import Json
+from ...store.model import ALL_CHANNELS
+from ..clock import local_now
+from .asking import PageRequest, together
+from .wording import ShownTurn, instant, turns
+
+HITS, ROWS, TURNS = 20, 30, 120
+"""The most hits of a search, rows of a list, and turns of a conversation on one page."""
+
+MOST_PROJECTS, MOST_LIVES = 12, 100
+DECIDED = ("decision", "value", "correction")
+LATELY = timedelta(days=1)
+KINDS = ("fact", "decision", "value", "preference", "procedure", "pitfall", "correction", "negative", "event", "person")
+KINDS_OF_MEMORIES = (*KINDS, "finding", "note", "episode", "scenario", "insight", "profile", "document")
+EDITABLE = ("note", *KINDS, "finding", "episode")
+KINDS_TO_KEEP = ("note", "fact", "preference", "procedure", "decision", "correction", "negative", "pitfall")
+
+
+async def today(asked: PageRequest) -> Json:
+    """Return the latest changes, open decisions, dates ahead, and the texts that agents were told."""
+    since = (local_now() - LATELY).isoformat()
+    status, runs, told, review, digest, sessions, learned = await together(
+        asked.call("status"),
+        asked.call("runs", limit=6),
+        asked.call("told", since=since, limit=4),
+        asked.call("review_list"),
+        asked.call_if_any("digest"),
+        asked.call("list", level="L0", limit=5),
+        asked.call("list", level="L1", limit=12, texts=True),
+    )
+    ahead = await _ahead(asked, dict.fromkeys(one["channel"] for one in sessions["memories"]))
+    return {
+        "status": status,
+        "runs": runs["runs"],
+        "told": told,
+        "review": review,
+        "waits": _waits(review),
+        "digest": digest,
+        "lead": _lead(digest["text"]) if digest else "",
+        "sessions": sessions["memories"],
+        "learned": [one for one in learned["memories"] if one["live"]][:6],
+        "ahead": ahead,
+    }
+
+
+def _waits(review: Json) -> int:
+    return int(review["total"]) + sum(len(review[kind]) for kind in ("waiting", "drafts", "files"))
+
+
+def _lead(text: str) -> str:
+    """Return the first sentences of a digest: those of its latest dream."""
+    lines = (line for line in text.splitlines() if line.strip() and not line.startswith(("#", "<!--", "Undo it all")))
+    return next(lines, "")
+
+
+async def _ahead(asked: PageRequest, channels: Iterable[str]) -> list[tuple[str, Sequence[str]]]:
+    """Return the lines on days ahead of the projects that were worked on last."""
+    names = list(channels)[:4]
+    briefs = await together(*(asked.call("brief", channel=name) for name in names))
+    found = [
+        (name, section["lines"])
+        for name, brief in zip(names, briefs, strict=True)
+        for section in brief["sections"]
+        if section["heading"] == "Dates ahead"
+    ]
+    return [(name, lines) for name, lines in found if lines]
+
+
+async def search(asked: PageRequest) -> Json:
+    """Return the answers to a question, each with the way it was found."""
+    query, channel = asked.word("q").strip(), asked.word("channel") or ALL_CHANNELS
+    values: Json = {"q": query, "channel": channel, "on": asked.word("day"), "archived": asked.word("archived")}
+    values |= {"kind": asked.word("kind"), "kinds": KINDS_OF_MEMORIES}
+    if "part" not in asked.words:
+        values["channels"] = await _channels(asked)
+    if not query:
+        return values | {"answer": None, "why": {}}
+    # An explained question is no question of a person's to learn from: half a word is not one.
+    answer = await asked.call(
+        "recall",
+        query=query,
+        channel=channel,
+        limit=HITS,
+        explain=True,
+        include_archived=bool(values["archived"]) or None,
+        as_of=_end_of(values["on"]),
+        filter={"field": "kind", "eq": values["kind"]} if values["kind"] else None,
+    )
+    return values | {"answer": answer, "why": _why(answer["trace"])}
+
+
+def _why(trace: Json) -> Mapping[str, Json]:
+    """Return for each node that was ranked its ranks, and the priors that moved it."""
+    return {node: one for one in reversed(trace["candidates"]) for node in (one["unit"], *one["nodes"])}
+
+
+def _end_of(day: str) -> str | None:
+    """Return the last second of a day that a form named; None for none."""
+    try:
+        return datetime.combine(datetime.fromisoformat(day).date(), time(23, 59, 59)).astimezone().isoformat()
+    except ValueError:
+        return None
+
+
+async def _channels(asked: PageRequest) -> Mapping[str, int]:
+    counted: Mapping[str, int] = (await asked.call("status"))["channels"]
+    return dict(sorted(counted.items(), key=lambda one: -one[1]))
+
+
+async def projects(asked: PageRequest) -> Json:
+    """Return the projects, those with most first."""
+    status = await asked.call("status")
+    channels = sorted(status["channels"].items(), key=lambda one: -one[1])
+    at = asked.whole("from")
+    page = channels[at : at + ROWS]
+    latest = await together(*(asked.call("list", channel=name, level="L0", limit=1) for name, _ in page))
+    last = {
+        name: found["memories"][0] if found["memories"] else None for (name, _), found in zip(page, latest, strict=True)
+    }
+    return {
+        "channels": page,
+        "last": last,
+        "off": status["channels_off"],
+        "next": at + ROWS if len(channels) > at + ROWS else 0,
+    }
+
+
+async def project(asked: PageRequest) -> Json:
+    """Return a project in a few lines: its rules, decisions, people, open threads and last sessions."""
+    channel = asked.word("channel")
+    brief, threads, sessions, pages, *decided = await together(
+        asked.call("brief", channel=channel),
+        asked.call("goals", channel=channel),
+        asked.call("list", channel=channel, level="L0", limit=6),
+        asked.call("list", channel=channel, level="L3", limit=6),
+        *(_holding(asked, channel, kind, 8) for kind in DECIDED),
+    )
+    newest = sorted((one for some in decided for one in some), key=lambda one: one["created_at"] or "", reverse=True)
+    return {
+        "channel": channel,
+        "brief": brief,
+        "threads": threads["threads"],
+        "sessions": sessions["memories"],
+        "pages": pages["memories"],
+        "decided": newest[:8],
+    }
+
+
+async def _holding(asked: PageRequest, channel: str, kind: str, limit: int) -> list[Json]:
+    listed = await asked.call("list", channel=channel, level="L1", kind=kind, limit=3 * limit, texts=True)
+    return [one for one in listed["memories"] if one["live"]][:limit]
+
+
+async def timeline(asked: PageRequest) -> Json:
+    """Return the facts that held in a project on a day, each with the time from and until which it held."""
+    channels = {} if "part" in asked.words else await _channels(asked)
+    channel = asked.word("channel") or next(iter(channels), "")
+    last = local_now().date()
+    at = _day(asked.word("at"), last)
+    values: Json = {"channel": channel, "channels": channels, "last": last.isoformat(), "at": at.isoformat()}
+    if not channel:
+        return values
+    held = await asked.call(
+        "list", channel=channel, level="L1", as_of=_end_of(at.isoformat()), limit=MOST_LIVES, texts=True
+    )
+    groups: dict[str, list[Json]] = {}
+    for one in held["memories"]:
+        groups.setdefault(one["kind"], []).append(one)
+    values["groups"] = sorted(groups.items(), key=lambda group: (*KINDS, group[0]).index(group[0]))
+    values["more"] = held["next"] is not None
+    # The slider begins at the first fact; where it is moved, its page knows that already.
+    if "part" not in asked.words:
+        oldest = instant(await _first(asked, channel)) or local_now()
+        values |= {"first": oldest.date().isoformat(), "days": max(0, (last - oldest.date()).days)}
+    return values
+
+
+def _day(given: str, last: date) -> date:
+    """Return a day that a form named, none later than the last; else the last."""
+    try:
+        return min(date.fromisoformat(given), last)
+    except ValueError:
+        return last
+
+
+async def _first(asked: PageRequest, channel: str) -> str | None:
+    """Return the time of a project's oldest fact, found by halving the pages of its list."""
+    low, high = 0, 1
+    while (await asked.call("list", channel=channel, level="L1", limit=1, offset=high))["memories"]:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if (await asked.call("list", channel=channel, level="L1", limit=1, offset=middle))["memories"]:
+            low = middle
+        else:
+            high = middle
+    found = (await asked.call("list", channel=channel, level="L1", limit=1, offset=low))["memories"]
+    return found[0]["created_at"] if found else None
+
+
+async def memories(asked: PageRequest) -> Json:
+    """Return a page of the memories, newest first, by project, kind, and those of every briefing."""
+    channel, kind, at = asked.word("channel"), asked.word("kind"), asked.whole("from")
+    always = asked.word("always") == "1"
+    levels = None if kind else {"field": "level", "in": ["L1", "L2", "L3"]}
+    listed, channels = await together(
+        asked.call(
+            "list",
+            channel=channel or None,
+            kind=kind or None,
+            always=always or None,
+            limit=ROWS,
+            offset=at,
+            texts=True,
+            filter=levels,
+        ),
+        _channels(asked),
+    )
+    return {
+        "memories": listed["memories"],
+        "next": listed["next"],
+        "before": max(0, at - ROWS) if at else None,
+        "channel": channel,
+        "kind": kind,
+        "always": always,
+        "channels": channels,
+        "kinds": KINDS_OF_MEMORIES,
+        "kept": KINDS_TO_KEEP,
+    }
+
+
+async def memory(asked: PageRequest) -> Json:
+    """Return a memory with its sources and its relations to others."""
+    shown = await asked.call("show", node_id=asked.word("node_id"), offset=asked.whole("offset"))
+    if "#" in shown["node_id"]:
+        session, _, ordinal = shown["node_id"].partition("#")
+        return {"moved_to": f"/session/{session}?turn={ordinal}#t{ordinal}"}
+    if shown["kind"] == "session":
+        return {"moved_to": f"/session/{shown['node_id']}"}
+    named = [("was replaced by", [shown["superseded_by"]] if shown["superseded_by"] else [])]
+    named += [("was perhaps replaced by", shown["later"]), ("took the place of", shown["supersedes"])]
+    named += [("contradicts", shown["contradicts"]), ("is told in", shown["cited_by"])]
+    sources, *others = await together(
+        _shown(asked, [one["node_id"] for one in shown["evidence"][:6]]),
+        *(_shown(asked, some[:6]) for _, some in named),
+    )
+    related = [(words, found) for (words, _), found in zip(named, others, strict=True) if found]
+    return {
+        "memory": shown,
+        "sources": sources,
+        "related": related,
+        "editable": EDITABLE,
+        "editing": bool(asked.word("edit")),
+    }
+
+
+async def _shown(asked: PageRequest, node_ids: Sequence[str]) -> list[Json]:
+    found = await together(*(asked.call_if_any("show", node_id=node_id) for node_id in node_ids))
+    return [one for one in found if one is not None]
+
+
+async def sessions(asked: PageRequest) -> Json:
+    """Return a page of the sessions, newest first."""
+    channel, at = asked.word("channel"), asked.whole("from")
+    listed, channels = await together(
+        asked.call("list", channel=channel or None, level="L0", limit=ROWS, offset=at), _channels(asked)
+    )
+    return {
+        "sessions": listed["memories"],
+        "next": listed["next"],
+        "before": max(0, at - ROWS) if at else None,
+        "channel": channel,
+        "channels": channels,
+    }
+
+
+async def session(asked: PageRequest) -> Json:
+    """Return a session as a conversation, a page of its turns."""
+    name, offset = asked.word("node_id"), asked.whole("offset")
+    shown = await asked.call("show", node_id=name, offset=offset)
+    found = turns(shown["text"])
+    at = asked.whole("from")
+    if (turn := asked.whole("turn")) and not at:
+        at = _page_of(found, turn)
+    page = found[at : at + TURNS]
+    more = len(found) > at + TURNS
+    return {
+        "session": shown,
+        "turns": page,
+        "wanted": asked.whole("turn"),
+        "offset": offset,
+        "before": max(0, at - TURNS) if at else None,
+        "next": at + TURNS if more else None,
+        "next_offset": shown["next"] if not more else None,
+        "count": len(found),
+    }
+
+
+def _page_of(found: Sequence[ShownTurn], ordinal: int) -> int:
+    place = next((place for place, turn in enumerate(found) if turn.ordinal == ordinal), 0)
+    return place - place % TURNS
+
+
+async def review(asked: PageRequest) -> Json:
+    """Return the open decisions, and the marks that may be taken back."""
+    at = asked.whole("from")
+    found = await asked.call("review_list", offset=at)
+    more = at + len(found["marks"]) < found["marks_total"]
+    return {
+        "review": found,
+        "waits": _waits(found),
+        "from": at,
+        "next": at + len(found["marks"]) if more and found["marks"] else None,
+        "before": max(0, at - 50) if at else None,
+    }
+
+
+async def runs(asked: PageRequest) -> Json:
+    """Return the runs, newest first, and the dream that is under way."""
+    most = asked.whole("most", ROWS, 1000)
+    everything = asked.word("all") == "1"
+    found, status = await together(asked.call("runs", limit=most, all=everything or None), asked.call("status"))
+    return {
+        "runs": found["runs"],
+        "all": everything,
+        "more": min(most + ROWS, 1000) if len(found["runs"]) == most and most < 1000 else None,
+        "dream": status["dream"],
+        "status": status,
+    }
+
+
+async def digest(asked: PageRequest) -> Json:
+    """Return the digest of a day, the newest where none is named."""
+    return {"digest": await asked.call("digest", date=asked.word("date") or None)}
+
+
+async def told(asked: PageRequest) -> Json:
+    """Return the texts that agents were handed."""
+    return {"told": await asked.call("told", limit=ROWS, session=asked.word("session") or None)}
+
+
+async def purging(asked: PageRequest) -> Json:
+    """Return the content that a purge would take, before anything is taken."""
+    node_id, matching = asked.word("node_id"), asked.word("matching").strip()
+    named: Json = {"nodes": [node_id]} if node_id else {"matching": matching} if matching else {}
+    preview = await asked.call("purge", dry_run=True, **named) if named else None
+    return {"preview": preview, "node_id": node_id, "matching": matching, "back": asked.word("back", "/")}
+
+
+async def health(asked: PageRequest) -> Json:
+    """Return the state of the daemon and its problems."""
+    # A check reads the whole vault: it is made when it is asked for.
+    check = await asked.call("check") if asked.word("check") else None
+    return {"status": await asked.call("status"), "check": check}
+
+
+View = Callable[[PageRequest], Awaitable[Json]]
+VIEWS: tuple[tuple[str, str, View], ...] = (
+    ("/", "today.html", today),
+    ("/search", "search.html", search),
+    ("/projects", "projects.html", projects),
+    ("/project/{channel}", "project.html", project),
+    ("/timeline", "timeline.html", timeline),
+    ("/memories", "memories.html", memories),
+    ("/memory/{node_id}", "memory.html", memory),
+    ("/sessions", "sessions.html", sessions),
+    ("/session/{node_id}", "session.html", session),
+    ("/review", "review.html", review),
+    ("/runs", "runs.html", runs),
+    ("/digest", "digest.html", digest),
+    ("/told", "told.html", told),
+    ("/purge", "purge.html", purging),
+    ("/health", "health.html", health),
+)
