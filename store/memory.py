@@ -39,12 +39,14 @@ from .operations import Operations
 from .purge.erase import Progress
 from .purge.plan import Selection
 from .results import (
+    About,
     BackedUp,
     ChosenTool,
     Decided,
     Document,
     Edited,
     Elsewhere,
+    EntityGraph,
     FileProposal,
     Forgotten,
     FoundAnchor,
@@ -56,7 +58,9 @@ from .results import (
     Lesson,
     Linked,
     ListedNode,
+    Migrated,
     Moved,
+    Named,
     OfferedTool,
     Problem,
     ProgramFile,
@@ -524,6 +528,22 @@ class MemoryStore:
             channel=channel, level=level, kind=kind, limit=limit, offset=offset, always=always, texts=texts, where=where
         )
 
+    def about(self, name: str, channel: str, budget_tokens: int) -> About:
+        """Return the knowledge of a person or a thing, within a budget of tokens."""
+        return self.operations.entities.about(name, channel, budget_tokens)
+
+    def entities(self, channel: str, kind: str | None = None, limit: int = 100, offset: int = 0) -> EntityGraph:
+        """Return a page of the people and things of a channel, or of all, with their relations."""
+        return self.operations.entities.page(channel, kind, limit, offset)
+
+    def merge_entities(self, kept: NodeId, other: NodeId) -> Named:
+        """Make one page of two of a person or a thing, as a run that `undo` reverts."""
+        return self.operations.names_by_hand.merge(kept, other)
+
+    def split_entity(self, node_id: NodeId, names: Sequence[str]) -> Named:
+        """Take names away from a page, and give them their own, as a run that `undo` reverts."""
+        return self.operations.names_by_hand.split(node_id, names)
+
     def facts(self, channel: str | None, limit: int, kind: Kind | None = None) -> Sequence[Memory]:
         """Read the newest facts of a channel or of all whole, from their files, without those that were taken back."""
         return self.operations.recall.facts(channel, limit, kind)
@@ -597,6 +617,10 @@ class MemoryStore:
         self.operations.runs.refuse_to_dream()
 
     # ---- Corrections by a person
+
+    def migrate(self, *, dry_run: bool = False) -> Migrated:
+        """Move a flat vault into folders by project and kind, as a run; `dry_run` only counts the moves."""
+        return self.operations.runs.migration.migrate(dry_run=dry_run)
 
     def forget(self, node_id: NodeId, reason: str = "") -> Forgotten:
         """Remove a memory from the vault and all answers, as a run that `undo` reverts; no dream proposes it again."""

@@ -8,7 +8,6 @@ from datetime import date, datetime
 from functools import lru_cache
 
 from . import okf
-from .changes import history as histories
 from .changes import run_kinds
 from .core import Core
 from .door import HITS_KEPT, outgoing, outgoing_envelope, outgoing_hit
@@ -35,7 +34,6 @@ from .roles import MACHINES, Role
 from .search import hits, packing
 from .search.fetch import evidence_of
 from .search.gathering import Ranking
-from .search.hits import Recalled
 from .search.question import Question
 from .search.recent import recent_sessions
 from .search.search import QueryCache, Search
@@ -45,6 +43,7 @@ from .text.fence import unmarked, unmarked_lines
 from .text.sentences import first_sentences
 from .text.words import query_terms
 from .upkeep.feedback import Feedback, shown_hit, shown_slot
+from .upkeep.history import NodeHistory
 
 FORGOTTEN = "[forgotten]"
 """The text of a forgotten turn, which stays in its session's file."""
@@ -90,7 +89,7 @@ class Recall:
         self._tombstones = core.tombstones
         self._now = core.now
         self._whole: dict[str, tuple[object, Memory]] = {}  # each with its file's stamp
-        self._history = histories.NodeHistory(core.ledger, core.settings)
+        self._history = NodeHistory(core.ledger, core.settings)
         self._search = search
         self._questions = questions
         self._feedback = feedback
@@ -112,7 +111,7 @@ class Recall:
         where: Filter = (),
         explain: bool = False,
         like: NodeId | None = None,
-    ) -> Recalled:
+    ) -> hits.Recalled:
         """Find what answers a question, best first; `where` narrows what may, and `as_of` takes what held then.
 
         `session` is left out, and so are the files that its `agent` reads by itself: it has them. With `like` the
@@ -428,7 +427,7 @@ class Recall:
             for node in self._catalog.listing(channel, level, kind, limit, offset, curated=always, where=where)
         ]
 
-    def _answer(self, ranking: Ranking, limit: int) -> Recalled:
+    def _answer(self, ranking: Ranking, limit: int) -> hits.Recalled:
         with self._search.alone.held():
             found = hits.answer(ranking, self._catalog, limit)
             shown = [outgoing_hit(hit) for hit in found.hits]

@@ -26,11 +26,11 @@ from ..vault.vault import Vault
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned, Writer
 from .apply import WRITTEN_WITHIN_S, hash_of, moved_on, raise_unless_written
-from .history import NodeHistory
 from .links import released
 from .run_kinds import (
     CHANGED,
     HISTORY_DAYS,
+    MIGRATE,
     PERSONAL,
     UNDID,
     UNDO,
@@ -145,7 +145,8 @@ class Reverting:
     """Undoes runs through the writer. Call from any thread but the writer's.
 
     `citing` returns the paths of the live memories that cite a node, `replaced_by` of those that it superseded;
-    `settle` waits until acknowledged writes can be found, by default only until their files are written.
+    `settle` waits until acknowledged writes can be found, by default only until their files are written. `is_noted`:
+    the history of the nodes tells of it.
     """
 
     def __init__(
@@ -156,9 +157,10 @@ class Reverting:
         citing: Callable[[NodeId], Collection[str]],
         replaced_by: Callable[[NodeId], Collection[str]],
         settle: Callable[[float], bool] | None = None,
-        history: NodeHistory | None = None,
+        *,
+        is_noted: bool = True,
     ) -> None:
-        self._history = history
+        self._is_noted = is_noted
         self._vault = vault
         self._ledger = ledger
         self._writer = writer
@@ -233,6 +235,10 @@ class Reverting:
         for action in self._ledger.actions(run_id):
             if action.state == state:
                 chains.setdefault(action.path, []).append(action)
+        for path in chains:
+            if run_id < (mover := self._ledger.moved_by(path, MIGRATE) or "") and not self._vault.exists(path):
+                hint = f"`dreamctl undo {mover}` moves them back, then this works."
+                raise Conflict("its files were moved since", hint)
         return chains
 
     def _beside(self, run_id: str) -> list[_Beside]:
@@ -391,7 +397,7 @@ class Reverting:
     def _noted(self, what: str, plan: _Plan, now: datetime) -> list[Write]:
         """Return the rows of the history of the nodes whose files change."""
         nodes = [chain[-1].node_id for path, chain in plan.chains.items() if path not in plan.refusals]
-        return self._history.changed(what, nodes, now, plan.run.run_id) if self._history else []
+        return records.note_events(what, nodes, now, {"run": plan.run.run_id}) if self._is_noted else []
 
     def _settle(self) -> None:
         raise_unless_written(self._writer, written=self._wait_until_found(WRITTEN_WITHIN_S))

@@ -37,11 +37,13 @@ from ..ledger.work import (
 )
 from ..model import InvalidInput, Level, NodeId, tombstone_keys
 from ..okf import session
+from ..okf.entity_page import ALIASES, MENTIONS, NOT_NAMES, RELATIONS
 from ..okf.memory_file import BY_HAND, body_hash, has_known_words
 from ..okf.session import ERASED
 from ..redaction import REDACTED, find, redact
 from ..roles import Role
 from ..text.words import ALPHANUMERIC
+from ..vault.layout import suffix_of
 from ..vault.vault import is_derived
 from .prove import ErasedWords, words_of
 
@@ -50,10 +52,14 @@ ERASED_SECRET: Final = f"{REDACTED}secret]"
 FEWEST_CHARS: Final = 6
 """A shorter secret of one part of a file is no word to be taken from the others."""
 
-_LINKS: Final = (*sorted(LISTS), SAME_AS, "sources", "relates")
+_LINKS: Final = (*sorted(LISTS), SAME_AS, "sources", "relates", RELATIONS, MENTIONS)
 _IDS: Final = ("turns", "gone", "sessions", "work", "doubled", "told")
-_SAID: Final = ("title", "description", "tags", "about", "slot")
+_NAMES: Final = (ALIASES, NOT_NAMES)
+_SAID: Final = ("title", "description", "tags", "about", "slot", *_NAMES, RELATIONS)
 """The keys of the frontmatter that hold a person's words."""
+
+_ENDING = re.compile(r"-([a-z2-7]{6})\.md\b")
+"""The end of a file's name, of which the id is a part alone."""
 
 _LABEL = re.compile(r"\[\^([tm]\d+)\]")
 _QUOTED = re.compile(r"“[^”]*”")
@@ -85,10 +91,12 @@ class Erasure:
     told: frozenset[str] = frozenset()
     secrets: bool = False
     ids: frozenset[NodeId] = field(init=False)
+    endings: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Join the turns and the memories."""
+        """Join the turns and the memories, and note how the names of their files end."""
         object.__setattr__(self, "ids", self.turns | self.gone)
+        object.__setattr__(self, "endings", frozenset(map(suffix_of, self.gone)))
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON's types."""
@@ -125,7 +133,8 @@ class Erasure:
 
     def _reveals(self, line: str) -> bool:
         plain = html.unescape(line)
-        return self.words.mentions(plain) or not self.gone.isdisjoint(words_of(plain))
+        names_it = not self.gone.isdisjoint(words_of(plain)) or not self.endings.isdisjoint(_ENDING.findall(plain))
+        return names_it or self.words.mentions(plain)
 
     def _masked(self, line: str) -> str:
         line = _QUOTED.sub(lambda quoted: f"“{ERASED}”" if self._reveals(quoted[0]) else quoted[0], line)
@@ -186,6 +195,9 @@ class Erasure:
         """Return the changes to frontmatter by which it links to nothing that is purged."""
         lists = {key: listed for key in _LINKS if isinstance(listed := meta.get(key), list)}
         kept = {key: [each for each in listed if _target(each) not in self.ids] for key, listed in lists.items()}
+        named = {key: listed for key in _NAMES if isinstance(listed := meta.get(key), list)}
+        lists |= named
+        kept |= {key: [one for one in listed if not self.words.mentions(str(one))] for key, listed in named.items()}
         return {key: kept[key] or None for key, listed in lists.items() if kept[key] != listed}
 
     def _page(self, data: bytes, meta: Mapping[str, Any]) -> bytes | None:

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from .. import okf
 from ..ledger.ledger import Ledger
-from ..ledger.records import LINK, Write, stored, unpacked
+from ..ledger.records import LINK, Write, note_events, unpacked
 from ..ledger.work import TOLD, told_of_row
 from ..model import NodeId
 from ..results import PERSON, HistoryEvent
 from ..settings import StoreSettings
-
-MOST_ROWS: Final = 200_000
-"""Rows of events that are kept, the newest; a day of a busy agent makes some thousand with `reads`."""
 
 MOST_CHANGES: Final = 500
 
@@ -37,27 +34,13 @@ class NodeHistory:
     def __init__(self, ledger: Ledger, settings: StoreSettings) -> None:
         self._ledger = ledger
         self._level = settings.history
-        self._days = settings.history_days
-
-    def changed(self, what: str, nodes: Iterable[NodeId], at: datetime, run_id: str) -> list[Write]:
-        """Return the rows of an undo or a redo."""
-        if self._level == "off":
-            return []
-        return [_row(what, node_id, at, {"run": run_id}) for node_id in dict.fromkeys(nodes)]
 
     def read(self, what: str, nodes: Iterable[NodeId], at: datetime, by: str | None, asked: str = "") -> list[Write]:
         """Return the rows of an answer that had these nodes, by the settings with its question."""
         if self._level not in ("reads", "verbose"):
             return []
         detail = {"who": by or ""} | ({"asked": asked} if asked and self._level == "verbose" else {})
-        return [_row(what, node_id, at, detail) for node_id in dict.fromkeys(nodes)]
-
-    def prune(self, now: datetime) -> list[Write]:
-        """Return the statements that remove rows which are too old or too many."""
-        return [
-            Write("DELETE FROM event WHERE at < ?", (stored(now - timedelta(days=self._days)),)),
-            Write("DELETE FROM event WHERE id <= (SELECT max(id) FROM event) - ?", (MOST_ROWS,)),
-        ]
+        return note_events(what, nodes, at, detail)
 
     def of(self, node_id: NodeId) -> list[HistoryEvent]:
         """Return the events of a node that the ledger knows, the oldest first."""
@@ -107,11 +90,6 @@ class NodeHistory:
             used = verdict == "used"
             what = "used" if used else "judged"
             yield HistoryEvent(datetime.fromisoformat(at), what, "", "" if used else verdict.replace("_", " "))
-
-
-def _row(what: str, node_id: NodeId, at: datetime, detail: Mapping[str, str]) -> Write:
-    sql = "INSERT INTO event (at, kind, node_id, detail) VALUES (?, ?, ?, ?)"
-    return Write(sql, (stored(at), what, node_id, json.dumps(detail, ensure_ascii=False)))
 
 
 def _events_of(row: Sequence[Any]) -> Iterator[HistoryEvent]:
