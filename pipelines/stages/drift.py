@@ -26,11 +26,13 @@ from ...store.index.tombstones import pair_key
 from ...store.model import Level, Memory, NodeId
 from ...store.okf.memory_file import BY_HAND, EDITED_AT, body_hash, is_reworded
 from ...store.roles import MACHINES, Role
-from ...store.text.judging import RELATED_FROM, EarlierStatement, FoundRelation, Relation, judge
+from ...store.text.judging import CHANGED_MOST, RELATED_FROM, EarlierStatement, FoundRelation, Relation, judge
 from ...store.text.quotes import title_of_fact
 from ...store.vault.layout import is_titled
+from ..extract.attributes import REPLY
 from ..grounding.relations import judge_by_model
 from ..grounding.verify import SharedWords
+from ..pages.outdated import CHANGED_LIKELY, CHANGED_SURELY, Compared
 from ..settings import SAME_SUBJECT, most_superseded
 from ..workspace.memo import once
 from ..workspace.proposals import Proposals
@@ -55,6 +57,8 @@ COUNTED = {
 
 ENDS = frozenset({Relation.SAME, Relation.UPDATES})
 """The relations that end a fact; where the judge finds one for a new fact, the model is not asked about it."""
+
+CHANGES = frozenset({Relation.UPDATES, Relation.LATER})
 
 SURE = ENDS | {Relation.CONTRADICTS}
 
@@ -171,6 +175,7 @@ class _Comparing:
         self._place = {fact.node_id: place for place, fact in enumerate(facts)}
         self._vectors = view.vectors([fact.text for fact in facts])
         self._words = SharedWords([fact.text for fact in facts])
+        self._compared = Compared(facts)
         self._is_fresh = np.array([fact.node_id in fresh for fact in facts])
         self._unasked = unasked
         self._open: list[_OpenComparison] = []
@@ -187,7 +192,7 @@ class _Comparing:
                 self._planned.count("reworded by hand")
         for place, newer in enumerate(self._view.steps.counted(self._facts, "facts compared")):
             candidates = self._candidates(place)
-            judged = judge(newer.text, candidates)
+            judged = self._judged(newer, candidates)
             near = [one for one in candidates if one.cosine >= RELATED_FROM]
             one = _OpenComparison(newer, place, near, judged)
             is_asked = bool(near) and newer.node_id in self._unasked
@@ -215,6 +220,35 @@ class _Comparing:
             self._take(one, judged, now)
         self._planned.actions += self._edits.actions()
         return is_asked
+
+    def _judged(self, newer: Memory, candidates: Sequence[EarlierStatement]) -> list[FoundRelation]:
+        """Return the relations of a fact to the candidates, the nearest of which is the first.
+
+        A plain statement is judged by its words; a turn of a conversation seldom says so plainly that it changes
+        something, so whether it changes what another turn said is estimated from labelled people.
+        """
+        found = judge(newer.text, candidates)
+        spoken = [one for one in candidates if REPLY in self._facts[self._place[one.node_id]].extra]
+        if REPLY not in newer.extra or not spoken:
+            return found
+        by_words = {one.node_id for one in spoken}
+        found = [one for one in found if one.relation not in CHANGES or one.node_id not in by_words]
+        changed = []
+        for one in spoken:
+            older = self._facts[self._place[one.node_id]]
+            is_nearest = one is candidates[0]
+            probability = self._compared.change_probability(older, newer, one.cosine, is_nearest=is_nearest)
+            if probability >= CHANGED_LIKELY:
+                relation = Relation.UPDATES if probability >= CHANGED_SURELY else Relation.LATER
+                changed.append(FoundRelation(one.node_id, relation, probability))
+        if not changed:
+            return found
+        changed.sort(key=lambda one: (-one.score, one.node_id))
+        # A change outweighs a repetition, and what is replaced is not disputed as well.
+        known = {one.node_id for one in changed}
+        return changed[:CHANGED_MOST] + [
+            one for one in found if one.relation is not Relation.SAME and one.node_id not in known
+        ]
 
     def _take(self, one: _OpenComparison, judged: Sequence[FoundRelation], now: datetime) -> None:
         for found in judged:
