@@ -13,7 +13,18 @@ from typing import Any, Final, TypeVar
 
 from .. import __version__
 from ..store.model import UNLESS_NONE, Envelope, Hit, NodeId, Verdict
-from ..store.results import ChosenTool, Document, Elsewhere, Goal, Lesson, ListedNode, RecentSession, Shown, ToolUse
+from ..store.results import (
+    ChosenTool,
+    Document,
+    Elsewhere,
+    ExactAnswer,
+    Goal,
+    Lesson,
+    ListedNode,
+    RecentSession,
+    Shown,
+    ToolUse,
+)
 from .protocol import PROTOCOL_VERSION
 
 IF_ANY: Final = UNLESS_NONE
@@ -82,7 +93,7 @@ class WhyNotAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RecallAnswer:
-    """The memories that were found in `channel` and the global one."""
+    """The memories that were found in `channel` and the global one; `exact` is what a relation answers."""
 
     hits: Sequence[Hit]
     abstained: bool
@@ -90,6 +101,7 @@ class RecallAnswer:
     channel: str
     confidence: float
     elsewhere: Sequence[Elsewhere] = ()
+    exact: Sequence[ExactAnswer] = ()
     trace: TraceAnswer | None = field(default=None, metadata=IF_ANY)
     why_not: WhyNotAnswer | None = field(default=None, metadata=IF_ANY)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
@@ -42,6 +42,10 @@ _CODE = re.compile(
 _WORD: Final = r"[^\W\d_][\w'’-]*[^\W_]"
 _CAPITALISED: Final = rf"{CAPITAL}(?:[\w'’-]*[^\W_])?"
 _SHORT = 2
+_IDENTIFIER = re.compile(
+    r"(?<![\w./-])(?:(?P<file>[\w-]{2,60}\.(?:py|ts|tsx|js|cs|go|rs|md|toml|yml|yaml|json|csv|sql|sh|kt|dart|tf|tex|bib|R|xlsx|pdf))"
+    r"|[a-z0-9]{2,30}(?:-[a-z0-9]{2,30}){1,3})(?![\w/-])"
+)
 _HUMP = re.compile(r"[a-z][A-Z]")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _OPENS = re.compile(r"(?:^|[.!?:\n*\"(–—>-])\W*$")
@@ -167,8 +171,10 @@ def _beside() -> tuple[re.Pattern[str], re.Pattern[str]]:
     )
 
 
-def found_in(contexts: Sequence[TurnContext], decided: Sequence[DecidedNames] = ()) -> list[Found]:
-    """Return the people and things that turns name, most mentioned first; `decided` ones by their names."""
+def found_in(
+    contexts: Sequence[TurnContext], decided: Sequence[DecidedNames] = (), projects: Iterable[str] = ()
+) -> list[Found]:
+    """Return the people and things that turns name, most mentioned first; `decided` ones and `projects` by name."""
     signs: dict[str, _Signs] = defaultdict(_Signs)
     words = _Words()
     texts = [(context, plain_text(context.text)) for context in contexts]
@@ -179,7 +185,26 @@ def found_in(contexts: Sequence[TurnContext], decided: Sequence[DecidedNames] = 
     kinds: dict[str, EntityType] = dict.fromkeys(people, EntityType.PERSON)
     for key, kind in _things(signs, words, people).items():
         kinds.setdefault(key, kind)
+    for key, kind in _identifiers(texts, projects).items():
+        kinds.setdefault(key, kind)
     return _mentioned(_clusters(kinds, decided), signs, texts)
+
+
+def _identifiers(texts: Iterable[tuple[TurnContext, str]], projects: Iterable[str]) -> dict[str, EntityType]:
+    """Return the folded names of projects, and of files and hyphened things that people name in several turns."""
+    found = {key_of(name): EntityType.PROJECT for name in projects if key_of(name)}
+    turns: dict[str, set[NodeId]] = defaultdict(set)
+    kinds: dict[str, EntityType] = {}
+    for context, _ in texts:
+        if context.speaker is Speaker.ASSISTANT:
+            continue
+        for match in _IDENTIFIER.finditer(context.text[:READ_CHARS]):
+            key = key_of(match[0])
+            turns[key].add(context.turn.node_id)
+            kinds[key] = EntityType.FILE if match["file"] else EntityType.SERVICE
+    return found | {
+        key: kinds[key] for key, named in turns.items() if len(named) > 1 and " " in key and key not in found
+    }
 
 
 @dataclass(slots=True)
@@ -272,12 +297,14 @@ def _people(signs: dict[str, _Signs], words: _Words) -> list[str]:
 
 
 def _is_person(key: str, one: _Signs, words: _Words) -> bool:
-    is_sure = first_names().get(key)
+    how = first_names().get(key)
     times = max(1, words.all[key])
     if " " in key:
         return one.person >= LEAST_SIGNS and one.person >= one.thing
-    if is_sure is not None and one.person >= one.thing:
-        return one.person > 0 or words.within[key] > 0 if is_sure else one.person >= LEAST_SIGNS / 2
+    if how is not None and one.person >= one.thing:
+        if how == "common":
+            return one.person >= LEAST_SIGNS / 2
+        return one.person > 0 or words.within[key] > 0 or (how == "rare" and times > 1)
     needed = LEAST_SIGNS if words.within[key] else 1.5 * LEAST_SIGNS
     return one.person >= needed and one.person > one.thing and one.person >= LEAST_SHARE * times
 
