@@ -19,7 +19,7 @@ from .contexts import Speaker, TurnContext
 from .naming import is_nameless, plain_text, spans_in
 
 # Characters of a sentence that is read, and the words of a noun phrase.
-LONGEST_SENTENCE: Final = 400
+LONGEST_SENTENCE: Final = 300
 MOST_WORDS: Final = 4
 
 # Of one thing at a time: the object has one owner, the subject works in one place.
