@@ -19,6 +19,7 @@ from ..store.results import (
     Elsewhere,
     ExactAnswer,
     Goal,
+    HistoryEvent,
     Lesson,
     ListedNode,
     RecentSession,
@@ -130,6 +131,14 @@ class ShowAnswer(Shown):
 
     offset: int = 0
     next: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryAnswer:
+    """The events of a node, the oldest first."""
+
+    node_id: NodeId
+    events: Sequence[HistoryEvent]
 
 
 @dataclass(frozen=True, slots=True)

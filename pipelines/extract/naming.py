@@ -304,7 +304,8 @@ def _is_person(key: str, one: _Signs, words: _Words) -> bool:
     if how is not None and one.person >= one.thing:
         if how == "common":
             return one.person >= LEAST_SIGNS / 2
-        return one.person > 0 or words.within[key] > 0 or (how == "rare" and times > 1)
+        is_always_capital = words.all[key] > words.lower[key] == 0
+        return one.person > 0 or is_always_capital or words.within[key] > 0 or (how == "rare" and times > 1)
     needed = LEAST_SIGNS if words.within[key] else 1.5 * LEAST_SIGNS
     return one.person >= needed and one.person > one.thing and one.person >= LEAST_SHARE * times
 

@@ -22,6 +22,7 @@ from ..model import (
     Action,
     ActionKind,
     Changeset,
+    Conflict,
     InvalidInput,
     Kind,
     Memory,
@@ -150,7 +151,9 @@ class Entities:
             shown = first_sentences(words, LONGEST_MENTION)
             yield AboutLine("fact", f"{_day(fact)}: “{shown}” [{_short(turn)}]", fact.node_id, (turn,))
         for node in sorted(turns, key=lambda turn: turn.role in MACHINES):
-            said = [one for one in sentences_of(outgoing(node.text)) if _names(one, keys)][:MOST_QUOTED]
+            text = outgoing(node.text)
+            said = [one for one in (*sentences_of(text), *map(on_one_line, text.splitlines())) if _names(one, keys)]
+            said = said[:MOST_QUOTED]
             fresh = [one for one in said if one not in told and not any(one in line for line in told)]
             if fresh and node.node_id not in quoted:
                 told.update(fresh)
@@ -325,7 +328,11 @@ class NamesByHand:
         now = self._core.now()
         run_id = new_run_id(now, EDIT)
         summary = {"node_id": node_id, "note": note}
-        self._changes.apply(Changeset(run_id=run_id, actions=actions), kind=EDIT, now=now, summary=summary)
+        changeset = Changeset(run_id=run_id, actions=actions)
+        done = self._changes.apply(changeset, kind=EDIT, now=now, summary=summary, may_be_overtaken=False)
+        if done.skipped:
+            first = done.skipped[0]
+            raise Conflict(f"{first.path}: {first.reason}", hint=f"`dreamctl undo {run_id}` takes the rest back.")
         self._core.settle()
         return Named(node_id, page.name, page.aliases, run_id)
 
