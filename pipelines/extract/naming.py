@@ -15,8 +15,8 @@ from typing import Final
 
 from ...store.model import NodeId
 from ...store.okf.entity_page import EntityType, key_of
-from ...store.text.languages import first_names, relation_words, words_in
-from ...store.text.words import CAPITAL, before_apostrophe, grammar_words
+from ...store.text.languages import entries, first_names, relation_words, words_in
+from ...store.text.words import CAPITAL, before_apostrophe, grammar_words, language_of
 from .contexts import Speaker, TurnContext
 
 # Characters of a turn that are read: the rest of a longer one is pasted.
@@ -214,9 +214,12 @@ class _Words:
     lower: Counter[str] = field(default_factory=Counter)
     within: Counter[str] = field(default_factory=Counter)
     all: Counter[str] = field(default_factory=Counter)
+    named: Counter[str] = field(default_factory=Counter)
+    """As `within`, in languages whose nouns have no capital."""
 
     def count(self, text: str) -> None:
         """Count the words of a text."""
+        has_capital_nouns = "nouns" in entries(language_of(text), "capitals")
         for match in _LETTERS.finditer(text):
             key = key_of(match[0])
             self.all[key] += 1
@@ -224,6 +227,7 @@ class _Words:
                 self.lower[key] += 1
             elif match.start() and not _OPENS.search(text, max(0, match.start() - 4), match.start()):
                 self.within[key] += 1
+                self.named[key] += not has_capital_nouns
 
 
 def _note(signs: dict[str, _Signs], context: TurnContext, text: str) -> None:
@@ -312,8 +316,12 @@ def _is_person(key: str, one: _Signs, words: _Words) -> bool:
 
 def _is_acronym(one: _Signs) -> bool:
     """Return True for a name in capitals, or with one inside a word: "DPO", "ImageMagick"."""
+    return _is_in_capitals(one) or _HUMP.search(one.spelled.most_common(1)[0][0]) is not None
+
+
+def _is_in_capitals(one: _Signs) -> bool:
     spelling = one.spelled.most_common(1)[0][0]
-    return (spelling.isupper() and len(spelling) > 1) or _HUMP.search(spelling) is not None
+    return spelling.isupper() and len(spelling) > 1
 
 
 def _things(signs: dict[str, _Signs], words: _Words, people: Sequence[str]) -> dict[str, EntityType]:
@@ -325,9 +333,12 @@ def _things(signs: dict[str, _Signs], words: _Words, people: Sequence[str]) -> d
             continue
         kinds = [(weight, kind) for kind, weight in one.kinds.items() if kind is not EntityType.OTHER]
         weight, kind = max(kinds, default=(0, EntityType.OTHER))
-        is_common = words.lower[key] > len(one.turns)
-        if not is_common and weight >= 10 and len(one.turns) >= FEWEST_TURNS:
+        if len(one.turns) < FEWEST_TURNS or words.lower[key] > len(one.turns):
+            continue
+        if weight >= 10:
             found[key] = kind
+        elif words.named[key] >= FEWEST_TURNS and not words.lower[key] and not _is_in_capitals(one):
+            found[key] = EntityType.OTHER
     return found
 
 
