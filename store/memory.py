@@ -78,6 +78,7 @@ from .search.question import Question
 from .settings import StorePaths, StoreSettings
 from .upkeep.backup import backup_of
 from .upkeep.cleanup import DecayInputs, read_decay_inputs
+from .upkeep.export import ExportedFile, exported
 from .vault.disk import Disk
 from .vault.vault import Absence
 from .working.cues import CueLine
@@ -793,6 +794,10 @@ class MemoryStore:
     ) -> BackedUp:
         """Write vault, ledger and settings of one moment into an archive, and read it back; writes go on meanwhile."""
         return backup_of(self.core, target, version, settings, progress)
+
+    def export(self, channel: str | None, *, sessions: bool = False) -> Iterator[ExportedFile]:
+        """Yield what is kept in a channel, or in all, redacted again; nothing private, forgotten or waiting."""
+        return exported(self.core, channel, sessions=sessions)
 
     def decay_inputs(self) -> DecayInputs:
         """Return the inputs of decay, after acknowledged writes can be found."""

@@ -13,6 +13,7 @@ from ..importing.following.follower import Follower
 from ..page.opening import PAGE_METHODS, WebPage
 from .control import CONTROL_METHODS, ControlMethods, Process
 from .dream_methods import DREAM_METHODS, DreamMethods
+from .export_methods import EXPORT_METHODS, ExportMethods
 from .hook_methods import HOOK_METHODS
 from .purge_methods import PURGE_METHODS, PurgeMethods
 from .review_methods import REVIEW_METHODS, ReviewMethods
@@ -33,6 +34,7 @@ METHODS: tuple[Method[Any, Any], ...] = (
     *TRANSCRIPT_METHODS,
     *REVIEW_METHODS,
     *PAGE_METHODS,
+    *EXPORT_METHODS,
 )
 
 
@@ -55,6 +57,7 @@ def methods_of(
         (CONTROL_METHODS, ControlMethods(store, dreams, transcripts, schedule, watcher, settings, process)),
         (HOOK_METHODS, hooks),
         (DREAM_METHODS, dreams),
+        (EXPORT_METHODS, ExportMethods(store)),
         (PURGE_METHODS, PurgeMethods(store, dreamer)),
         (TRANSCRIPT_METHODS, transcripts),
         (REVIEW_METHODS, ReviewMethods(store, settings)),

@@ -389,6 +389,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "status": (["status"], "is running (pid "),
     "check": (["check"], "warning: broken.md"),
     "rebuild": (["rebuild"], "The index is rebuilt from"),
+    "export": (["export", "/x.jsonl"], "memories"),
     "metrics": (["metrics"], 'dreamd_answers_total{method="recall",outcome="ok"}'),
     "backup": (["backup", "/x"], "was read back."),
     "pause": (["pause"], "Learning is paused."),
