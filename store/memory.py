@@ -16,10 +16,12 @@ from .changes.decisions import Choice, Decision, Marks
 from .changes.run_kinds import AppliedRun, Undone
 from .changes.session_plans import Observed
 from .core import READ_YOUR_WRITES_S, Core
+from .door import outgoing_envelope
 from .embedding.embedding import Embedder
 from .filters import Filter
 from .index.index import Reconciled
 from .index.projection import Node
+from .ledger.questions import PastQuestion
 from .ledger.records import Run
 from .model import (
     GLOBAL_CHANNEL,
@@ -74,6 +76,7 @@ from .results import (
 from .search.code_places import CodeChecks
 from .search.gathering import Ranking
 from .search.hits import Recalled
+from .search.packing import envelope
 from .search.question import Question
 from .settings import StorePaths, StoreSettings
 from .upkeep.backup import backup_of
@@ -432,6 +435,15 @@ class MemoryStore:
     def rank(self, question: Question) -> Ranking:
         """Rank what answers a question, to test recall: nothing of it is counted or kept."""
         return self.operations.recall.rank(question)
+
+    def replay(self, query: str, channel: str, budget_tokens: int) -> Envelope:
+        """Return the envelope of a past question, of the memory of today; nothing of it is counted or kept."""
+        ranking = self.rank(Question(text=query, limit=max(10, budget_tokens // 10), channel=channel))
+        return outgoing_envelope(envelope(ranking, self.catalog, budget_tokens, self.core.now()))
+
+    def asked(self) -> Sequence[PastQuestion]:
+        """Return the recorded questions, newest first."""
+        return self.ledger.asked()
 
     def show(self, node_id: NodeId, *, wanted: bool = True) -> Shown:
         """Return one memory, session or turn. Raises NotFound."""

@@ -15,6 +15,7 @@ from .control import CONTROL_METHODS, ControlMethods, Process
 from .dream_methods import DREAM_METHODS, DreamMethods
 from .export_methods import EXPORT_METHODS, ExportMethods
 from .hook_methods import HOOK_METHODS
+from .proof import PROOF_METHODS, ProofMethods
 from .purge_methods import PURGE_METHODS, PurgeMethods
 from .review_methods import REVIEW_METHODS, ReviewMethods
 from .transcript_methods import TRANSCRIPT_METHODS, TranscriptMethods
@@ -35,6 +36,7 @@ METHODS: tuple[Method[Any, Any], ...] = (
     *REVIEW_METHODS,
     *PAGE_METHODS,
     *EXPORT_METHODS,
+    *PROOF_METHODS,
 )
 
 
@@ -58,6 +60,7 @@ def methods_of(
         (HOOK_METHODS, hooks),
         (DREAM_METHODS, dreams),
         (EXPORT_METHODS, ExportMethods(store)),
+        (PROOF_METHODS, ProofMethods(store)),
         (PURGE_METHODS, PurgeMethods(store, dreamer)),
         (TRANSCRIPT_METHODS, transcripts),
         (REVIEW_METHODS, ReviewMethods(store, settings)),

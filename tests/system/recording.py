@@ -241,6 +241,7 @@ class Recording:
         self.ask("check", "a check")
         self.ask("rebuild")
         self.ask("metrics")
+        self.ask("prove", path=str(self.empty.parent / "proof.html"))
         self.ask("export", path=str(self.empty.parent / "all.jsonl"), form="jsonl")
         self.ask("backup", path=str(self.empty.parent))
         self.ask("purge", "a purge that is only shown", channel="kitchen", dry_run=True)

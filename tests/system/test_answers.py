@@ -390,6 +390,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "check": (["check"], "warning: broken.md"),
     "rebuild": (["rebuild"], "The index is rebuilt from"),
     "export": (["export", "/x.jsonl"], "memories"),
+    "prove": (["prove", "/x.html"], "The page is "),
     "metrics": (["metrics"], 'dreamd_answers_total{method="recall",outcome="ok"}'),
     "backup": (["backup", "/x"], "was read back."),
     "pause": (["pause"], "Learning is paused."),
