@@ -55,6 +55,7 @@ SHOWN = {
 }  # fmt: skip
 STATUS = {
     "version": __version__, "pid": 4242, "protocol": 1, "uptime_s": 3.0, "vault": "/v", "files": 0, "turns": 0,
+    "layout": "folders",
     "turns_purged": 0,
     "turns_forgotten": 0,
     "memories": {"L0": 0, "L1": 0, "L2": 0, "L3": 0}, "chunks": 0, "channels": {}, "pending_embeddings": 0,
@@ -198,6 +199,7 @@ ANSWERS: dict[str, Any] = {
     "review_decide": {"decision_id": "d1", "run_id": "r9", "choice": "newer", "paths": []},
     "decay_preview": {"days": 30, "most_a_night": 10, "total": 0, "fading": []},
     "restore": {"node_id": "k2m4", "run_id": "r2", "path": "facts/a.md", "beside": "x7"},
+    "migrate": {"run_id": "r3", "moved": 2, "linked": 1, "left": [["facts/mine.md", "it is yours"]], "moves": []},
     "rebuild": {"files": 1, "nodes": 2, "chunks": 3, "embedded": 0, "seconds": 0.5},
     "check": {"problems": [], "settings_problems": []},
     "tools": {"tools": [TOOL_USE]},
@@ -251,7 +253,7 @@ EVERY_COMMAND = [
     ("status",), ("recall", "office"), ("context", "office"), ("brief",), ("show", "k2m4"), ("list",),
     ("remember", "a"), ("forget", "k2m4"), ("import", "/x"), ("dream",), ("dream", "weekly", "--dry-run"),
     ("runs",), ("undo", "r1"), ("redo", "r1"), ("digest",), ("review",), ("decay", "--preview"), ("restore", "k2m4"),
-    ("rebuild",), ("check",), ("pause",), ("resume",), ("channel", "work", "off"), ("version",),
+    ("rebuild",), ("migrate",), ("check",), ("pause",), ("resume",), ("channel", "work", "off"), ("version",),
     ("feedback", "k2m4", "useful"), ("purge", "--probes"), ("purge", "k2m4", "--yes"),
     ("purge", "--matching", "a word", "--dry-run"),
     ("remember", "a", "--always", "--priority", "9"), ("list", "--always"),
