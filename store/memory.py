@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from .changes.agent_statements import Waiting
@@ -16,12 +15,10 @@ from .changes.decisions import Choice, Decision, Marks
 from .changes.run_kinds import AppliedRun, Undone
 from .changes.session_plans import Observed
 from .core import READ_YOUR_WRITES_S, Core
-from .door import outgoing_envelope
 from .embedding.embedding import Embedder
 from .filters import Filter
 from .index.index import Reconciled
 from .index.projection import Node
-from .ledger.questions import PastQuestion
 from .ledger.records import Run
 from .model import (
     GLOBAL_CHANNEL,
@@ -41,7 +38,6 @@ from .operations import Operations
 from .purge.erase import Progress
 from .purge.plan import Selection
 from .results import (
-    BackedUp,
     ChosenTool,
     Decided,
     Document,
@@ -77,12 +73,9 @@ from .results import (
 from .search.code_places import CodeChecks
 from .search.gathering import Ranking
 from .search.hits import Recalled
-from .search.packing import envelope
 from .search.question import Question
 from .settings import StorePaths, StoreSettings
-from .upkeep.backup import backup_of
 from .upkeep.cleanup import DecayInputs, read_decay_inputs
-from .upkeep.export import ExportedFile, exported
 from .vault.disk import Disk
 from .vault.vault import Absence
 from .working.cues import CueLine
@@ -93,8 +86,8 @@ __all__ = ["MemoryStore", "StorePaths"]
 class MemoryStore:
     """One vault with its ledger and its index. Open it once; every method may be called from any thread.
 
-    Other rooms use the methods, and `pages`, `followed`, `handed` and `told`; `core` and `operations` are for tests and
-    the programs that measure.
+    Other rooms use the methods, and `pages`, `followed`, `handed`, `told` and `exports`; `core` and `operations` are
+    for tests and the programs that measure.
     """
 
     def __init__(
@@ -118,6 +111,7 @@ class MemoryStore:
         self.followed = self.core.followed
         self.handed = self.operations.handed
         self.told = self.operations.told
+        self.exports = self.operations.exports
         self.vault, self.ledger = self.core.vault, self.core.ledger
         self.index, self.catalog = self.core.index, self.core.catalog
         self.code = CodeChecks(self.catalog, self.vault, now)
@@ -436,15 +430,6 @@ class MemoryStore:
     def rank(self, question: Question) -> Ranking:
         """Rank what answers a question, to test recall: nothing of it is counted or kept."""
         return self.operations.recall.rank(question)
-
-    def replay(self, query: str, channel: str, budget_tokens: int) -> Envelope:
-        """Return the envelope of a past question, of the memory of today; nothing of it is counted or kept."""
-        ranking = self.rank(Question(text=query, limit=max(10, budget_tokens // 10), channel=channel))
-        return outgoing_envelope(envelope(ranking, self.catalog, budget_tokens, self.core.now()))
-
-    def asked(self) -> Sequence[PastQuestion]:
-        """Return the recorded questions, newest first."""
-        return self.ledger.asked()
 
     def show(self, node_id: NodeId, *, wanted: bool = True) -> Shown:
         """Return one memory, session or turn. Raises NotFound."""
@@ -801,20 +786,6 @@ class MemoryStore:
     def write_derived(self, pages: Mapping[str, str | None]) -> Sequence[str]:
         """Write derived pages (None: delete); return the paths that are a person's own files and stay."""
         return self.operations.pages.write(pages)
-
-    def backup(
-        self,
-        target: Path,
-        version: str,
-        settings: bytes | None,
-        progress: Callable[[str, int, int], None] = lambda *_: None,
-    ) -> BackedUp:
-        """Write vault, ledger and settings of one moment into an archive, and read it back; writes go on meanwhile."""
-        return backup_of(self.core, target, version, settings, progress)
-
-    def export(self, channel: str | None, *, sessions: bool = False) -> Iterator[ExportedFile]:
-        """Yield what is kept in a channel, or in all, redacted again; nothing private, forgotten or waiting."""
-        return exported(self.core, channel, sessions=sessions)
 
     def decay_inputs(self) -> DecayInputs:
         """Return the inputs of decay, after acknowledged writes can be found."""

@@ -55,7 +55,7 @@ COMMANDS = {
     "status": ("admin_commands", "show what the daemon is doing"),
     "tools": ("query_commands", "count the calls, failures and times of agents' tools"),
     "metrics": ("service_commands", "print the daemon's measures in Prometheus' text format"),
-    "prove": ("service_commands", "put your own questions again, to dreamd and to what you have without it"),
+    "prove": ("service_commands", "put your own questions again, with dreamd and without"),
     "told": ("admin_commands", "show what agents were told, and what became of it"),
     "check": ("repair_commands", "look for problems in the settings and the vault (memory files)"),
     "doctor": ("service_commands", "look for all that ever went wrong, and repair it (--fix)"),

@@ -76,7 +76,7 @@ class ExportMethods:
         content = BytesIO()
         lines = bytearray()
         with tarfile.open(fileobj=content, mode="w:gz") as tar:
-            for file in self._store.export(channel, sessions=params.sessions):
+            for file in self._store.exports.files(channel, sessions=params.sessions):
                 memories, redacted = memories + 1, redacted + file.redacted
                 call.progress("export", memories)
                 if params.form == "jsonl":

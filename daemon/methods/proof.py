@@ -114,7 +114,7 @@ class ProofMethods:
         if not page.is_absolute() or any(map(os.path.lexists, (page, card))) or not page.parent.is_dir():
             raise Refused(f"{page} and {card.name} cannot be written.", "Name a new file in a folder that is there.")
         since = utc_now() - timedelta(days=params.days)
-        asked = [one for one in self._store.asked() if one.last_at >= since][:MOST_QUESTIONS]
+        asked = [one for one in self._store.exports.asked() if one.last_at >= since][:MOST_QUESTIONS]
         cases = [case for one in asked if (case := self._case(one.text, one.channel, one.gold)) is not None]
         contestants = self._put(cases, call)
         notes = UNKNOWN if contestants[2].lines or not cases else (*UNKNOWN, NO_FILES)
@@ -148,7 +148,7 @@ class ProofMethods:
             if channel not in texts:
                 texts[channel] = [str(document.value) for _, document in self._store.documents(("files", channel))]
             _count(files, case, texts[channel], (), replaced)
-            envelope = self._store.replay(case.text, channel, BUDGET_TOKENS)
+            envelope = self._store.exports.replay(case.text, channel, BUDGET_TOKENS)
             # A replaced statement that stands there as replaced contradicts nobody.
             plain = [one.node_id for one in envelope.slots if "until" not in one.text.partition(":")[0]]
             _count(dreamd, case, [one.text for one in envelope.slots], plain, replaced)

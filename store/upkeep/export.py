@@ -1,19 +1,31 @@
-"""Memories for other programs and people: each file once, redacted again, nothing that is private or taken back."""
+"""All that leaves the store: backups, past questions, and memories for other programs and people.
+
+Each file is given once, redacted again; nothing that is private, waits for review or was taken back.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from .. import okf
 from ..core import Core
-from ..model import InvalidInput, Level, Memory
+from ..door import outgoing_envelope
+from ..ledger.questions import PastQuestion
+from ..model import Envelope, InvalidInput, Level, Memory
 from ..okf import session
 from ..redaction import redact
-from ..vault.vault import SESSIONS_FOLDER
+from ..results import BackedUp
+from ..search.gathering import Ranking
+from ..search.packing import envelope
+from ..search.question import Question
+from ..vault.layout import SESSIONS_FOLDER
+from .backup import backup_of
+from .backup_archive import Progress, silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +40,31 @@ class ExportedFile:
     def line(self) -> bytes:
         """Return the record as one line of JSON."""
         return json.dumps(self.record, ensure_ascii=False, default=_plain).encode() + b"\n"
+
+
+class Exports:
+    """Gives out what is kept: backups, files for others, and past questions. Any thread may call."""
+
+    def __init__(self, core: Core, rank: Callable[[Question], Ranking]) -> None:
+        self._core = core
+        self._rank = rank
+
+    def backup(self, target: Path, version: str, settings: bytes | None, progress: Progress = silent) -> BackedUp:
+        """Write vault, ledger and settings of one moment into an archive, and read it back; writes go on meanwhile."""
+        return backup_of(self._core, target, version, settings, progress)
+
+    def files(self, channel: str | None, *, sessions: bool = False) -> Iterator[ExportedFile]:
+        """Yield what is kept in a channel, or in all, redacted again; nothing private, forgotten or waiting."""
+        return exported(self._core, channel, sessions=sessions)
+
+    def asked(self) -> Sequence[PastQuestion]:
+        """Return the recorded questions, newest first."""
+        return self._core.ledger.asked()
+
+    def replay(self, query: str, channel: str, budget_tokens: int) -> Envelope:
+        """Return the envelope of a past question, of the memory of today; nothing of it is counted or kept."""
+        ranking = self._rank(Question(text=query, limit=max(10, budget_tokens // 10), channel=channel))
+        return outgoing_envelope(envelope(ranking, self._core.catalog, budget_tokens, self._core.now()))
 
 
 def exported(core: Core, channel: str | None, *, sessions: bool) -> Iterator[ExportedFile]:

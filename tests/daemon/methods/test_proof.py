@@ -51,7 +51,7 @@ def prove(store: MemoryStore, page: Path, **params: int) -> ProofAnswer:
 
 
 def kept(store: MemoryStore) -> tuple[object, ...]:
-    return store.asked(), store.ledger.usage(), store.ledger.feedback()
+    return store.exports.asked(), store.ledger.usage(), store.ledger.feedback()
 
 
 def test_an_answer_is_carried_by_whom_it_is_carried(store: MemoryStore, tmp_path: Path) -> None:
