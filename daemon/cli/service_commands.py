@@ -175,7 +175,7 @@ def prove(options: Namespace, terminal: Terminal) -> int:
 
 
 def proof_in_words(answer: Json, look: Look) -> list[str]:
-    """Give the figures of each, and the limits of what they say."""
+    """Give the figures of each, and their limits."""
     judged = max(answer["judged"], 1)
     rows = [
         (one["name"], f"{one['hits']}", f"{one['tokens'] / judged:,.0f}", f"{one['replaced']} of {one['lines']}")

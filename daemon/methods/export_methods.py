@@ -101,7 +101,7 @@ class ExportMethods:
         )
 
     def _sections(self, channel: str, today: date) -> Iterator[tuple[str, Sequence[str]]]:
-        """Yield the headings with their lines: what a session starts with, without its bounds, and more."""
+        """Yield the headings with their lines: those of a session's start, without its bounds, and more."""
         from ...pipelines.pages.briefing import MOST_OF, is_worth_a_line, parts_of
 
         facts = [fact for fact in self._store.facts(channel, FACTS_READ) if not fact.is_waiting]

@@ -1,5 +1,5 @@
-"""The method that proves the memory's worth, or does not: a person's own questions, put again to it and to what they
-would have without it.
+"""The method that proves the memory's worth, or does not: a person's own questions, put again to it and to the
+means that are there without it.
 
 Each past question whose answer is known (a memory that was of use then) is put to four: nothing, a search for its words
 in the sessions, the files that agent programs read by themselves, and dreamd. A hit is a text that carries the words of
@@ -219,7 +219,7 @@ def _count(
 
 
 def verdict(answer: ProofAnswer) -> str:
-    """Say what the figures say, in a sentence; that they say little where the questions are few."""
+    """Return the figures as a sentence, and that they say little where the questions are few."""
     if not answer.judged:
         return f"Of {answer.questions} questions of {answer.days} days no answer is known: nothing can be said yet."
     best, search = answer.contestants[-1], answer.contestants[1]
@@ -254,7 +254,7 @@ def drawn(answer: ProofAnswer) -> str:
 
 
 def as_page(answer: ProofAnswer, cases: Sequence[Case]) -> str:
-    """Return the page: the card, the figures, what they cannot say, and the questions."""
+    """Return the page: the card, the figures with their limits, and the questions."""
     from ...pipelines.report.html import document
 
     rows = "".join(

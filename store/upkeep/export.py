@@ -43,7 +43,7 @@ class ExportedFile:
 
 
 class Exports:
-    """Gives out what is kept: backups, files for others, and past questions. Any thread may call."""
+    """Gives copies out: backups, files for others, and past questions. Any thread may call."""
 
     def __init__(self, core: Core, rank: Callable[[Question], Ranking]) -> None:
         self._core = core
@@ -54,7 +54,7 @@ class Exports:
         return backup_of(self._core, target, version, settings, progress)
 
     def files(self, channel: str | None, *, sessions: bool = False) -> Iterator[ExportedFile]:
-        """Yield what is kept in a channel, or in all, redacted again; nothing private, forgotten or waiting."""
+        """Yield the memories of a channel, or of all, redacted again; nothing private, forgotten or waiting."""
         return exported(self._core, channel, sessions=sessions)
 
     def asked(self) -> Sequence[PastQuestion]:
@@ -68,7 +68,7 @@ class Exports:
 
 
 def exported(core: Core, channel: str | None, *, sessions: bool) -> Iterator[ExportedFile]:
-    """Yield what is kept in a channel, or in all; never of a channel in which learning is off, and nothing that waits.
+    """Yield the memories of a channel, or of all; never of a channel in which learning is off, and nothing that waits.
 
     A session with turns that were forgotten is left out. Raises InvalidInput for a channel in which learning is off.
     """
