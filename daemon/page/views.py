@@ -77,7 +77,7 @@ async def search(asked: PageRequest) -> Json:
     """Return the answers to a question, each with the way it was found."""
     query, channel = asked.word("q").strip(), asked.word("channel") or ALL_CHANNELS
     values: Json = {"q": query, "channel": channel, "on": asked.word("day"), "archived": asked.word("archived")}
-    values |= {"kind": asked.word("kind"), "kinds": KINDS_OF_MEMORIES}
+    values |= {"kind": asked.word("kind"), "kinds": ("turn", *KINDS_OF_MEMORIES)}
     if "part" not in asked.words:
         values["channels"] = await _channels(asked)
     if not query:
@@ -93,12 +93,16 @@ async def search(asked: PageRequest) -> Json:
         as_of=_end_of(values["on"]),
         filter={"field": "kind", "eq": values["kind"]} if values["kind"] else None,
     )
-    return values | {"answer": answer, "why": _why(answer["trace"])}
+    return values | {"answer": answer, "why": _why(answer)}
 
 
-def _why(trace: Json) -> Mapping[str, Json]:
-    """Return for each node that was ranked its ranks, and the priors that moved it."""
-    return {node: one for one in reversed(trace["candidates"]) for node in (one["unit"], *one["nodes"])}
+def _why(answer: Json) -> Mapping[str, Json]:
+    """Return for each hit its ranks and the priors that moved it; a fact has those of the turn behind it."""
+    candidates = reversed(answer["trace"]["candidates"])
+    ranked = {node: one for one in candidates for node in (one["unit"], *one["nodes"])}
+    names = {hit["node_id"]: (hit["node_id"], *(one["node_id"] for one in hit["evidence"])) for hit in answer["hits"]}
+    found = {hit: next((ranked[name] for name in of_hit if name in ranked), None) for hit, of_hit in names.items()}
+    return {hit: one for hit, one in found.items() if one is not None}
 
 
 def _end_of(day: str) -> str | None:

@@ -224,7 +224,7 @@ def _span(found: re.Match[str], deep: int, links: bool) -> str:
         return escape(found["plain"])
     inner = found["words"] or found["bold"] or found["gone"]
     if inner is None:
-        return ""
+        return "" if links else escape(found[0])
     words = _inline(inner, deep + 1, links=links) if deep < 3 else escape(inner)
     if found["bold"]:
         return f"<strong>{words}</strong>"
