@@ -54,6 +54,7 @@ GoalId = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w-]+$")]
 Space = Annotated[tuple[Label, ...], Field(min_length=1, max_length=16)]
 AnySpace = Annotated[tuple[Label, ...], Field(max_length=16)]
 Version = Annotated[str, Field(max_length=64)]
+Nodes = Annotated[tuple[NodeRef, ...], LISTED, Field(max_length=1000)]
 Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 366 * 100, allow_inf_nan=False)]
 
 

@@ -548,9 +548,16 @@ class MemoryStore:
         """Apply a changeset as a run: journaled whole, then file by file, each guarded by the hash it replaces."""
         return self.operations.runs.apply(changeset, kind=kind, started_at=started_at, summary=summary)
 
-    def undo(self, run_id: str) -> Undone:
-        """Restore the files as they were before a run. Raises NotFound, Expired without its history, and Conflict."""
-        return self.operations.copies.undo(run_id)
+    def undo(self, run_id: str, items: Collection[NodeId] = ()) -> Undone:
+        """Restore the files as they were before a run, or those of some of its memories.
+
+        Raises NotFound, Expired without its history, and Conflict.
+        """
+        return self.operations.copies.undo(run_id, items)
+
+    def redo(self, run_id: str, items: Collection[NodeId] = ()) -> Undone:
+        """Change the files of an undone run again, or those of some of its memories. Raises as `undo` does."""
+        return self.operations.runs.redo(run_id, items)
 
     def run(self, run_id: str) -> Run:
         """Return a run. Raises NotFound."""

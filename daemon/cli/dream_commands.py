@@ -1,10 +1,10 @@
-"""The commands about dreams and what came of them: dream, runs, undo, digest, and the page that shows it: open."""
+"""The commands about dreams and what came of them: dream, runs, undo, redo, digest; and their page: open."""
 
 from __future__ import annotations
 
 import re
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -110,15 +110,38 @@ def runs(options: Namespace, terminal: Terminal) -> int:
 def undo_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of undo."""
     parser.add_argument("run", help="a run's id, as runs prints it")
-    parser.epilog = f"An undo is not undone. {FORBIDDEN}"
+    parser.add_argument(
+        "--item", action="append", metavar="NODE", help="only its change of this memory; may be repeated"
+    )
+    parser.epilog = f"`dreamctl redo RUN` does it again. {FORBIDDEN}"
 
 
 def undo(options: Namespace, terminal: Terminal) -> int:
     """Undo the changes of a run."""
     with shown_progress(terminal, "Undoing") as on_progress:
-        answer = ask(terminal, "undo", {"run_id": options.run}, on_progress, timeout_s=None)
+        params = {"run_id": options.run, "items": options.item}
+        answer = ask(terminal, "undo", params, on_progress, timeout_s=None)
     terminal.report(answer, undo_in_words(answer, terminal.look))
     if answer["already"] or not (answer["restored"] or answer["turns"] or answer["conflicts"]):
+        return NOTHING_LEFT
+    return 1 if answer["conflicts"] else 0
+
+
+def redo_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of redo."""
+    parser.add_argument("run", help="the id of a run that was undone, as runs prints it")
+    parser.add_argument(
+        "--item", action="append", metavar="NODE", help="only its change of this memory; may be repeated"
+    )
+
+
+def redo(options: Namespace, terminal: Terminal) -> int:
+    """Change again what an undo of a run took back."""
+    with shown_progress(terminal, "Doing again") as on_progress:
+        params = {"run_id": options.run, "items": options.item}
+        answer = ask(terminal, "redo", params, on_progress, timeout_s=None)
+    terminal.report(answer, redo_in_words(answer, terminal.look))
+    if not (answer["redone"] or answer["turns"] or answer["conflicts"]):
         return NOTHING_LEFT
     return 1 if answer["conflicts"] else 0
 
@@ -258,14 +281,30 @@ def undo_in_words(answer: Json, look: Look) -> list[str]:
         return look.wrap(f"Nothing of run {answer['run_id']} can come back: it changed no file, or that was purged.")
     files = [f"{count(answer['restored'], 'file')} as before"] if answer["restored"] else []
     files += [f"{count(answer['turns'], 'turn')} found again"] if answer["turns"] else []
-    undone = f"Run {answer['run_id']} is undone{': ' if files else ''}{', '.join(files)}."
+    part = " in part" if answer["left"] > len(answer["conflicts"]) else ""
+    undone = f"Run {answer['run_id']} is undone{part}{': ' if files else ''}{', '.join(files)}."
     lines = look.wrap(undone if files else f"Nothing of run {answer['run_id']} could be undone.")
     if answer["forbidden"]:
         lines += look.wrap(FORBIDDEN)
-    if conflicts := answer["conflicts"]:
-        lines.append(
-            f"{count(len(conflicts), 'file')} {'is left as it is' if len(conflicts) == 1 else 'are left as they are'}:"
-        )
-        for conflict in conflicts:
-            lines += look.wrap(f"{conflict['path']}: {conflict['reason']}", "  ")
+    return lines + _left_as_they_are(answer["conflicts"], look)
+
+
+def redo_in_words(answer: Json, look: Look) -> list[str]:
+    """Count the files that are again as a run left them, and list those that could not be changed."""
+    if not (answer["redone"] or answer["turns"] or answer["conflicts"]):
+        return look.wrap(f"Nothing of run {answer['run_id']} is undone.")
+    done = count(answer["redone"], "file") if answer["redone"] else count(answer["turns"], "turn")
+    left = f"; {answer['left']:,} of its changes stay undone" if answer["left"] else ""
+    is_done = answer["redone"] or answer["turns"]
+    said = f"Run {answer['run_id']} is done again: {done}{left}." if is_done else "Nothing could be done again."
+    return look.wrap(said) + _left_as_they_are(answer["conflicts"], look)
+
+
+def _left_as_they_are(conflicts: Sequence[Json], look: Look) -> list[str]:
+    if not conflicts:
+        return []
+    are = "is left as it is" if len(conflicts) == 1 else "are left as they are"
+    lines = [f"{count(len(conflicts), 'file')} {are}:"]
+    for conflict in conflicts:
+        lines += look.wrap(f"{conflict['path']}: {conflict['reason']}", "  ")
     return lines

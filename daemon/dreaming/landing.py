@@ -223,6 +223,17 @@ class DerivedPages:
                 pages[path] = disowned(text, run_id, "what it changed is as it was before.")
         self.write(pages)
 
+    def redone(self, run_id: str, left: int) -> None:
+        """Mark a run as done again in its digest, except for `left` changes, and refresh the catalogue."""
+        from ...pipelines.report.html import noted
+
+        if not self._store.pages.written():
+            return
+        rest = f", but for {left} of its changes" if left else ""
+        said = f"what was undone holds again{rest}."
+        texts = {path: self._store.pages.text(path) for path in self._digests_of(run_id)}
+        self.write({path: noted(text, run_id, "Done again:", said) for path, text in texts.items()})
+
     def _digests_of(self, run_id: str) -> list[str]:
         """Return the digests of the day with which a dream's id begins."""
         day = f"digests/{run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}"

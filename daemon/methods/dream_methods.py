@@ -7,6 +7,7 @@ import datetime
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from loguru import logger
@@ -14,7 +15,7 @@ from pydantic import Field
 
 from ...ipc.answers import IF_ANY, widened
 from ...ipc.call import Call, Method
-from ...ipc.params import NoParams, Params
+from ...ipc.params import Nodes, NoParams, Params
 from ...ipc.protocol import NOT_FOUND, ProtocolError, Refused
 from ...pipelines.messages import Progress, RunKind
 from ...store import LINK, Run, SkippedAction
@@ -55,9 +56,10 @@ class RunsParams(Params):
 
 
 class UndoParams(Params):
-    """The run to undo."""
+    """The run to undo, or to do again, or only its changes of some memories: `items`."""
 
     run_id: Name
+    items: Nodes = ()
 
 
 class DigestParams(Params):
@@ -132,16 +134,31 @@ class RunsAnswer:
 class UndoAnswer:
     """The outcome of an undo: the number of restored files, and those that were left as they were.
 
-    `turns` are found again; `forbidden`: no dream proposes again what was
-    undone; `already`: the run was undone before, and nothing was changed.
+    `turns` are found again; `left` counts the files of the run that still are as it left them; `forbidden`: no dream
+    proposes again what was undone; `already`: the run was undone before, and nothing was changed.
     """
 
     run_id: str
     restored: int
     turns: int
+    left: int
     forbidden: bool
     conflicts: Sequence[ConflictAnswer]
     already: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RedoAnswer:
+    """The outcome of a redo: the number of files that are again as the run left them; the others are conflicts.
+
+    `turns` are hidden again; `left` counts the files of the run that stay undone.
+    """
+
+    run_id: str
+    redone: int
+    turns: int
+    left: int
+    conflicts: Sequence[ConflictAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,24 +240,41 @@ class DreamMethods:
         return RunsAnswer([_run_answer(run) for run in runs])
 
     def undo(self, params: UndoParams, call: Call) -> UndoAnswer:
-        """Undo a run."""
+        """Undo a run, or its changes of some memories."""
         # Read before the undo: afterwards both cases look alike.
         already = self._store.run(params.run_id).state == "undone"
         skills = self._skills.written()
-        undone = self._store.undo(params.run_id)
+        undone = self._store.undo(params.run_id, params.items)
         self._skills.remove(skills)
-        try:
-            self._pages.undone(params.run_id, len(undone.skipped))
-        except (StoreError, OSError) as error:  # it is undone all the same; the next dream writes them
-            logger.warning("the pages of run {} are as they were: {}", params.run_id, type(error).__name__)
+        self._write_pages(partial(self._pages.undone, params.run_id, undone.left))
         return UndoAnswer(
             run_id=undone.run_id,
             restored=undone.restored,
             turns=undone.turns,
+            left=undone.left,
             forbidden=undone.forbidden,
             conflicts=_conflicts(undone.skipped),
             already=already,
         )
+
+    def redo(self, params: UndoParams, call: Call) -> RedoAnswer:
+        """Do an undone run again, or its changes of some memories."""
+        redone = self._store.redo(params.run_id, params.items)
+        if redone.restored:
+            self._write_pages(partial(self._pages.redone, params.run_id, redone.left))
+        return RedoAnswer(
+            run_id=redone.run_id,
+            redone=redone.restored,
+            turns=redone.turns,
+            left=redone.left,
+            conflicts=_conflicts(redone.skipped),
+        )
+
+    def _write_pages(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except (StoreError, OSError) as error:  # the memories are changed all the same; the next dream writes them
+            logger.warning("the pages of an undo are as they were: {}", type(error).__name__)
 
     def digest(self, params: DigestParams, call: Call) -> DigestAnswer:
         """Return a day's digest as it lies in the vault, without its frontmatter."""
@@ -312,5 +346,6 @@ DREAM_METHODS: tuple[Method[Any, Any], ...] = (
     Method("dream_cancel", NoParams, SteeredAnswer, DreamMethods.dream_cancel),
     Method("runs", RunsParams, RunsAnswer, DreamMethods.runs, blocking=True),
     Method("undo", UndoParams, UndoAnswer, DreamMethods.undo, long=True),
+    Method("redo", UndoParams, RedoAnswer, DreamMethods.redo, long=True),
     Method("digest", DigestParams, DigestAnswer, DreamMethods.digest, blocking=True),
 )

@@ -32,6 +32,12 @@ PURGE: Final = "purge"
 # The kind of run for the files that an undo changes beside those of the undone run.
 UNDO: Final = "undo"
 
+# The key in the summary of such a run that names the undone one.
+UNDID: Final = "undid"
+
+# The key of a copy of a program's own file: the hash of that file, which a review run may change.
+FILE_SHA256: Final = "file_sha256"
+
 # The reasons for a skipped action.
 FORBIDDEN: Final = "it was undone, forgotten or rejected before"
 CHANGED: Final = "the file was changed in the meantime"
@@ -78,6 +84,7 @@ class Undone:
     """The outcome of an undo: the number of restored files, and those that stay as they are.
 
     `turns`: the number of turns that are found again. `forbidden`: tombstones keep dreams from proposing it again.
+    `left`: the number of files of the run that are as they were before the call. Of a redo the same the other way.
     """
 
     run_id: str
@@ -85,6 +92,7 @@ class Undone:
     skipped: tuple[SkippedAction, ...] = ()
     turns: int = 0
     forbidden: bool = False
+    left: int = 0
 
 
 # Starts at random: two processes in the same microsecond hardly make the same id.

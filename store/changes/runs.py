@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from .. import okf
 from ..core import Core
 from ..index.repairs import refuse_without_history, repeated_after_repair
 from ..index.tombstones import TURN
 from ..ledger import records
-from ..ledger.records import Run
-from ..model import Changeset, InvalidInput, StoreBusy
+from ..ledger.records import RecordedAction, Run
+from ..model import SKILL, Changeset, InvalidInput, NodeId, StoreBusy
 from .apply import WRITTEN_WITHIN_S, Changes
-from .run_kinds import FORGET, LEARNED_FROM, PURGE, AppliedRun, Undone
+from .run_kinds import FILE_SHA256, FORGET, LEARNED_FROM, PURGE, REVIEW, TURN_FORGOTTEN, UNDID, AppliedRun, Undone
 from .undo import Reverting
 
 
@@ -46,17 +47,16 @@ class Runs:
         """Apply a changeset: journaled whole, then file by file, each guarded by the hash of the old content."""
         return self.changes.apply(changeset, kind=kind, now=self._now(), started_at=started_at, summary=summary)
 
-    def undo(self, run_id: str) -> Undone:
-        """Restore the files as they were before a run.
+    def undo(self, run_id: str, items: Collection[NodeId] = ()) -> Undone:
+        """Restore the files as they were before a run, or those of some of its memories.
 
-        Raises NotFound, Expired when its history is gone, and StoreError while that waits to be salvaged.
+        The undo of an undo is a redo. Raises NotFound, Expired when its history is gone, and StoreError while that
+        waits to be salvaged.
         """
-        refuse_without_history(self._core.paths.ledger)
-        run = self._ledger.run(run_id)
-        if run.kind == PURGE:
-            raise InvalidInput("a purge cannot be undone", hint="What it removed is nowhere any more.")
-        self._core.settle(WRITTEN_WITHIN_S)  # the index reads the run's files before they change again
-        undone = self.reverting.undo(run_id, now=self._now())
+        run = self._to_revert(run_id)
+        if undid := run.summary.get(UNDID):
+            return self.redo(str(undid), items or {action.node_id for action in self._ledger.actions(run_id)})
+        undone = self.reverting.undo(run_id, now=self._now(), items=items)
         self._tombstones.read()
         # A run that forgot a turn changed no file: its tombstone hides the turn, and is lifted here.
         if run.kind == FORGET and self._tombstones.is_hidden(turn := str(run.summary.get("node_id", ""))):
@@ -66,6 +66,31 @@ class Runs:
             self._tombstones.read_and_follow(self._core.opened, self._core.indexer, [turn]).result()
             undone = replace(undone, turns=1)
         return undone
+
+    def redo(self, run_id: str, items: Collection[NodeId] = ()) -> Undone:
+        """Change the files of an undone run again, or those of some of its memories. Raises as `undo` does."""
+        run = self._to_revert(run_id)
+        if any(_is_outside(run, action) for action in self._ledger.actions(run_id)):
+            raise InvalidInput(
+                f"{run_id} changed a file outside of the vault", hint="Decide it anew: `dreamctl review`."
+            )
+        redone = self.reverting.redo(run_id, now=self._now(), items=items)
+        self._tombstones.read()
+        turn = str(run.summary.get(TURN_FORGOTTEN, ""))
+        if turn and run.state == "undone" and not items and not self._tombstones.is_hidden(turn):
+            forbid = records.leave_tombstone(f"{TURN}{turn}", run_id, self._now(), str(run.summary.get("note", "")))
+            self._writer.write(forbid, records.run_redone(run_id, is_partial=bool(redone.left))).result()
+            self._tombstones.read_and_follow(self._core.opened, self._core.indexer, [turn]).result()
+            redone = replace(redone, turns=1)
+        return redone
+
+    def _to_revert(self, run_id: str) -> Run:
+        refuse_without_history(self._core.paths.ledger)
+        run = self._ledger.run(run_id)
+        if run.kind == PURGE:
+            raise InvalidInput("a purge cannot be undone", hint="What it removed is nowhere any more.")
+        self._core.settle(WRITTEN_WITHIN_S)  # the index reads the run's files before they change again
+        return run
 
     def record_run(self, run: Run) -> None:
         """Record a run that changed nothing: a failed one, or one with nothing to do."""
@@ -108,3 +133,9 @@ class Runs:
             raise StoreBusy("a purge is under way", hint="A dream begins when it is done.")
         if note := self._core.opened.note:
             raise StoreBusy(note, hint="Try again in a moment.")
+
+
+def _is_outside(run: Run, action: RecordedAction) -> bool:
+    """Return True for an action behind which a file outside of the vault was changed, which a redo does not change."""
+    was, left = (okf.parse(image or b"").meta for image in (action.pre_image, action.post_image))
+    return was.get(SKILL) != left.get(SKILL) or (run.kind == REVIEW and was.get(FILE_SHA256) != left.get(FILE_SHA256))

@@ -1,4 +1,4 @@
-"""Undo of a run: its files as they were before it, with the links that were added since.
+"""Undo of a run, or of some of its memories, and redo: its files as they were, with the links that were added since.
 
 Links are made by dreamd itself: a later run that links a memory must not keep an earlier run from being undone.
 """
@@ -18,21 +18,36 @@ from ..ledger import records
 from ..ledger.journal import ChangeKind, FileChange
 from ..ledger.ledger import Ledger
 from ..ledger.records import RecordedAction, Run, Write
-from ..model import Action, ActionKind, Conflict, InvalidInput, NodeId, tombstone_keys
+from ..model import Action, ActionKind, Conflict, InvalidInput, Level, NodeId, NotFound, tombstone_keys
 from ..okf import session
+from ..okf.memory_file import BY_HAND, body_hash
 from ..redaction import places_of_secrets
 from ..vault.vault import Vault
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned, Writer
 from .apply import WRITTEN_WITHIN_S, hash_of, moved_on, raise_unless_written
 from .links import released
-from .run_kinds import CHANGED, HISTORY_DAYS, PERSONAL, UNDO, Expired, SkippedAction, Undone, new_run_id
+from .run_kinds import (
+    CHANGED,
+    HISTORY_DAYS,
+    PERSONAL,
+    UNDID,
+    UNDO,
+    UNSAFE,
+    Expired,
+    SkippedAction,
+    Undone,
+    new_run_id,
+)
 
 # Keys whose entries are reverted one by one.
 LISTS: Final = frozenset({"supersedes", "contradicts", "later", "reinforced", "proposals"})
 
 # The keys by which memories are linked, or one is revived.
 LINKS: Final = LISTS | {"superseded_by", "valid_from", "valid_to"}
+
+# Memories of a run that are named where one is asked for that it did not change.
+MOST_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +87,59 @@ class _Reversal:
         return records.record_action(run_id, ordinal, action, images, None)
 
 
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """A change by which an undo of a run changed a file beside those of the run."""
+
+    run_id: str
+    action: RecordedAction
+
+    def is_tied(self, nodes: Collection[NodeId]) -> bool:
+        """Return True if it took a link to one of these nodes out of a file, or removed the file of one."""
+        if self.action.post_image is None:
+            return self.action.node_id in nodes
+        was, left = (_linked_to(image) for image in (self.action.pre_image, self.action.post_image))
+        return not (was - left).isdisjoint(nodes)
+
+    def left(self, path: str, seen: bytes | None) -> bool:
+        """Return True if it left this file as it was seen."""
+        return self.action.path == path and self.action.post_sha256 == hash_of(seen)
+
+
+@dataclass(slots=True)
+class _Plan:
+    """An undo or redo: the paths of the run with their reversals, `also` those of other files; `refusals` grow."""
+
+    run: Run
+    chains: Mapping[str, Sequence[RecordedAction]]
+    reversals: Mapping[str, _Reversal]
+    also: Sequence[_Reversal]
+    refusals: dict[str, str]
+    beside: Sequence[_Beside]
+    is_partial: bool
+
+    def placed(self, files: PendingFiles) -> Iterator[tuple[str, Sequence[RecordedAction]]]:
+        """Yield the chains whose files may be changed, in reverse; refuse those that moved on."""
+        for path, chain in reversed(list(self.chains.items())):
+            if path not in self.refusals and moved_on(files, path, self.reversals[path].seen):
+                self.refusals[path] = CHANGED
+            if path not in self.refusals:
+                yield path, chain
+
+    def settled_beside(self) -> list[Write]:
+        """Return the rows by which the changes of earlier undos hold no more."""
+        return [
+            write
+            for one in self.beside
+            for write in (records.action_state(one.run_id, one.action.ordinal, "undone"),)
+            if one.action.path not in self.refusals
+        ]
+
+    def refused(self) -> tuple[SkippedAction, ...]:
+        """Return the files that stay as they are."""
+        return tuple(SkippedAction(path, self.chains[path][-1].node_id, why) for path, why in self.refusals.items())
+
+
 class Reverting:
     """Undoes runs through the writer. Call from any thread but the writer's.
 
@@ -95,46 +163,96 @@ class Reverting:
         self._replaced_by = replaced_by
         self._wait_until_found = settle or writer.barrier
 
-    def undo(self, run_id: str, *, now: datetime) -> Undone:
+    def undo(self, run_id: str, *, now: datetime, items: Collection[NodeId] = ()) -> Undone:
         """Restore the files as they were before a run; tombstones keep dreams from proposing it again.
 
-        A file that was only linked since keeps those links. A file that changed otherwise is skipped and named, and so
-        is a node of the run that a live file outside the run cites. The predecessors of a removed node are live again.
-        Raises NotFound, or Expired when the images are gone.
+        With `items` only those of these memories; pages that cite one of them lose the lines that do. A file that was
+        only linked since keeps those links. A file that changed otherwise is skipped and named, and so is a node of the
+        run that a live file outside the run cites. The predecessors of a removed node are live again. Raises NotFound,
+        or Expired when the images are gone.
         """
+        run = self._run(run_id)
+        # A run may have changed a path several times. The actions on a path, in order, are its chain: the first one's
+        # pre-image is the file before the run, the last one's post-image the file as the run left it.
+        there = self._chains(run_id, "applied")
+        chains = _chosen(there, run_id, items) if items else there
+        beside = [] if items else [one for one in self._beside(run_id) if one.action.path in chains]
+        reversals = {path: self._reversal(path, chain, beside) for path, chain in chains.items()}
+        may_lose_lines = {page.path for page in self._trimmed(reversals)} if items else set[str]()
+        refusals = self._objections(chains, reversals, may_lose_lines)
+        restored = {path: r for path, r in reversals.items() if path not in refusals}
+        also = [*self._released(restored), *(self._trimmed(restored) if items else ())]
+        plan = _Plan(run, chains, reversals, also, refusals, beside, is_partial=len(chains) < len(there))
+        self._writer.submit(lambda files: self._plan_undo(files, plan, now)).result()
+        self._settle()
+        done = self._done(plan)
+        self._vault.remove_empty_folders(done)
+        if refusals and done:
+            self._writer.write(records.run_undone(run_id, "partly_undone", now)).result()
+        forbidden = bool(done) and run.kind not in PERSONAL
+        return Undone(run_id, len(done), plan.refused(), forbidden=forbidden, left=len(there) - len(done))
+
+    def redo(self, run_id: str, *, now: datetime, items: Collection[NodeId] = ()) -> Undone:
+        """Change the files again that an undo of a run restored, or those of `items`; what it forbade is free again.
+
+        A file that changed since the undo is skipped and named. Raises as `undo` does.
+        """
+        run = self._run(run_id)
+        there = self._chains(run_id, "undone")
+        chains = _chosen(there, run_id, items) if items else there
+        nodes = {chain[-1].node_id for chain in chains.values()}
+        beside = [one for one in self._beside(run_id) if one.is_tied(nodes)]
+        reversals = {path: self._again(path, chain, beside) for path, chain in chains.items()}
+        refusals = {path: reversal.refusal for path, reversal in reversals.items() if reversal.refusal}
+        others: dict[str, list[RecordedAction]] = {}
+        for one in beside:
+            if one.action.path not in chains:
+                others.setdefault(one.action.path, []).append(one.action)
+        back = [self._reversal(path, chain) for path, chain in others.items()]
+        also = [reversal for reversal in back if not reversal.refusal]
+        plan = _Plan(run, chains, reversals, also, refusals, beside, is_partial=len(chains) < len(there))
+        self._writer.submit(lambda files: self._plan_redo(files, plan)).result()
+        self._settle()
+        done = self._done(plan)
+        self._vault.remove_empty_folders([path for path in done if reversals[path].restored is None])
+        return Undone(run_id, len(done), plan.refused(), left=len(there) - len(done))
+
+    def _run(self, run_id: str) -> Run:
         run = self._ledger.run(run_id)
         if run.expired:
             raise Expired(f"the history of run {run_id} has expired", hint=f"It is kept for {HISTORY_DAYS} days.")
         self._settle()
-        # A run may have changed a path several times. The actions on a path, in order, are its chain: the first one's
-        # pre-image is the file before the run, the last one's post-image the file as the run left it.
+        return run
+
+    def _chains(self, run_id: str, state: str) -> dict[str, list[RecordedAction]]:
+        """Return the actions of a run that are in a state, in order, by their path."""
         chains: dict[str, list[RecordedAction]] = {}
         for action in self._ledger.actions(run_id):
-            if action.state == "applied":
+            if action.state == state:
                 chains.setdefault(action.path, []).append(action)
-        reversals = {path: self._reversal(path, chain) for path, chain in chains.items()}
-        refusals = self._objections(chains, reversals)
-        released = self._released({path: r for path, r in reversals.items() if path not in refusals})
-        self._writer.submit(
-            lambda files: self._plan_undo(files, run, chains, reversals, released, refusals, now)
-        ).result()
-        self._settle()
-        # A person may have saved a file between the plan and its placing: the writer then marked the action.
-        undone = {action.ordinal for chain in chains.values() for action in chain}
-        for action in self._ledger.actions(run_id):
-            if action.ordinal in undone and action.state == "conflict":
-                refusals.setdefault(action.path, CHANGED)
-        restored = [path for path in chains if path not in refusals]
-        self._vault.remove_empty_folders(restored)
-        refused = tuple(SkippedAction(path, chains[path][-1].node_id, why) for path, why in refusals.items())
-        if refused and restored:
-            self._writer.write(records.run_undone(run_id, "partly_undone", now)).result()
-        forbidden = bool(restored) and run.kind not in PERSONAL
-        return Undone(run_id, len(restored), refused, forbidden=forbidden)
+        return chains
 
-    def _reversal(self, path: str, chain: Sequence[RecordedAction]) -> _Reversal:
+    def _beside(self, run_id: str) -> list[_Beside]:
+        """Return the changes that hold of files which undos of a run changed beside its own."""
+        asked = self._ledger.runs_that_undid(run_id)
+        return [
+            _Beside(one, action) for one in asked for action in self._ledger.actions(one) if action.state == "applied"
+        ]
+
+    def _done(self, plan: _Plan) -> list[str]:
+        """Return the paths that were changed; a person may have saved a file between the plan and its placing."""
+        ordinals = {action.ordinal for chain in plan.chains.values() for action in chain}
+        for action in self._ledger.actions(plan.run.run_id):
+            if action.ordinal in ordinals and action.state == "conflict":
+                plan.refusals.setdefault(action.path, CHANGED)
+        return [path for path in plan.chains if path not in plan.refusals]
+
+    def _reversal(self, path: str, chain: Sequence[RecordedAction], beside: Sequence[_Beside] = ()) -> _Reversal:
         """Plan the reversal of one path that a run changed; its links to other files are looked at later."""
         seen, before = self._vault.read_if_any(path), chain[0].pre_image
+        # A page of the run lost lines when single memories of it were undone: that was part of the same undo.
+        if any(one.left(path, seen) for one in beside):
+            return _Reversal(path, chain[0].node_id, seen, before)
         # A session is only ever appended to, so it gets its lost turns back although it went on since.
         lost_turns = is_session(path) and chain[-1].post_sha256 is not None
         if lost_turns and seen is not None and before is not None:
@@ -149,16 +267,45 @@ class Reverting:
             return _Reversal(path, chain[0].node_id, seen, seen, why)
         return _Reversal(path, chain[0].node_id, seen, restored)
 
+    def _again(self, path: str, chain: Sequence[RecordedAction], beside: Sequence[_Beside]) -> _Reversal:
+        """Plan to change one path as a run did; with the links that were added to its file before the undo."""
+        seen, before = self._vault.read_if_any(path), chain[0].pre_image
+        linked = [one.action.pre_image for one in beside if one.action.path == path and one.action.post_sha256 is None]
+        after = linked[-1] if linked else chain[-1].post_image
+        try:
+            restored = reverted(after, before, seen)
+        except Conflict:
+            return _Reversal(path, chain[-1].node_id, seen, seen, CHANGED)
+        if restored is not None and places_of_secrets(restored):
+            return _Reversal(path, chain[-1].node_id, seen, seen, UNSAFE)
+        return _Reversal(path, chain[-1].node_id, seen, restored)
+
+    def _trimmed(self, reversals: Mapping[str, _Reversal]) -> list[_Reversal]:
+        """Plan the pages beside these files without their lines that cite a memory which goes."""
+        gone = {reversal.node_id for reversal in reversals.values() if reversal.restored is None}
+        paths = {path for node_id in gone for path in self._citing(node_id)} - reversals.keys()
+        trimmed = []
+        for path in sorted(paths):
+            seen = self._vault.read_if_any(path)
+            left = seen and uncited(seen, gone)
+            if seen and left and not places_of_secrets(left):
+                trimmed.append(_Reversal(path, str(okf.parse(seen).meta.get("node_id")), seen, left))
+        return trimmed
+
     def _objections(
-        self, chains: Mapping[str, Sequence[RecordedAction]], reversals: Mapping[str, _Reversal]
+        self,
+        chains: Mapping[str, Sequence[RecordedAction]],
+        reversals: Mapping[str, _Reversal],
+        trimmed: Collection[str] = (),
     ) -> dict[str, str]:
         """Return the reason for each path that cannot be restored.
 
-        A created file stays if a file that stays cites it, so this is repeated until no more files stay.
+        A created file stays if a file that stays cites it, so this is repeated until no more files stay; one that is
+        `trimmed` cites it no more.
         """
         refusals = {path: reversal.refusal for path, reversal in reversals.items() if reversal.refusal}
         created = {path: chain[0].node_id for path, chain in chains.items() if chain[0].pre_sha256 is None}
-        citing = {path: set(self._citing(node_id)) - {path} for path, node_id in created.items()}
+        citing = {path: set(self._citing(node_id)) - {path, *trimmed} for path, node_id in created.items()}
         # Example: the run created fact F and page P, P cites F, and a person edited P. P stays, so F stays too.
         while True:
             living = {path: sorted(citing[path] - (chains.keys() - refusals.keys())) for path in created}
@@ -181,47 +328,59 @@ class Reverting:
                             revived.append(_Reversal(path, str(meta.get("node_id")), seen, restored))
         return revived
 
-    def _plan_undo(
-        self,
-        files: PendingFiles,
-        run: Run,
-        chains: Mapping[str, Sequence[RecordedAction]],
-        reversals: Mapping[str, _Reversal],
-        released: Sequence[_Reversal],
-        refusals: dict[str, str],
-        now: datetime,
-    ) -> Planned[None]:
-        changes: list[FileChange] = []
-        writes: list[Write] = []
+    def _plan_undo(self, files: PendingFiles, plan: _Plan, now: datetime) -> Planned[None]:
+        run, changes, writes = plan.run, list[FileChange](), list[Write]()
         # In reverse: a run creates pages after the facts that they cite.
-        for path, chain in reversed(list(chains.items())):
-            if path not in refusals and moved_on(files, path, reversals[path].seen):
-                refusals[path] = CHANGED
-            if path in refusals:
-                continue
-            changes += reversals[path].changes(run.run_id, chain[-1].ordinal)
+        for path, chain in plan.placed(files):
+            changes += plan.reversals[path].changes(run.run_id, chain[-1].ordinal)
             for action in chain:
-                writes.append(records.action_undone(run.run_id, action.ordinal))
+                writes.append(records.action_state(run.run_id, action.ordinal, "undone"))
                 # The undo of a person's own run forbids nothing: it lifts what that run forbade.
-                if run.kind not in PERSONAL and (key := edit_key(path, action.pre_image, action.post_image)):
-                    writes.append(records.leave_tombstone(key, run.run_id, now, "undone"))
-                for key in tombstone_keys(action.fingerprint):
-                    is_personal = run.kind in PERSONAL
+                is_personal = run.kind in PERSONAL
+                for key in _keys(action, of_edit=not is_personal):
                     leave = records.leave_tombstone(key, run.run_id, now, "undone")
                     writes.append(records.lift_tombstone(key) if is_personal else leave)
-        if writes:
-            writes.append(records.run_undone(run.run_id, "partly_undone" if refusals else "undone", now))
-        released = [other for other in released if writes and not moved_on(files, other.path, other.seen)]
+        if not writes:
+            return Planned(None)
+        is_partial = plan.is_partial or bool(plan.refusals)
+        writes.append(records.run_undone(run.run_id, "partly_undone" if is_partial else "undone", now))
+        writes += plan.settled_beside()
+        also = [other for other in plan.also if not moved_on(files, other.path, other.seen)]
         linked = [
-            reversals[path]
-            for path, chain in chains.items()
-            if path not in refusals and reversals[path].goes_with_links(chain[-1].post_sha256)
+            plan.reversals[path]
+            for path, chain in plan.chains.items()
+            if path not in plan.refusals
+            and plan.reversals[path].goes_with_links(chain[-1].post_sha256)
+            and not any(one.left(path, plan.reversals[path].seen) for one in plan.beside)
         ]
-        if released or linked:  # files that the run did not change, or not alone: the undo of them is a run too
-            also = Run(new_run_id(now, UNDO), UNDO, "applied", now, now, summary={"note": f"undid {run.run_id}"})
-            writes.append(records.record_run(also))
-            writes += [each.record(also.run_id, ordinal) for ordinal, each in enumerate((*released, *linked))]
-            changes += [change for n, each in enumerate(released) for change in each.changes(also.run_id, n)]
+        if also or linked:  # files that the run did not change, or not alone: the undo of them is a run too
+            summary = {"note": f"undid {run.run_id}", UNDID: run.run_id}
+            beside = Run(new_run_id(now, UNDO), UNDO, "applied", now, now, summary=summary)
+            writes.append(records.record_run(beside))
+            writes += [each.record(beside.run_id, ordinal) for ordinal, each in enumerate((*also, *linked))]
+            changes += [change for n, each in enumerate(also) for change in each.changes(beside.run_id, n)]
+        return Planned(None, changes, writes)
+
+    def _plan_redo(self, files: PendingFiles, plan: _Plan) -> Planned[None]:
+        run, changes, writes = plan.run, list[FileChange](), list[Write]()
+        for path, chain in reversed(list(plan.placed(files))):
+            changes += plan.reversals[path].changes(run.run_id, chain[-1].ordinal)
+            for action in chain:
+                writes.append(records.action_state(run.run_id, action.ordinal, "applied"))
+                # What the undo forbade dreams is free again, and what a person's run forbade is forbidden again.
+                is_personal = run.kind in PERSONAL
+                for key in _keys(action, of_edit=not is_personal):
+                    leave = records.leave_tombstone(key, run.run_id, run.started_at, action.reason)
+                    writes.append(leave if is_personal else records.lift_tombstone(key))
+        if not writes:
+            return Planned(None)
+        is_partial = plan.is_partial or bool(plan.refusals)
+        writes.append(records.run_redone(run.run_id, is_partial=is_partial))
+        writes += plan.settled_beside()
+        for other in plan.also:
+            if not moved_on(files, other.path, other.seen):
+                (one,) = [one for one in plan.beside if one.action.path == other.path][-1:]
+                changes += other.changes(one.run_id, one.action.ordinal)
         return Planned(None, changes, writes)
 
     def _settle(self) -> None:
@@ -248,6 +407,53 @@ def reverted(before: bytes | None, after: bytes | None, current: bytes | None) -
         return content if old.body == now.body else okf.with_body_of(content, before)
     except InvalidInput as error:
         raise Conflict(str(error)) from error
+
+
+def uncited(data: bytes, gone: Collection[NodeId]) -> bytes | None:
+    """Return a page without its lines that cite memories which go; None for another file, or where no line is left."""
+    document = okf.parse(data)
+    memory = okf.to_memory("", document)
+    entries = document.meta.get("sources")
+    if memory.level not in (Level.SCENARIO, Level.PROFILE) or not isinstance(entries, list):
+        return None
+    if document.meta.get(BY_HAND) != body_hash(document.body):  # a person's page, or edited by one
+        return None
+    cited = okf.source_ids(memory.sources)
+    lost = {f"[^{label}]" for node_id, label in cited.items() if node_id in gone}
+    kept = [line for line in document.body.split("\n") if not any(mark in line for mark in lost)]
+    left = [one for one in entries if not (isinstance(one, Mapping) and one.get("title") in gone)]
+    if not left or not any(line.strip() and not line.startswith(("#", "[^")) for line in kept):
+        return None
+    text = "\n".join(kept)
+    try:
+        changes = {"sources": left, BY_HAND: body_hash(text)}
+        return okf.with_body_of(okf.edit(data, changes), okf.render({"type": "Note"}, text))
+    except InvalidInput:
+        return None
+
+
+def _chosen(
+    chains: Mapping[str, Sequence[RecordedAction]], run_id: str, items: Collection[NodeId]
+) -> dict[str, Sequence[RecordedAction]]:
+    """Return the chains of some memories. Raises NotFound for one that has none."""
+    there = {chain[-1].node_id for chain in chains.values()}
+    if missing := [item for item in items if item not in there]:
+        named = ", ".join(sorted(there)[:MOST_NAMED])
+        raise NotFound(f"run {run_id} has no change of {missing[0]} to take back", hint=named and f"It has: {named}.")
+    return {path: chain for path, chain in chains.items() if chain[-1].node_id in items}
+
+
+def _keys(action: RecordedAction, *, of_edit: bool) -> Iterator[str]:
+    """Yield the keys of the tombstones that stand for an action."""
+    if of_edit and (key := edit_key(action.path, action.pre_image, action.post_image)):
+        yield key
+    yield from tombstone_keys(action.fingerprint)
+
+
+def _linked_to(image: bytes | None) -> set[NodeId]:
+    """Return the successor and the sources of a memory's file."""
+    memory = okf.to_memory("", okf.parse(image or b""))
+    return {*memory.sources, *([memory.superseded_by] if memory.superseded_by else ())}
 
 
 def with_lost_turns(before: bytes, current: bytes) -> bytes:

@@ -527,6 +527,11 @@ class Ledger:
         rows = self.ask(sql, (path, content_sha256))
         return rows[0][0] if rows else None
 
+    def runs_that_undid(self, run_id: str) -> list[str]:
+        """Return the runs by which undos of a run changed other files, the oldest first."""
+        sql = "SELECT run_id FROM run WHERE kind = 'undo' AND json_extract(summary, '$.undid') = ? ORDER BY run_id"
+        return [row[0] for row in self.ask(sql, (run_id,))]
+
     def image_sizes(self) -> list[tuple[str, datetime, int]]:
         """Each run that still has its images, newest first: its id, its start, their bytes as kept."""
         rows = self.ask(

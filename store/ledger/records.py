@@ -181,14 +181,21 @@ def record_action(
     )
 
 
-def action_undone(run_id: str, ordinal: int) -> Write:
-    """Mark an action as undone."""
-    return Write("UPDATE action SET state = 'undone' WHERE run_id = ? AND ordinal = ?", (run_id, ordinal))
+def action_state(run_id: str, ordinal: int, state: str) -> Write:
+    """Mark an action as undone, or as applied again."""
+    return Write("UPDATE action SET state = ? WHERE run_id = ? AND ordinal = ?", (state, run_id, ordinal))
 
 
 def run_undone(run_id: str, state: str, at: datetime) -> Write:
     """Mark a run as undone, wholly or partly."""
     return Write("UPDATE run SET state = ?, undone_at = ? WHERE run_id = ?", (state, stored(at), run_id))
+
+
+def run_redone(run_id: str, *, is_partial: bool) -> Write:
+    """Mark an undone run as applied again; one of which a part stays undone keeps the time of that."""
+    if is_partial:
+        return Write("UPDATE run SET state = 'partly_undone' WHERE run_id = ?", (run_id,))
+    return Write("UPDATE run SET state = 'applied', undone_at = NULL WHERE run_id = ?", (run_id,))
 
 
 # ---- tombstones, cursors, flags, counts

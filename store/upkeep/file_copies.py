@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from .. import okf
 from ..changes import document_file
-from ..changes.run_kinds import REVIEW, Undone, new_run_id
+from ..changes.run_kinds import FILE_SHA256, REVIEW, Undone, new_run_id
 from ..changes.runs import Runs
 from ..core import Core
 from ..door import Door, outgoing
@@ -40,7 +40,7 @@ SPACE: Final = "files"
 
 FOLDER: Final = f"{document_file.FOLDER}/{SPACE}"
 
-RESOURCE, FILE_SHA256, READ_BY, PROPOSALS, LINE_TIMES = "resource", "file_sha256", "read_by", "proposals", "line_times"
+RESOURCE, READ_BY, PROPOSALS, LINE_TIMES = "resource", "read_by", "proposals", "line_times"
 _CHANGED: Final = "changed"
 """The key of the last accepted change: where it begins in the file, and its length, both in bytes."""
 
@@ -251,20 +251,20 @@ class FileCopies:
         run_id = self._decide(one, before, okf.edit(before, self._without(one)), "left a line of a file as it is")
         return Decided(proposal_id, run_id, "leave", (str(one.copy.extra[RESOURCE]),))
 
-    def undo(self, run_id: str) -> Undone:
-        """Undo a run; where it changed a file outside of the vault, that is changed back first looked at, then written.
+    def undo(self, run_id: str, items: Collection[NodeId] = ()) -> Undone:
+        """Undo a run, or some memories of it; a file outside of the vault that it changed is changed back.
 
         Raises Conflict where the file is no longer as the run left it, and then undoes nothing.
         """
-        back = list(self._changes_back(run_id))
-        undone = self._runs.undo(run_id)
+        back = list(self._changes_back(run_id, items))
+        undone = self._runs.undo(run_id, items)
         if undone.restored:
             for target, now, before in back:
                 self._exchange(target, now, before)
         self._read_by = None
         return undone
 
-    def _changes_back(self, run_id: str) -> Iterator[tuple[Path, bytes, bytes]]:
+    def _changes_back(self, run_id: str, items: Collection[NodeId]) -> Iterator[tuple[Path, bytes, bytes]]:
         """Yield each file that a run changed, its content, and that before the run. Raises Conflict."""
         try:
             kind = self._core.ledger.run(run_id).kind
@@ -274,6 +274,8 @@ class FileCopies:
             return
         for action in self._core.ledger.actions(run_id):
             if not action.path.startswith(f"{FOLDER}/") or action.state != "applied":
+                continue
+            if items and action.node_id not in items:
                 continue
             was, left = (copy_in(action.path, image or b"") for image in (action.pre_image, action.post_image))
             if was is None or left is None or was.extra.get(FILE_SHA256) == left.extra.get(FILE_SHA256):

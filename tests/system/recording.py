@@ -206,6 +206,11 @@ class Recording:
         turn = self.fact["evidence"][0]["node_id"]
         forgotten = self.ask("forget", "a turn forgotten", node_id=turn)
         self.ask("undo", "a forget undone", run_id=forgotten["run_id"])
+        self.ask("redo", run_id=forgotten["run_id"])
+        self.ask("undo", run_id=forgotten["run_id"], items=[self.fact["node_id"]])
+        self.ask("undo", run_id=forgotten["run_id"])
+        self.ask("redo", "a forget done again", run_id=forgotten["run_id"])
+        self.ask("undo", run_id=forgotten["run_id"])
         file = self.daemon.folder / "data" / "vault" / self.daemon.call("show", node_id=self.fact["node_id"])["path"]
         file.write_text(file.read_text() + "\nSo it is.\n")
         until(lambda: "So it is." in self.daemon.call("show", node_id=self.fact["node_id"])["text"])

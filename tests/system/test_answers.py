@@ -379,6 +379,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "dream_cancel": (["dream", "cancel"], "was cancelled"),
     "runs": (["runs"], "applied"),
     "undo": (["undo", "x"], "is undone"),
+    "redo": (["redo", "x"], "is done again"),
     "digest": (["digest"], "has been undone since"),
     "page_open": (["open", "--print"], "http://127.0.0.1:"),
     "review_list": (["review", "--list"], "OLDER"),

@@ -83,7 +83,7 @@ GOAL: dict[str, Any] = {
     "thread_since": "2026-11-21T13:00:00+00:00",
 }  # fmt: skip
 DIGEST: dict[str, Any] = {"date": "d", "path": "/v/d.md", "page": None, "text": "", "undone": []}
-WHOLE = {"turns": 0, "forbidden": False}
+WHOLE = {"turns": 0, "left": 0, "forbidden": False}
 TOOL_USE = {"tool": "Bash: make", "channel": "shop", "agent": "codex", "calls": 12, "failures": 3, "median_s": 4.5}
 ANSWERS: dict[str, Any] = {
     "hello": {"version": __version__, "pid": 4242, "protocol": 1},
@@ -175,6 +175,7 @@ ANSWERS: dict[str, Any] = {
     "dream_resume": {"run_id": "r1", "state": "running"},
     "dream_cancel": {"run_id": "r1", "state": "cancelled"},
     "runs": {"runs": []},
+    "redo": {"run_id": "r1", "redone": 2, "turns": 0, "left": 1, "conflicts": []},
     "undo": {"run_id": "r1", "restored": 2, **WHOLE, "conflicts": [], "already": False},
     "digest": {
         "date": "2026-11-21",
@@ -248,7 +249,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 EVERY_COMMAND = [
     ("status",), ("recall", "office"), ("context", "office"), ("brief",), ("show", "k2m4"), ("list",),
     ("remember", "a"), ("forget", "k2m4"), ("import", "/x"), ("dream",), ("dream", "weekly", "--dry-run"),
-    ("runs",), ("undo", "r1"), ("digest",), ("review",), ("decay", "--preview"), ("restore", "k2m4"),
+    ("runs",), ("undo", "r1"), ("redo", "r1"), ("digest",), ("review",), ("decay", "--preview"), ("restore", "k2m4"),
     ("rebuild",), ("check",), ("pause",), ("resume",), ("channel", "work", "off"), ("version",),
     ("feedback", "k2m4", "useful"), ("purge", "--probes"), ("purge", "k2m4", "--yes"),
     ("purge", "--matching", "a word", "--dry-run"),
@@ -299,6 +300,16 @@ def test_recall_says_what_it_found_and_where_from(daemon: FakeDaemon, run: Run) 
     assert out == "L1 fact · undated · work · 0.90  k2m4\n  The office is in Linz.\n  from s#1\n"
     assert err == "12 chunks wait for their embedding.\n"
     assert code == 0
+
+
+def test_a_part_of_a_run_is_undone_and_done_again(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["undo"] = {**ANSWERS["undo"], "restored": 1, "left": 2}
+    code, out, _ = run("undo", "r1", "--item", "k2m4", "--item", "m5n6")
+    assert daemon.asked == [("undo", {"run_id": "r1", "items": ["k2m4", "m5n6"]})]
+    assert (code, out) == (0, "Run r1 is undone in part: 1 file as before.\n")
+    assert run("redo", "r1")[:2] == (0, "Run r1 is done again: 2 files; 1 of its changes stay undone.\n")
+    daemon.answers["redo"] = {**ANSWERS["redo"], "redone": 0}
+    assert run("redo", "r1")[:2] == (4, "Nothing of run r1 is undone.\n")
 
 
 def test_a_text_is_edited_in_the_person_s_editor(
@@ -698,13 +709,13 @@ def test_an_undo_that_brings_nothing_back_says_so(daemon: FakeDaemon, run: Run) 
 
 
 def test_an_undo_names_the_turns_that_are_found_again(daemon: FakeDaemon, run: Run) -> None:
-    undone = {"run_id": "r1", "restored": 0, "turns": 1, "forbidden": False}
+    undone = {"run_id": "r1", "restored": 0, "turns": 1, "left": 0, "forbidden": False}
     daemon.answers["undo"] = {**undone, "conflicts": [], "already": False}
     assert run("undo", "r1")[:2] == (0, "Run r1 is undone: 1 turn found again.\n")
 
 
 def test_an_undo_of_a_dream_says_that_none_proposes_it_again(daemon: FakeDaemon, run: Run) -> None:
-    undone = {"run_id": "r1", "restored": 3, "turns": 0, "forbidden": True}
+    undone = {"run_id": "r1", "restored": 3, "turns": 0, "left": 0, "forbidden": True}
     daemon.answers["undo"] = {**undone, "conflicts": [], "already": False}
     said = " ".join(run("undo", "r1")[1].split())
     assert "No dream proposes again what was undone" in said

@@ -331,7 +331,7 @@ vaults = st.fixed_dictionaries({f"{name}.md": contents for name in "abc"})
 
 @settings(max_examples=examples(25), deadline=None)
 @given(vaults, st.lists(vaults, min_size=1, max_size=3))
-def test_undoing_every_run_backwards_restores_every_byte(
+def test_undoing_every_run_backwards_restores_every_byte_and_redoing_them_too(
     first: dict[str, bytes | None], later: list[dict[str, bytes | None]]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -351,6 +351,10 @@ def test_undoing_every_run_backwards_restores_every_byte(
         for number in reversed(range(len(later))):
             assert store.reverting.undo(f"run-{number}", now=NOW).skipped == ()
             assert store.files() == states[number]
+        for number in range(len(later)):
+            assert store.reverting.redo(f"run-{number}", now=NOW).skipped == ()
+            assert store.files() == states[number + 1]
+        assert store.ledger.tombstones() == set()
         store.close()
 
 
