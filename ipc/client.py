@@ -57,6 +57,7 @@ _READING = frozenset(
             "show",
             "list",
             "runs",
+            "run",
             "digest",
             "review_list",
             "decay_preview",

@@ -20,7 +20,7 @@ from loguru import logger
 from starlette.applications import Starlette
 from starlette.datastructures import FormData
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from ...ipc.mcp.mcp_session import WireClient
@@ -35,7 +35,7 @@ from .views import VIEWS
 HERE = Path(__file__).parent
 MOST_SAID = 64
 MOST_FIELDS = 64
-UNSAID: Json = {"hint": "", "left": (), "place": "", "undo": None, "failed": False}
+UNSAID: Json = {"hint": "", "left": (), "place": "", "undo": None, "redo": None, "parts": (), "failed": False}
 """The parts of a message after an act that most acts leave out."""
 
 KINDS_OF_FILES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -73,7 +73,18 @@ class Site:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        for name in ("marked", "marked_line", "glance", "project", "address", "sure", "number", "conversation"):
+        for name in (
+            "marked",
+            "marked_line",
+            "glance",
+            "project",
+            "said",
+            "thing_address",
+            "address",
+            "sure",
+            "number",
+            "conversation",
+        ):
             self._templates.filters[name] = getattr(wording, name)
 
     def routes(self) -> list[Route]:
@@ -106,6 +117,8 @@ class Site:
                 return self._failed(request, error)
             if place := values.get("moved_to"):
                 return RedirectResponse(place, 303)
+            if (drawn := values.get("json")) is not None:
+                return JSONResponse(drawn)
             name = f"_{template}" if "part" in request.query_params else template
             return self._page(request, name, values)
 

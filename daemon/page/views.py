@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 
-from ...ipc.protocol import Json
+from ...ipc.protocol import NOT_FOUND, Json, ProtocolError
 from ...store.model import ALL_CHANNELS
 from ..clock import local_now
 from .asking import PageRequest, together
-from .wording import ShownTurn, instant, turns
+from .wording import ShownTurn, instant, said, turns
 
 HITS, ROWS, TURNS = 20, 30, 120
 """The most hits of a search, rows of a list, and turns of a conversation on one page."""
 
-MOST_PROJECTS, MOST_LIVES = 12, 100
+THINGS, DRAWN_AT_ONCE, MOST_DRAWN = 100, 500, 2500
+"""The people and things of a list, of one answer for the drawing, and of the drawing."""
+
+MOST_LIVES = 100
 DECIDED = ("decision", "value", "correction")
 LATELY = timedelta(days=1)
 KINDS = ("fact", "decision", "value", "preference", "procedure", "pitfall", "correction", "negative", "event", "person")
@@ -312,6 +315,73 @@ def _page_of(found: Sequence[ShownTurn], ordinal: int) -> int:
     return place - place % TURNS
 
 
+async def things(asked: PageRequest) -> Json:
+    """Return a page of the people and things, the most mentioned first."""
+    channel, kind, at = asked.word("channel"), asked.word("type"), asked.whole("from")
+    found, channels = await together(
+        asked.call("entities", channel=channel or ALL_CHANNELS, type=kind or None, limit=THINGS, offset=at),
+        _channels(asked),
+    )
+    return {
+        "things": _by_name(found["entities"]),
+        "total": found["total"],
+        "next": found["next"],
+        "before": max(0, at - THINGS) if at else None,
+        "channel": channel,
+        "kind": kind,
+        "channels": channels,
+        "kinds": KINDS_OF_THINGS,
+    }
+
+
+def _by_name(entities: Sequence[Json]) -> list[Json]:
+    """Return people and things once each, however many projects have a page of theirs."""
+    found: dict[str, Json] = {}
+    for one in entities:
+        known = found.setdefault(one["key"], {**one, "channels": [], "mentions": 0, "relations": 0})
+        known["channels"].append(one["channel"])
+        known["mentions"] += one["mentions"]
+        known["relations"] += one["relations"]
+    return list(found.values())
+
+
+async def graph(asked: PageRequest) -> Json:
+    """Return the nodes and edges of people and things, for the drawing: at most MOST_DRAWN nodes."""
+    channel, kind = asked.word("channel") or ALL_CHANNELS, asked.word("type") or None
+    entities: list[Json] = []
+    relations: list[Json] = []
+    at: int | None = 0
+    while at is not None and len(entities) < MOST_DRAWN:
+        page = await asked.call("entities", channel=channel, type=kind, limit=DRAWN_AT_ONCE, offset=at)
+        entities += page["entities"]
+        relations += page["relations"]
+        at = page["next"]
+    names = {one["node_id"]: one["key"] for one in entities}
+    drawn = {one["key"]: one for one in _by_name(entities)}
+    ends = (
+        (names.get(one["subject_id"]), one["relation"], names.get(one["object_id"]), one["until"]) for one in relations
+    )
+    edges = {(one, relation, other): until is None for one, relation, other, until in ends if one and other}
+    places = {key: place for place, key in enumerate(drawn)}
+    return {
+        "json": {
+            "nodes": [[one["name"], one["type"], one["mentions"]] for one in drawn.values()],
+            "edges": [[places[one], places[other], said(name), holds] for (one, name, other), holds in edges.items()],
+        }
+    }
+
+
+async def thing(asked: PageRequest) -> Json:
+    """Return a person or a thing by its relations, facts and mentions."""
+    name = asked.word("name")
+    found = await asked.call("about", name=name, channel=asked.word("channel") or ALL_CHANNELS, budget_tokens=4000)
+    if not found["entities"]:
+        raise ProtocolError(
+            f"Nothing is known of {name}.", "A dream makes a page of who is named more than once.", NOT_FOUND
+        )
+    return {"thing": found}
+
+
 async def review(asked: PageRequest) -> Json:
     """Return the open decisions, and the marks that may be taken back."""
     at = asked.whole("from")
@@ -340,6 +410,11 @@ async def runs(asked: PageRequest) -> Json:
     }
 
 
+async def run(asked: PageRequest) -> Json:
+    """Return a run and a page of its changes."""
+    return await asked.call("run", run_id=asked.word("run_id"), offset=asked.whole("from"))
+
+
 async def digest(asked: PageRequest) -> Json:
     """Return the digest of a day, the newest where none is named."""
     return {"digest": await asked.call("digest", date=asked.word("date") or None)}
@@ -365,6 +440,7 @@ async def health(asked: PageRequest) -> Json:
     return {"status": await asked.call("status"), "check": check}
 
 
+KINDS_OF_THINGS = ("person", "organisation", "team", "project", "service", "tool", "place", "file", "event", "other")
 View = Callable[[PageRequest], Awaitable[Json]]
 VIEWS: tuple[tuple[str, str, View], ...] = (
     ("/", "today.html", today),
@@ -376,8 +452,12 @@ VIEWS: tuple[tuple[str, str, View], ...] = (
     ("/memory/{node_id}", "memory.html", memory),
     ("/sessions", "sessions.html", sessions),
     ("/session/{node_id}", "session.html", session),
+    ("/things", "things.html", things),
+    ("/things/graph", "", graph),
+    ("/thing/{name}", "thing.html", thing),
     ("/review", "review.html", review),
     ("/runs", "runs.html", runs),
+    ("/run/{run_id}", "run.html", run),
     ("/digest", "digest.html", digest),
     ("/told", "told.html", told),
     ("/purge", "purge.html", purging),

@@ -92,6 +92,16 @@ def address(node_id: str) -> str:
     )
 
 
+def thing_address(name: str) -> str:
+    """Return the address of the page of a person or a thing."""
+    return f"/thing/{quote(name, safe='')}"
+
+
+def said(relation: str) -> str:
+    """Return the type of a relation in words: `reports to`."""
+    return relation.replace("_", " ").lower()
+
+
 def sure(confidence: float) -> str:
     """Return a confidence of 0 to 1 in a word."""
     return "sure" if confidence >= 0.6 else "likely" if confidence >= 0.3 else "perhaps"
