@@ -8,7 +8,7 @@ import os
 import resource
 import signal
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from .clock import local_now, utc_now
 from .dreaming.dreamer import Dreamer
 from .dreaming.idle import LastActivity
 from .dreaming.schedule import Schedule
+from .host import logs
 from .host.folder_watch import VaultWatch
 from .host.lock import DaemonLock
 from .host.service_manager import Notifier, passed_descriptors
@@ -111,7 +112,13 @@ class Daemon:
                 hooks,
                 follower,
                 settings,
-                Process(self._started_s, self.stop, lambda: server.socket_problem, hooks.read_lost),
+                Process(
+                    self._started_s,
+                    self.stop,
+                    lambda: server.socket_problem,
+                    hooks.read_lost,
+                    lambda: server.measures,
+                ),
                 page,
             )
             server = Server(
@@ -120,6 +127,8 @@ class Daemon:
                 lambda method: activity.touch(),
                 {mcp_session.ATTACH: mcp_session.attach},
             )
+            if settings.telemetry.otel:
+                server.measures.on_answered = _spans(store)
             await server.start(listener)
             stack.push_async_callback(server.stop)
             stack.push_async_callback(page.stop)
@@ -175,6 +184,14 @@ class Daemon:
         while True:
             self._notifier.watchdog()
             await asyncio.sleep(every_s)
+
+
+def _spans(store: MemoryStore) -> Callable[[str, float, str], None] | None:
+    try:
+        return logs.memory_spans(store.vault.marker_id() or "")
+    except ImportError as error:  # `check` and `doctor` say so too
+        logger.warning("no spans are exported: {} is not installed (pip install 'dreamd[otel]')", error.name)
+        return None
 
 
 async def _run_scheduler(schedule: Schedule) -> None:

@@ -67,6 +67,12 @@ class HookSettings(BaseModel, extra="forbid", frozen=True):
     own_files: bool = True
 
 
+class TelemetrySettings(BaseModel, extra="forbid", frozen=True):
+    """Spans of OpenTelemetry, exported as its own `OTEL_…` variables say; needs `dreamd[otel]`."""
+
+    otel: bool = False
+
+
 class Settings(BaseSettings):
     """All settings. Use `load`, which turns pydantic's errors into sentences."""
 
@@ -76,6 +82,7 @@ class Settings(BaseSettings):
     vault_dir: Path | None = Field(None, description="`vault/` in the data folder, unless it is somewhere else")
     page: bool = Field(True, description="`dreamctl open` may open the web page")
     log: LogSettings = LogSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     watch: WatchSettings = WatchSettings()
     transcripts: TranscriptSettings = TranscriptSettings()
     hooks: HookSettings = HookSettings()

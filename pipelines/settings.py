@@ -27,6 +27,10 @@ class ScheduleSettings(BaseModel):
     overdue_h: float = Field(36, gt=0, description="this late, idleness is relaxed")
     compaction_turns: int = Field(50, ge=0, description="so many waiting turns make a small dream due; 0: never")
     compaction_gap_h: float = Field(3, gt=0, description="at least so long after any other dream")
+    session_quiet_min: float = Field(10, gt=0, description="a session without a turn for so long has ended")
+    session_gap_min: float = Field(
+        30, ge=0, description="one that no dream has read makes a small dream due, so long after any other; 0: never"
+    )
     first_backoff_s: float = Field(900, gt=0)
     longest_backoff_s: float = Field(6 * 3600, gt=0)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,7 @@ from .results import (
     StoreStatus,
     Tagged,
     ToolUse,
+    Unread,
 )
 from .search.code_places import CodeChecks
 from .search.gathering import Ranking
@@ -582,9 +583,9 @@ class MemoryStore:
         """Record a run that changed nothing: a failed one, or one with nothing to do."""
         self.operations.runs.record_run(run)
 
-    def waiting_turns(self) -> int:
-        """Count the turns that no dream has read yet, in channels where learning is on. Reads every turn's row."""
-        return self.operations.runs.waiting_turns()
+    def unread(self, quiet: timedelta = timedelta(0)) -> Unread:
+        """Count the turns that no dream has read; a session without a turn for `quiet` has ended. Reads every row."""
+        return self.operations.health.unread(quiet)
 
     def refuse_to_dream(self) -> None:
         """Raise StoreError while vault, index or history are incomplete: a dream needs all three."""

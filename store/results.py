@@ -380,6 +380,21 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """The turns and sessions that no dream has read, where learning is on.
+
+    `ended` counts the sessions that are over, and `oldest_at` is the end of the oldest of these. `is_large`: vault or
+    index is beyond the size of the settings.
+    """
+
+    turns: int = 0
+    sessions: int = 0
+    ended: int = 0
+    oldest_at: datetime | None = None
+    is_large: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class BackedUp:
     """A backup that was written and read back: its file, and for how many seconds writes were held for it.
 
@@ -469,6 +484,7 @@ class StoreStatus:
     pending_embeddings: int
     embedding: EmbeddingStatus
     query_cache: QueryCacheStatus
+    sizes: Mapping[str, int]
     journal: int
     not_found_yet: int
     catching_up: bool

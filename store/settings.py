@@ -304,6 +304,11 @@ class StoreSettings(BaseModel):
     embedding: EmbeddingSettings = EmbeddingSettings()
     search: SearchSettings = SearchSettings()
     chunks: ChunkSettings = ChunkSettings()
+    capacity_mb: int = Field(
+        5000,
+        ge=0,
+        description="a larger vault or index is warned of, and one waiting turn makes a small dream due",
+    )
     apart: tuple[Path, ...] = Field(
         (), description="worktrees and clones that are projects of their own, by the path of their top folder"
     )

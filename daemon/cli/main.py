@@ -53,6 +53,7 @@ COMMANDS = {
     "restore": ("review_commands", "bring an archived, replaced or deleted memory back, or a backup"),
     "status": ("admin_commands", "show what the daemon is doing"),
     "tools": ("query_commands", "count the calls, failures and times of agents' tools"),
+    "metrics": ("service_commands", "print the daemon's measures in Prometheus' text format"),
     "told": ("admin_commands", "show what agents were told, and what became of it"),
     "check": ("repair_commands", "look for problems in the settings and the vault (memory files)"),
     "doctor": ("service_commands", "look for all that ever went wrong, and repair it (--fix)"),

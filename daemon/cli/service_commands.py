@@ -1,4 +1,4 @@
-"""The commands about the service and its health: install, uninstall, log, doctor."""
+"""The commands about the service and its health: install, uninstall, log, doctor, metrics."""
 
 from __future__ import annotations
 
@@ -146,6 +146,15 @@ def doctor_in_words(answer: Json, look: Look, *, whole: bool = False) -> list[st
     if skipped:
         lines += look.wrap(f"Not looked at, since no daemon answers: {', '.join(skipped)}.")
     return lines
+
+
+def metrics(options: Namespace, terminal: Terminal) -> int:
+    """Print the daemon's measures as Prometheus reads them."""
+    from .request import ask
+
+    answer = ask(terminal, "metrics")
+    terminal.report(answer, answer["text"].splitlines())
+    return 0
 
 
 def log_arguments(parser: ArgumentParser) -> None:

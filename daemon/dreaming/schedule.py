@@ -15,6 +15,7 @@ from loguru import logger
 from ...pipelines.messages import RunKind
 from ...pipelines.settings import PipelineSettings, ScheduleSettings
 from ...store import LANDED
+from ...store.results import Unread
 from .bounds import DREAMS
 from .dreamer import DreamBusy, Dreamer, DreamError
 from .idle import IdleCheck, LastActivity, LoadMeter, Machine, check_idle, is_away
@@ -76,7 +77,9 @@ class Due:
         return self.not_before <= now.astimezone(UTC)
 
 
-def next_due(now: datetime, history: Sequence[Past], settings: ScheduleSettings, waiting_turns: int = 0) -> Due:
+def next_due(
+    now: datetime, history: Sequence[Past], settings: ScheduleSettings, waiting_turns: int = 0, ended_sessions: int = 0
+) -> Due:
     """Return the next dream. `now` carries the person's zone, with its rules (a ZoneInfo).
 
     - due at a local time each day; a weekly dream replaces that day's daily one;
@@ -84,7 +87,8 @@ def next_due(now: datetime, history: Sequence[Past], settings: ScheduleSettings,
       counts for the date of its landing;
     - any number of missed dreams is made up for by one;
     - failures since the last landing double the wait, up to a bound; preempted ones do not;
-    - a compaction, which only reads new turns, comes in between when many turns wait, but not often.
+    - a compaction, which only reads new turns, comes in between when many turns wait, but not often, and a while after
+      any other dream when a session has ended that none has read.
 
     Dreams with a date in the future do not count, since waiting for that date might take years; but a landing in the
     next hour counts as today's: the clock was set back a little.
@@ -93,16 +97,23 @@ def next_due(now: datetime, history: Sequence[Past], settings: ScheduleSettings,
         raise ValueError("now needs a zone")
     now_utc = now.astimezone(UTC)
     believed = [past for past in history if past.began_at <= now_utc + (AHEAD if past.ended is Ended.LANDED else NONE)]
-    due = _next_of(now, believed, settings, waiting_turns)
+    due = _next_of(now, believed, settings, waiting_turns, ended_sessions)
     return replace(due, passed_over=sum(past.began_at > now_utc + AHEAD for past in history))
 
 
-def _next_of(now: datetime, believed: Sequence[Past], settings: ScheduleSettings, waiting_turns: int) -> Due:
+def _next_of(
+    now: datetime, believed: Sequence[Past], settings: ScheduleSettings, waiting_turns: int, ended_sessions: int
+) -> Due:
     now_utc = now.astimezone(UTC)
     nightly = _nightly(now, [past for past in believed if past.kind != "compaction"], settings)
-    if nightly.is_due(now) or not 0 < settings.compaction_turns <= waiting_turns:
+    gaps: list[timedelta] = []
+    if 0 < settings.compaction_turns <= waiting_turns:
+        gaps.append(timedelta(hours=settings.compaction_gap_h))
+    if ended_sessions and settings.session_gap_min:
+        gaps.append(timedelta(minutes=settings.session_gap_min))
+    if nightly.is_due(now) or not gaps:
         return nightly
-    compaction_at = max(now_utc, _compaction_not_before(now_utc, believed, settings))
+    compaction_at = max(now_utc, _compaction_not_before(now_utc, believed, settings, min(gaps)))
     return Due("compaction", now_utc, compaction_at) if compaction_at < nightly.not_before else nightly
 
 
@@ -135,9 +146,10 @@ def _nightly(now: datetime, history: Sequence[Past], settings: ScheduleSettings)
     )
 
 
-def _compaction_not_before(now_utc: datetime, history: Sequence[Past], settings: ScheduleSettings) -> datetime:
-    """Return the time some hours after the last dream: unreadable turns must not cause one after the other."""
-    gap = timedelta(hours=settings.compaction_gap_h)
+def _compaction_not_before(
+    now_utc: datetime, history: Sequence[Past], settings: ScheduleSettings, gap: timedelta
+) -> datetime:
+    """Return the time a while after the last dream: unreadable turns must not cause one after the other."""
     tried = [
         min(past.began_at, now_utc)
         for past in history
@@ -197,14 +209,17 @@ class Schedule:
         self._local_now = local_now
         self._is_away = is_away
         self._load = LoadMeter()
-        self._waiting_turns = 0
+        self._unread = Unread()
         self.waiting_for = ""
 
     def next_due(self) -> Due:
         """Return the next dream, by the recorded history and the last count of waiting turns."""
         runs = self._store.runs(HISTORY_RUNS, kinds=DREAMS, states=COUNTED)
         history = [Past(_run_kind(run.kind), run.started_at, _end_of(run.state)) for run in runs]
-        return next_due(self._local_now(), history, self._settings.schedule, self._waiting_turns)
+        settings, unread = self._settings.schedule, self._unread
+        # Beyond its capacity a memory is not to grow by turns that nothing was drawn from.
+        turns = max(unread.turns, settings.compaction_turns) if unread.is_large and unread.turns else unread.turns
+        return next_due(self._local_now(), history, settings, turns, unread.ended)
 
     async def tick(self) -> None:
         """Run a dream if one is due; otherwise store the reason against it, for `status`.
@@ -228,7 +243,8 @@ class Schedule:
         due = await asyncio.to_thread(self.next_due)
         if not due.is_due(self._local_now()) and self._check_idle(machine, due).idle:
             # Counting reads many rows: only when idle.
-            self._waiting_turns = await asyncio.to_thread(self._store.waiting_turns)
+            quiet = timedelta(minutes=self._settings.schedule.session_quiet_min)
+            self._unread = await asyncio.to_thread(self._store.unread, quiet)
             due = await asyncio.to_thread(self.next_due)
         now = self._local_now()
         if not due.is_due(now):
@@ -236,7 +252,7 @@ class Schedule:
             return
         self.waiting_for = await self._objection(machine, due)
         if not self.waiting_for:
-            self._waiting_turns = 0
+            self._unread = Unread()
             # Recorded and logged by the dreamer: a job's boundary.
             with contextlib.suppress(DreamBusy, DreamError):
                 await self._dreamer.dream(due.kind)
@@ -247,8 +263,10 @@ class Schedule:
         if not verdict.idle:
             return verdict.reason
         spent, limits = await asyncio.to_thread(self._dreamer.spent), self._settings.limits
-        if spent.seconds >= limits.per_day_s:
-            return f"dreams took {spent.seconds:.0f} s of the {limits.per_day_s:.0f} s allowed in 24 hours"
+        # Small dreams leave half of the time to the night's.
+        most_s = limits.per_day_s / 2 if due.kind == "compaction" else limits.per_day_s
+        if spent.seconds >= most_s:
+            return f"dreams took {spent.seconds:.0f} s of the {most_s:.0f} s allowed in 24 hours"
         idle = self._settings.idle
         away = await self._is_away(idle.away_s) if idle.ask_desktop else None
         return self._check_idle(machine, due, away).reason

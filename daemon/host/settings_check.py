@@ -29,6 +29,8 @@ def complaints() -> list[str]:
     except SettingsError as error:
         return [f"{error} {error.hint}".strip()]
     found = [f"{problem} {problem.hint}".strip() for problem in folder_problems(settings)]
+    if settings.telemetry.otel and importlib.util.find_spec("opentelemetry.exporter") is None:
+        found.append('telemetry.otel: OpenTelemetry is not installed. Install it: pip install "dreamd[otel]".')
     return [*found, *_missing_model(settings), *exposed_secrets(default_config_path(), settings.llm.api_key_file)]
 
 

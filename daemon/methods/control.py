@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,9 +19,12 @@ from ...ipc.call import Call, Method
 from ...ipc.channels import full_name, nearest_names
 from ...ipc.params import NoParams, Params
 from ...ipc.protocol import Refused
+from ...ipc.server.measures import Family, Measures, Sample, exposition, gauge
+from ...store import LANDED
 from ...store.model import GLOBAL_CHANNEL, NotFound
 from ...store.names import Channel
 from ...store.results import BackedUp, Problem, Rebuilt, StoreStatus, ToldCounts
+from ..clock import utc_now
 from ..dreaming.bounds import DREAMS
 from ..host import settings_check
 from ..importing import FormatName
@@ -104,6 +107,13 @@ class CheckAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricsAnswer:
+    """The measures since the start, in the text format of Prometheus; no text of a person is in it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class PauseAnswer:
     """The switch of all learning."""
 
@@ -130,13 +140,14 @@ class StopAnswer:
 class Process:
     """The daemon's process: its start by the monotonic clock, its stop, and the problem of its socket, "" for none.
 
-    `read_lost` records the hooks that it did not answer in time.
+    `read_lost` records the hooks that it did not answer in time; `measures` are those of its answers.
     """
 
     started_s: float
     stop: Callable[[], None]
     socket_problem: Callable[[], str]
     read_lost: Callable[[], None]
+    measures: Callable[[], Measures] = Measures
 
 
 class ControlMethods:
@@ -208,6 +219,58 @@ class ControlMethods:
             self._llm_problem = problem(settings)
             self._llm_asked_s = time.monotonic()
         return LlmAnswer(settings.provider, settings.model, self._llm_problem)
+
+    def metrics(self, params: NoParams, call: Call) -> MetricsAnswer:
+        """Return the measures of answers, queues, memory and process."""
+        return MetricsAnswer(exposition([*self._process.measures().families(), *self._gauges()]))
+
+    def _gauges(self) -> Iterator[Family]:
+        import psutil
+
+        status, told, now = self._store.status(), self._store.told.counts(), utc_now()
+        unread = self._store.unread(timedelta(minutes=self._settings.pipelines.schedule.session_quiet_min))
+        yield Family("dreamd_info", "gauge", "The running version.", [Sample({"version": __version__}, 1)])
+        levels = [Sample({"level": level}, number) for level, number in status.memories.items()]
+        yield Family("dreamd_memories", "gauge", "Memories by level.", levels)
+        queues = {
+            "embeddings": status.pending_embeddings,
+            "not_found_yet": status.not_found_yet,
+            "journal": status.journal,
+            "unread_turns": unread.turns,
+            "unread_sessions": unread.sessions,
+            "unread_ended_sessions": unread.ended,
+        }
+        yield Family(
+            "dreamd_waiting",
+            "gauge",
+            "Changes, turns and sessions that wait, by queue.",
+            [Sample({"queue": k}, v) for k, v in queues.items()],
+        )
+        lag_s = (now - unread.oldest_at).total_seconds() if unread.oldest_at else 0.0
+        yield gauge(
+            "dreamd_facts_lag_seconds", "Time since the end of the oldest ended session that no dream has read.", lag_s
+        )
+        sizes = [Sample({"part": part}, size) for part, size in status.sizes.items()]
+        yield Family("dreamd_size_bytes", "gauge", "Bytes of vault, index and ledger.", sizes)
+        cache = status.query_cache
+        asked = [Sample({"result": "hit"}, cache.hits), Sample({"result": "miss"}, cache.misses)]
+        yield Family("dreamd_query_cache_total", "counter", "Questions by whether their candidates were held.", asked)
+        yield gauge("dreamd_told_tokens", "Tokens told to agents in the last 24 hours.", told.tokens)
+        yield gauge("dreamd_told_texts", "Texts told to agents in the last 24 hours.", told.texts)
+        yield gauge("dreamd_told_used_texts", "Those of them whose words the agent's next turn had.", told.used)
+        lost = told.lost_starts + told.lost_prompts
+        yield gauge("dreamd_told_lost_texts", "Starts and prompts without their text in the last 24 hours.", lost)
+        yield gauge("dreamd_problems", "Problems that `dreamctl status` names.", len(status.problems))
+        last = next(iter(self._store.runs(1, kinds=DREAMS, states=LANDED)), None)
+        if last is not None:
+            yield gauge("dreamd_last_dream_seconds", "Time of the last dream that landed.", last.started_at.timestamp())
+        process = psutil.Process()
+        times = process.cpu_times()
+        yield gauge("process_resident_memory_bytes", "Resident memory.", process.memory_info().rss)
+        yield gauge(
+            "process_cpu_seconds_total", "Time of the processor.", round(times.user + times.system, 2), "counter"
+        )
+        yield gauge("process_start_time_seconds", "Start of the process.", process.create_time())
 
     # ---- imports
 
@@ -293,6 +356,7 @@ class ControlMethods:
 
 CONTROL_METHODS: tuple[Method[Any, Any], ...] = (
     Method("status", NoParams, StatusAnswer, ControlMethods.status, blocking=True),
+    Method("metrics", NoParams, MetricsAnswer, ControlMethods.metrics, blocking=True),
     Method("import", ImportParams, ImportAnswer, ControlMethods.import_, long=True, activity=True),
     Method("rebuild", NoParams, Rebuilt, ControlMethods.rebuild, long=True),
     Method("check", CheckParams, CheckAnswer, ControlMethods.check, long=True),

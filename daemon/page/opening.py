@@ -133,6 +133,7 @@ def _imported() -> tuple[Callable[..., Guard], Callable[[Any], Any]]:
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="warning",
             access_log=False,
             server_header=False,
             proxy_headers=False,

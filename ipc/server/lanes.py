@@ -61,12 +61,13 @@ class OpenRequest:
 
     `key` names it among the open ones of its client: its id, or itself where a notification has none. `ordered`: its
     client's next messages wait until it is answered. `in_lane`: it waits for a thread, or has one, with `params`.
-    `stop_work` stops its work, where that can be stopped; `timer` ends its patience.
+    `stop_work` stops its work, where that can be stopped; `timer` ends its patience. `began_s` and `worked_s` are the
+    times of its beginning, and of its thread's, by the loop's clock.
     """
 
     __slots__ = (
         *("_post", "call", "client", "in_lane", "key", "method", "ordered", "params", "progress", "progress_at"),
-        *("stop_work", "timer"),
+        *("stop_work", "timer", "began_s", "worked_s"),
     )
 
     def __init__(
@@ -83,7 +84,7 @@ class OpenRequest:
         self.call = Call(request_id, message.method, self.report)
         self.ordered = self.in_lane = False
         self.progress: tuple[str, int, int, str] | None = None
-        self.progress_at = 0.0
+        self.progress_at = self.began_s = self.worked_s = 0.0
         self.stop_work: Callable[[], object] | None = None
         self.params: Any = None
         self.timer: asyncio.TimerHandle | None = None

@@ -21,6 +21,7 @@ from ..protocol import (
     BUSY,
     INVALID_PARAMS,
     INVALID_REQUEST,
+    METHOD_NOT_FOUND,
     STOPPING,
     Notification,
     ProtocolError,
@@ -33,6 +34,7 @@ from ..settings import IpcSettings
 from .connection import Connection, Session
 from .lanes import Lanes, OpenRequest, Requester, Turns
 from .listener import Acceptor, Listener, ListenerError, listen_again
+from .measures import OK, Measures
 
 # A progress bar needs no more; a stage that reports every item must not fill the wire.
 PROGRESS_INTERVAL_S = 0.05
@@ -82,6 +84,7 @@ class Server:
         self._protocols = dict(protocols or {})
         self.turned_away: set[Connection] = set()
         self.socket_problem = ""
+        self.measures = Measures()
         self._acceptors: list[Acceptor] = []
         self._socket_timer: asyncio.TimerHandle | None = None
         # Results of threads wait here for the loop; a deque's append and popleft are atomic, so it needs no lock.
@@ -168,11 +171,13 @@ class Server:
             return
         method = self._methods.get(message.method)
         if method is None:
+            self.measures.refused(METHOD_NOT_FOUND)
             client.fail(request_id, self._unknown(message.method))
             return
         try:
             params = method.params.model_validate(message.params)
         except ValidationError as error:
+            self.measures.refused(INVALID_PARAMS)
             client.fail(request_id, invalid_params(error, method.params))
             return
         # Checked after the parameters, so that a faulty request with a used id still learns its own fault.
@@ -188,6 +193,7 @@ class Server:
         if method.activity and self._on_activity is not None:
             self._on_activity(method.name)
         request = OpenRequest(client, message, method, self._wake_loop)
+        request.began_s = self.loop.time()
         client.requests[request.key] = request
         self._open.add(request)
         self._idle.clear()
@@ -251,7 +257,7 @@ class Server:
         return self._long_lanes if request.method.long else self._lanes
 
     def _submit(self, pool: ThreadPoolExecutor, request: OpenRequest) -> None:
-        request.stop_work = None
+        request.stop_work, request.worked_s = None, self.loop.time()
         future = pool.submit(request.method.answer, request.params, request.call)
         future.add_done_callback(lambda done: self._wake_loop(request, done))
 
@@ -349,12 +355,15 @@ class Server:
         except Exception as error:
             self._fail(request, error)
         else:
-            self._finish(request, line)
+            self._finish(request, line, OK)
 
     def _fail(self, request: OpenRequest, error: BaseException) -> None:
-        self._finish(request, encode_error(request.call.id, wire_error(error, request.call.method)))
+        wrong = wire_error(error, request.call.method)
+        self._finish(request, encode_error(request.call.id, wrong), str(wrong.code))
 
-    def _finish(self, request: OpenRequest, line: bytes) -> None:
+    def _finish(self, request: OpenRequest, line: bytes, outcome: str) -> None:
+        method, began_s, worked_s = request.method.name, request.began_s, request.worked_s
+        self.measures.answered(method, outcome, began_s, worked_s, self.loop.time())
         if request.call.id is not None:
             # The last progress first: a client must not get one after the answer.
             self._emit_progress(request)

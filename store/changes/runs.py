@@ -18,7 +18,7 @@ from ..ledger.records import RecordedAction, Run
 from ..model import SKILL, Changeset, InvalidInput, NodeId, StoreBusy
 from ..results import RunChange
 from .apply import WRITTEN_WITHIN_S, Changes
-from .run_kinds import FILE_SHA256, FORGET, LEARNED_FROM, PURGE, REVIEW, TURN_FORGOTTEN, UNDID, AppliedRun, Undone
+from .run_kinds import FILE_SHA256, FORGET, PURGE, REVIEW, TURN_FORGOTTEN, UNDID, AppliedRun, Undone
 from .undo import Reverting
 
 CHANGE_CHARS = 2000
@@ -130,12 +130,6 @@ class Runs:
         return self._ledger.runs_since(moment, kinds)
 
     @repeated_after_repair
-    def waiting_turns(self) -> int:
-        """Count the turns that no dream has read yet, in channels in which learning is on. Reads every turn's row."""
-        read = self._ledger.cursors(LEARNED_FROM)
-        ends = self._core.catalog.sessions_outside(self._core.switches.channels_off)
-        return sum(max(0, last - read.get(session_id, 0)) for session_id, last in ends.items())
-
     def refuse_to_dream(self) -> None:
         """Raise StoreError while vault, index or history are incomplete: a dream could not know what there is."""
         self._core.vault.raise_if_away()

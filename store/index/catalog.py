@@ -287,6 +287,18 @@ class Catalog:
         )
         return dict(self._rows(sql, (json.dumps(list(channels)),)))
 
+    def last_said(self, sessions: Collection[NodeId]) -> dict[NodeId, datetime]:
+        """Map sessions to the time of their newest turn, those that have one."""
+        sql = (
+            "SELECT session_id, max(created_at) FROM node WHERE kind = 'turn' AND created_at IS NOT NULL"
+            " AND session_id IN (SELECT value FROM json_each(?)) GROUP BY session_id"
+        )
+        return {name: datetime.fromisoformat(at) for name, at in self._rows(sql, (json.dumps(list(sessions)),))}
+
+    def size_of_files(self) -> int:
+        """Return the bytes of all memories and sessions of the vault."""
+        return self._one("SELECT sum(size) FROM file") or 0
+
     def listing(
         self,
         channel: str | None = None,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import apsw
@@ -24,7 +24,7 @@ from ..ledger.salvage import damaged_files
 from ..model import IndexDamaged, Level, NodeId, StoreError
 from ..okf.memory_file import is_edited_page
 from ..redaction import places_of_secrets, redact
-from ..results import EmbeddingStatus, Leak, Problem, StoreStatus
+from ..results import EmbeddingStatus, Leak, Problem, StoreStatus, Unread
 from ..search.search import QueryCache
 from ..settings import StorePaths
 from ..text.words import is_english
@@ -129,6 +129,7 @@ class Health:
                 advice=OTHER_MODEL if self._is_foreign() else "",
             ),
             query_cache=self._questions.status(),
+            sizes=self.sizes(),
             journal=ledger["journal"],
             not_found_yet=self._writer.lag + self._core.indexer.lag,
             catching_up=not self._opened.is_compared,
@@ -138,6 +139,30 @@ class Health:
             broken_files=len(broken),
             problems=list(self._problems(broken, ledger["conflicts"])),
         )
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes of the vault's memories, of the index with its vectors, and of the ledger."""
+        paths = self._core.paths
+        index = sum(file.stat().st_size for file in paths.index.parent.glob("*") if file.is_file())
+        ledger = paths.ledger.stat().st_size if paths.ledger.exists() else 0
+        return {"vault": self._opened.catalog.size_of_files(), "index": index, "ledger": ledger}
+
+    def unread(self, quiet: timedelta) -> Unread:
+        """Count the turns that no dream has read, in channels in which learning is on. Reads every turn's row."""
+        read = self._ledger.cursors(LEARNED_FROM)
+        ends = self._opened.catalog.sessions_outside(self._core.switches.channels_off)
+        waiting = {name: last - read.get(name, 0) for name, last in ends.items() if last > read.get(name, 0)}
+        until = self._core.now() - quiet
+        ended = [at for at in self._opened.catalog.last_said(waiting).values() if at <= until]
+        is_large = any(True for _ in self._large(self.sizes()))
+        return Unread(sum(waiting.values()), len(waiting), len(ended), min(ended, default=None), is_large)
+
+    def _large(self, sizes: Mapping[str, int]) -> Iterator[str]:
+        most = self._core.settings.capacity_mb
+        for part in ("vault", "index"):
+            if 0 < most * 10**6 < sizes[part]:
+                advice = "`dreamctl purge --before DATE` erases old sessions, and store.capacity_mb sets the bound"
+                yield f"The {part} has {sizes[part] / 1e6:,.0f} MB, more than {most:,}: {advice}."
 
     def _is_foreign(self) -> bool:
         """Return True if most turns are not English while the shipped model is used, which was trained on English."""
@@ -166,6 +191,7 @@ class Health:
             yield self._queue.problem
         if self._embedder.made_by != self._embedder.model_id:
             yield "The embedding model could not be prepared (the log says why); a slower one like it is used."
+        yield from self._large(self.sizes())
         if note := self._opened.note:
             yield f"{note[0].upper()}{note[1:]}."
 

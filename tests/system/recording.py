@@ -241,6 +241,7 @@ class Recording:
         self.ask("channel", "a channel", name="kitchen", learning=False)
         self.ask("check", "a check")
         self.ask("rebuild")
+        self.ask("metrics")
         self.ask("backup", path=str(self.empty.parent))
         self.ask("purge", "a purge that is only shown", channel="kitchen", dry_run=True)
         self.ask("purge", "the past questions", probes=True)

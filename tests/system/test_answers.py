@@ -390,6 +390,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "status": (["status"], "is running (pid "),
     "check": (["check"], "warning: broken.md"),
     "rebuild": (["rebuild"], "The index is rebuilt from"),
+    "metrics": (["metrics"], 'dreamd_answers_total{method="recall",outcome="ok"}'),
     "backup": (["backup", "/x"], "was read back."),
     "pause": (["pause"], "Learning is paused."),
     "resume": (["resume"], "Learning goes on."),

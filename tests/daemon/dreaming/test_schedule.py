@@ -25,6 +25,7 @@ from dreamd.pipelines.settings import PipelineSettings, ScheduleSettings
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.ledger.records import LANDED, Run, record_run
 from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.results import Unread
 from dreamd.store.settings import StoreSettings
 from freezegun import freeze_time
 from hypothesis import given
@@ -298,8 +299,9 @@ class Night:
         self.history: list[Run] = []
         self.dreamt: list[str] = []
         self.fails = False
-        self.waiting_turns = 0
-        self.store = SimpleNamespace(runs=self.runs, paused=paused, waiting_turns=lambda: self.waiting_turns)
+        self.waiting_turns = self.ended = 0
+        self.is_large = False
+        self.store = SimpleNamespace(runs=self.runs, paused=paused, unread=self.unread)
         self.spent = DailyUsage()
         self.away: bool | None = None
         self.dreamer = SimpleNamespace(running=None, child_pid=None, dream=self.dream, spent=lambda: self.spent)
@@ -316,6 +318,9 @@ class Night:
 
     def runs(self, limit: int, *, kinds: Sequence[str], states: Sequence[str]) -> list[Run]:
         return [run for run in self.history[::-1] if run.kind in kinds and run.state in states][:limit]
+
+    def unread(self, quiet: timedelta) -> Unread:
+        return Unread(self.waiting_turns, ended=self.ended, is_large=self.is_large)
 
     async def is_away(self, quiet_s: float) -> bool | None:
         return self.away
@@ -408,6 +413,43 @@ def test_waiting_turns_are_counted_when_idle_and_compacted_once() -> None:
     busy.history = night.history
     busy.now, busy.waiting_turns = night.now, 60
     assert busy.tick().startswith("due 2026-11-19")
+
+
+def test_an_ended_session_is_read_while_it_is_quiet_and_not_again_at_once() -> None:
+    night = Night()
+    night.tick()
+    night.waiting_turns, night.ended = 4, 1
+    night.now += timedelta(minutes=31)
+    night.tick()
+    night.now += timedelta(minutes=10)
+    night.tick()
+    assert night.dreamt == ["daily", "compaction"]
+    busy = Night(quiet_s=5)
+    busy.history, busy.now, busy.ended = night.history, night.now + timedelta(hours=1), 1
+    busy.tick()
+    assert busy.dreamt == []
+
+
+def test_small_dreams_leave_half_of_the_day_s_time_to_the_night_s() -> None:
+    night = Night()
+    night.tick()
+    night.ended, night.waiting_turns = 1, 4
+    night.now += timedelta(hours=1)
+    night.spent = DailyUsage(PipelineSettings().limits.per_day_s * 0.6)
+    assert "allowed in 24 hours" in night.tick()
+    assert night.dreamt == ["daily"]
+
+
+def test_beyond_its_capacity_one_waiting_turn_is_enough() -> None:
+    night = Night()
+    night.tick()
+    night.waiting_turns, night.is_large = 1, True
+    night.now += timedelta(hours=4)
+    night.tick()
+    night.waiting_turns = 0
+    night.now += timedelta(hours=4)
+    night.tick()
+    assert night.dreamt == ["daily", "compaction"]
 
 
 def test_no_second_dream_begins_beside_a_running_one() -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from dreamd.daemon.host import logs
+from dreamd.daemon.methods.table import METHODS
 from dreamd.daemon.settings import LogSettings
 from loguru import logger
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
 
 
 @pytest.fixture(autouse=True)
@@ -55,3 +62,33 @@ def test_the_journal_adds_its_own_time(monkeypatch: pytest.MonkeyPatch, capsys: 
     logs.set_up(LogSettings())
     logger.info("hello")
     assert capsys.readouterr().err.startswith("INFO ")
+
+
+def test_a_memory_operation_is_a_span_without_any_text() -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    record = logs.memory_spans("0123456789abcdef", provider)
+    record("recall", 0.25, "ok")
+    record("forget", 0.01, "-32001")
+    record("status", 0.01, "ok")
+    found, refused = exporter.get_finished_spans()
+    assert found.attributes == {
+        "gen_ai.operation.name": "search_memory",
+        "gen_ai.memory.store.id": "0123456789abcdef",
+        "dreamd.method": "recall",
+    }
+    assert found.start_time is not None
+    assert found.end_time is not None
+    assert abs(found.end_time - found.start_time - 250_000_000) < 1000
+    assert (refused.name, refused.attributes and refused.attributes["error.type"]) == ("delete_memory", "-32001")
+    assert refused.status.status_code is StatusCode.ERROR
+
+
+def test_every_operation_is_a_method() -> None:
+    assert set(logs.OPERATIONS) <= {method.name for method in METHODS}
+
+
+def test_nothing_of_opentelemetry_s_sdk_is_imported_without_the_setting() -> None:
+    source = "import sys, dreamd.daemon.app; print([name for name in sys.modules if 'opentelemetry.sdk' in name])"
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

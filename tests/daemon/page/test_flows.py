@@ -447,6 +447,32 @@ def test_a_run_is_undone_whole(page: Page, daemon: DaemonUnderTest) -> None:
     assert daemon.call("show", node_id=node_id)["live"]
 
 
+def test_what_a_dream_did_is_undone_in_part_and_done_again(page: Page, daemon: DaemonUnderTest) -> None:
+    dream = daemon.call("runs", kind="daily")["runs"][-1]["run_id"]
+    page.goto("/runs")
+    page.locator(f"[id='r{dream}'] a.what").click()
+    change = page.locator(".hit", has_text="Ines takes the on-call rota").first
+    change.get_by_role("button", name="Undo this change alone").click()
+    said(page, "Undone: 1 file as before.")
+    change = page.locator(".hit.over", has_text="Ines takes the on-call rota").first
+    expect(change).to_contain_text("undone")
+    expect(page.locator(".hit:not(.over)", has_text="The port of the shop").first).to_be_visible()
+    change.get_by_role("button", name="Do this change again").click()
+    said(page, "Done again: 1 file.")
+
+
+def test_an_undo_is_taken_back_from_its_message(page: Page, daemon: DaemonUnderTest) -> None:
+    node_id = kept(daemon, "The boiler is checked in October.")
+    gone = daemon.call("forget", node_id=node_id)["run_id"]
+    page.goto(f"/run/{gone}")
+    page.get_by_role("button", name="Undo it whole").click()
+    said(page, "Undone")
+    page.locator("#said").get_by_role("button", name="Do it again").click()
+    said(page, "Done again")
+    page.goto(f"/memory/{node_id}")
+    assert "Do it again" not in page.locator("main").inner_text()
+
+
 def test_a_dream_is_begun_and_cancelled(page: Page, daemon: DaemonUnderTest) -> None:
     page.goto("/runs")
     page.get_by_role("button", name="Dream now").click()

@@ -846,7 +846,7 @@ def test_the_turns_that_follow_an_older_copy_are_kept_and_learned(store: MemoryS
     older_copy(store, path, old)
     assert store.ledger.cursors(LEARNED_FROM) == {"s1": 1}
     ferry(store, 4)
-    assert store.waiting_turns() == 1
+    assert store.unread().turns == 1
     assert has_pier(store, 4)
     (run,) = deletions(store)
     assert store.undo(run.run_id).skipped == ()
