@@ -15,13 +15,15 @@ from ..store import Observed
 from ..store.filters import Condition, Filter
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Edit, Kind, NewTurn, SessionHead
 from ..store.names import as_reference
-from ..store.results import Edited, Forgotten, Kept, Linked, Tagged
+from ..store.results import Edited, Forgotten, Kept, Linked, Named, Tagged
 from .answers import EmptyAnswer, FeedbackAnswer, HelloAnswer, ListAnswer, ShowAnswer, hello_answer, widened
 from .call import Call, Method
 from .channels import Names, channel_of, channel_of_repository
 from .document_methods import DOCUMENT_METHODS
 from .params import (
     EditParams,
+    EntityMergeParams,
+    EntitySplitParams,
     FeedbackParams,
     ForgetParams,
     HelloParams,
@@ -178,6 +180,14 @@ def _listed_in(params: ListParams, names: Names) -> tuple[str | None, Filter]:
     return None, (Condition("channel", "in", (channel_of(None, params.cwd), GLOBAL_CHANNEL)),)
 
 
+def entity_merge(store: MemoryStore, params: EntityMergeParams, call: Call) -> Named:
+    """Make one page of two of the same person or thing."""
+    return store.merge_entities(store.full_id(params.node_id), store.full_id(params.other))
+
+
+def entity_split(store: MemoryStore, params: EntitySplitParams, call: Call) -> Named:
+    """Take names away from the page of a person or thing, and give them their own."""
+    return store.split_entity(store.full_id(params.node_id), params.names)
 def _held_at(at: datetime | None) -> Filter:
     """Return the tests of what held at a moment; () for none."""
     if at is None:
@@ -199,6 +209,8 @@ STORE_METHODS: tuple[Method[Any, Any], ...] = (
     Method("edit", EditParams, Edited, edit, blocking=True, activity=True),
     Method("show", ShowParams, ShowAnswer, show, blocking=True),
     Method("list", ListParams, ListAnswer, list_, blocking=True),
+    Method("entity_merge", EntityMergeParams, Named, entity_merge, blocking=True),
+    Method("entity_split", EntitySplitParams, Named, entity_split, blocking=True),
     *WORK_METHODS,
     *DOCUMENT_METHODS,
 )

@@ -53,6 +53,7 @@ Line = Annotated[str, Field(max_length=500)]
 GoalId = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w-]+$")]
 Space = Annotated[tuple[Label, ...], Field(min_length=1, max_length=16)]
 AnySpace = Annotated[tuple[Label, ...], Field(max_length=16)]
+EntityKind = Literal["person", "organisation", "team", "project", "service", "tool", "place", "file", "event", "other"]
 Version = Annotated[str, Field(max_length=64)]
 Nodes = Annotated[tuple[NodeRef, ...], LISTED, Field(max_length=1000)]
 Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 366 * 100, allow_inf_nan=False)]
@@ -392,6 +393,39 @@ class SessionIdParams(Params):
     """A session."""
 
     session: Name
+
+
+class AboutParams(Params):
+    """The name of a person or a thing, and the token budget of the answer. `*`: of every channel."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    budget_tokens: Annotated[int, NUMBER, Field(strict=True, ge=50, le=100_000)] = 1000
+    channel: Name | None = None
+    cwd: Folder | None = None
+
+
+class EntitiesParams(Params):
+    """The people and things to list: of a channel, or of all; of one `type`."""
+
+    type: EntityKind | None = None
+    limit: Limit = 100
+    offset: Offset = 0
+    channel: Name | None = None
+    cwd: Folder | None = None
+
+
+class EntityMergeParams(Params):
+    """Two pages of one person or thing: `node_id` stays, `other` goes into it."""
+
+    node_id: NodeRef
+    other: NodeRef
+
+
+class EntitySplitParams(Params):
+    """The page of a person or thing, and those of its names that are another's."""
+
+    node_id: NodeRef
+    names: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], LISTED, Field(min_length=1)]
 
 
 # ---- documents

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..store import estimate_tokens, first_sentences, within
 from ..store.filters import Clause, Filter, Group
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Hit, Level
-from ..store.results import Elsewhere, Shown
+from ..store.results import About, Elsewhere, EntityGraph, Shown
 from .answers import CandidateAnswer, ContextAnswer, RecallAnswer, RecentAnswer, TraceAnswer, WhyNotAnswer, widened
 from .call import Call, Method
 from .channels import Names, channel_of, found_elsewhere, full_name, not_looked_in, nothing_there
 from .filter_params import FilterParams
-from .params import ContextParams, Params, RecallParams, RecentParams
+from .params import AboutParams, ContextParams, EntitiesParams, Params, RecallParams, RecentParams
 
 if TYPE_CHECKING:
     from ..store import MemoryStore
@@ -156,10 +156,26 @@ def _note_told(
         store.told.note_answer(*asked_by, moment, text, tokens, nodes=shown, asked=params.query)
 
 
+@bounded
+def about(store: MemoryStore, params: AboutParams, call: Call) -> About:
+    """Return the knowledge of a person or a thing."""
+    channel = channel_of(params.channel, params.cwd, store.channel_names_with)
+    return store.about(params.name, channel, params.budget_tokens)
+
+
+@bounded
+def entities(store: MemoryStore, params: EntitiesParams, call: Call) -> EntityGraph:
+    """Return a page of the people and things, most mentioned first, with their relations."""
+    channel = channel_of(params.channel, params.cwd, store.channel_names_with)
+    return store.entities(channel, params.type, params.limit, params.offset)
+
+
 QUESTION_METHODS: tuple[Method[Any, Any], ...] = (
     Method("recall", RecallParams, RecallAnswer, recall, blocking=True, activity=True, first=True),
     Method("recent", RecentParams, RecentAnswer, recent, blocking=True, activity=True, first=True),
     Method("context", ContextParams, ContextAnswer, context, blocking=True, activity=True, first=True),
+    Method("about", AboutParams, About, about, blocking=True, activity=True, first=True),
+    Method("entities", EntitiesParams, EntityGraph, entities, blocking=True),
 )
 
 

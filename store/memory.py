@@ -39,12 +39,14 @@ from .operations import Operations
 from .purge.erase import Progress
 from .purge.plan import Selection
 from .results import (
+    About,
     BackedUp,
     ChosenTool,
     Decided,
     Document,
     Edited,
     Elsewhere,
+    EntityGraph,
     FileProposal,
     Forgotten,
     FoundAnchor,
@@ -56,6 +58,7 @@ from .results import (
     Linked,
     ListedNode,
     Moved,
+    Named,
     OfferedTool,
     Problem,
     ProgramFile,
@@ -514,6 +517,22 @@ class MemoryStore:
         return self.operations.recall.list(
             channel=channel, level=level, kind=kind, limit=limit, offset=offset, always=always, texts=texts, where=where
         )
+
+    def about(self, name: str, channel: str, budget_tokens: int) -> About:
+        """Return the knowledge of a person or a thing, within a budget of tokens."""
+        return self.operations.entities.about(name, channel, budget_tokens)
+
+    def entities(self, channel: str, kind: str | None = None, limit: int = 100, offset: int = 0) -> EntityGraph:
+        """Return a page of the people and things of a channel, or of all, with their relations."""
+        return self.operations.entities.page(channel, kind, limit, offset)
+
+    def merge_entities(self, kept: NodeId, other: NodeId) -> Named:
+        """Make one page of two of a person or a thing, as a run that `undo` reverts."""
+        return self.operations.names_by_hand.merge(kept, other)
+
+    def split_entity(self, node_id: NodeId, names: Sequence[str]) -> Named:
+        """Take names away from a page, and give them their own, as a run that `undo` reverts."""
+        return self.operations.names_by_hand.split(node_id, names)
 
     def facts(self, channel: str | None, limit: int, kind: Kind | None = None) -> Sequence[Memory]:
         """Read the newest facts of a channel or of all whole, from their files, without those that were taken back."""

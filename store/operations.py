@@ -10,6 +10,7 @@ from .changes.agent_statements import ForeignWords
 from .changes.corrections import Corrections
 from .changes.deletions import Deletions
 from .changes.documents import Documents, DocumentSearch
+from .changes.people import Entities, NamesByHand
 from .changes.runs import Runs
 from .changes.session_plans import SessionPlans
 from .core import Core
@@ -101,12 +102,14 @@ class Operations:
         self.feedback = Feedback(core, self.judgements, self._forget_questions)
         running.callback(self.feedback.stop)
         self.recall = Recall(core, self.search, self.questions, self.feedback)
+        self.entities = Entities(core)
 
     def _build_changes(self, running: ExitStack) -> None:
         """Build the operations that change memories."""
         core = self.core
         self.runs = Runs(core)
         self.corrections = Corrections(core, self.runs.changes, self.deletions)
+        self.names_by_hand = NamesByHand(core, self.runs.changes)
         self.linker = Linker(core, self.queue, self.runs)
         running.callback(self.linker.stop)
         self.documents = Documents(core)

@@ -178,6 +178,35 @@ def forget(options: Namespace, terminal: Terminal) -> int:
     return 0
 
 
+def merge_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of merge."""
+    parser.add_argument("node", help="the page that stays, as `dreamctl entities` prints it")
+    parser.add_argument("other", help="the page of the same person or thing, which goes into it")
+
+
+def merge(options: Namespace, terminal: Terminal) -> int:
+    """Make one page of two."""
+    return _named(ask(terminal, "entity_merge", {"node_id": options.node, "other": options.other}), terminal)
+
+
+def split_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of split."""
+    parser.add_argument("node", help="the page of a person or thing, as `dreamctl entities` prints it")
+    parser.add_argument("names", nargs="+", metavar="NAME", help="a name that is another's")
+
+
+def split(options: Namespace, terminal: Terminal) -> int:
+    """Give some names of a page their own."""
+    return _named(ask(terminal, "entity_split", {"node_id": options.node, "names": options.names}), terminal)
+
+
+def _named(answer: Json, terminal: Terminal) -> int:
+    also = f" (also {', '.join(map(clean, answer['aliases']))})" if answer["aliases"] else ""
+    said = f"{answer['node_id']} is {clean(answer['name'])}{also}."
+    terminal.report(answer, [f"{said} `dreamctl undo {answer['run_id']}` takes it back."])
+    return 0
+
+
 def feedback_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of feedback."""
     parser.add_argument("node", help="the memory's id (a node), as recall and list print it")

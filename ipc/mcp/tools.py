@@ -157,6 +157,16 @@ TOOLS: Mapping[str, Tool] = {
             reads_only=True,
         ),
         Tool(
+            "about",
+            "Get what is known of a person or thing, by name.",
+            {"name": _text(), "channel": _CHANNEL},
+            "about",
+            render.about,
+            required=("name",),
+            adds=("cwd",),
+            reads_only=True,
+        ),
+        Tool(
             "show",
             "Read a memory, turn or session in full.",
             {"node_id": _ID, "offset": _NUMBER},

@@ -116,6 +116,12 @@ class Recording:
         self.ask("goals", "open threads", session="work", **here)
         self.ask("tag", node_id=self.bread, add=["baking"])
         self.ask("edit", node_id=self.bread, tags=["food", "baking", "rye"])
+        for name, also in (("Graça Moreira", ["Graça", "Gigi"]), ("Gracinha", [])):
+            self._page_of(name, also)
+        people = {one["name"]: one["node_id"] for one in self.ask("entities", channel="kitchen")["entities"]}
+        self.ask("about", name="graca", channel="kitchen")
+        self.ask("entity_merge", node_id=people["Graça Moreira"], other=people["Gracinha"])
+        self.ask("entity_split", node_id=people["Graça Moreira"], names=["Gigi"])
         recipe = {"space": ["recipes"], "key": "tart.md"}
         self.ask("document_put", value="Tart: nine lemons.", ttl_minutes=60, **recipe, **here)
         self.ask("document_get", **recipe)
@@ -128,6 +134,22 @@ class Recording:
         self.ask("document_delete", space=["recipes"])
         self.ask("document_delete", "nothing to delete", space=["recipes"])
         self.ask("link", **{"from": self.bread, "to": "weekly", "relation": "HasTag"})
+
+    def _page_of(self, name: str, also: list[str]) -> None:
+        """Write the page of a person by hand, as a dream would."""
+        file = self.daemon.folder / "data" / "vault" / "people" / f"{name.split()[0]}.md"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        owns = {"title": f"{self.bread}", "subject": name, "relation": "OWNS", "object": "the oven", "words": "Hers."}
+        keys: dict[str, Any] = {"title": name, "type": "Entity", "kind": "entity", "level": "L3", "channel": "kitchen"}
+        keys |= {
+            "node_id": f"page-{name.split()[-1].lower()}",
+            "entity": "person",
+            "aliases": also,
+            "relations": [owns],
+        }
+        lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items()]
+        file.write_text("\n".join(["---", *lines, "---", "", f"# {name}", ""]))
+        until(lambda: self.daemon.call("about", name=name, channel="kitchen")["entities"])
 
     def _follow(self) -> None:
         sessions = self.daemon.folder / "agent"
