@@ -188,6 +188,8 @@ def entity_merge(store: MemoryStore, params: EntityMergeParams, call: Call) -> N
 def entity_split(store: MemoryStore, params: EntitySplitParams, call: Call) -> Named:
     """Take names away from the page of a person or thing, and give them their own."""
     return store.split_entity(store.full_id(params.node_id), params.names)
+
+
 def _held_at(at: datetime | None) -> Filter:
     """Return the tests of what held at a moment; () for none."""
     if at is None:

@@ -29,6 +29,7 @@ from ...ipc.server.server import Server
 from ..clock import local_now
 from . import wording
 from .asking import PageRequest
+from .guard import KEPT
 from .page_acts import ACTS
 from .views import VIEWS
 
@@ -63,6 +64,7 @@ class Site:
 
     def __init__(self, server: Server) -> None:
         self._wire = WireClient(server)
+        self._known: dict[str, tuple[float, Json]] = {}
         self._said: OrderedDict[str, Json] = OrderedDict()
         self._files = {file.name: file.read_bytes() for file in sorted((HERE / "static").iterdir())}
         self._templates = Environment(
@@ -110,7 +112,7 @@ class Site:
 
     def _view(self, template: str, view: Callable[[Any], Awaitable[Json]]) -> Handler:
         async def answer(request: Request) -> Response:
-            asked = PageRequest(self._wire, {**request.query_params, **request.path_params})
+            asked = PageRequest(self._wire, self._known, {**request.query_params, **request.path_params})
             try:
                 values = await view(asked)
             except ProtocolError as error:
@@ -128,9 +130,11 @@ class Site:
         async def answer(request: Request) -> Response:
             try:
                 async with request.form(max_files=0, max_fields=MOST_FIELDS) as form:
-                    asked = PageRequest(self._wire, *_fields(form))
+                    asked = PageRequest(self._wire, self._known, *_fields(form))
             except ClientDisconnect:
                 return HTMLResponse("", 413)
+            # What an act changes is seen at once.
+            self._known.clear()
             back = own_place(asked.word("back"))
             try:
                 done = await act(asked)
@@ -179,7 +183,8 @@ class Site:
         name = request.path_params["name"]
         if name not in self._files:
             return HTMLResponse("", 404)
-        return Response(self._files[name], media_type=KINDS_OF_FILES[Path(name).suffix])
+        kind = KINDS_OF_FILES[Path(name).suffix]
+        return Response(self._files[name], media_type=kind, headers={"cache-control": KEPT})
 
 
 async def _alive(request: Request) -> Response:

@@ -18,6 +18,9 @@ THINGS, DRAWN_AT_ONCE, MOST_DRAWN = 100, 500, 2500
 """The people and things of a list, of one answer for the drawing, and of the drawing."""
 
 MOST_LIVES = 100
+CHANNELS_S, BRIEFS_S, FIRST_S = 10.0, 60.0, 600.0
+"""The age of answers that are shown again: the names of projects, their dates ahead, the time of their first fact."""
+
 DECIDED = ("decision", "value", "correction")
 LATELY = timedelta(days=1)
 KINDS = ("fact", "decision", "value", "preference", "procedure", "pitfall", "correction", "negative", "event", "person")
@@ -66,7 +69,7 @@ def _lead(text: str) -> str:
 async def _ahead(asked: PageRequest, channels: Iterable[str]) -> list[tuple[str, Sequence[str]]]:
     """Return the lines on days ahead of the projects that were worked on last."""
     names = list(channels)[:4]
-    briefs = await together(*(asked.call("brief", channel=name) for name in names))
+    briefs = await together(*(asked.lately(BRIEFS_S, "brief", channel=name) for name in names))
     found = [
         (name, section["lines"])
         for name, brief in zip(names, briefs, strict=True)
@@ -117,7 +120,7 @@ def _end_of(day: str) -> str | None:
 
 
 async def _channels(asked: PageRequest) -> Mapping[str, int]:
-    counted: Mapping[str, int] = (await asked.call("status"))["channels"]
+    counted: Mapping[str, int] = (await asked.lately(CHANNELS_S, "status"))["channels"]
     return dict(sorted(counted.items(), key=lambda one: -one[1]))
 
 
@@ -198,18 +201,16 @@ def _day(given: str, last: date) -> date:
 
 
 async def _first(asked: PageRequest, channel: str) -> str | None:
-    """Return the time of a project's oldest fact, found by halving the pages of its list."""
+    """Return the time of a project's oldest fact, found by halving its list."""
     low, high = 0, 1
-    while (await asked.call("list", channel=channel, level="L1", limit=1, offset=high))["memories"]:
+    while (await asked.lately(FIRST_S, "list", channel=channel, level="L1", limit=1, offset=high))["memories"]:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        if (await asked.call("list", channel=channel, level="L1", limit=1, offset=middle))["memories"]:
-            low = middle
-        else:
-            high = middle
-    found = (await asked.call("list", channel=channel, level="L1", limit=1, offset=low))["memories"]
-    return found[0]["created_at"] if found else None
+        found = await asked.lately(FIRST_S, "list", channel=channel, level="L1", limit=1, offset=middle)
+        low, high = (middle, high) if found["memories"] else (low, middle)
+    oldest = (await asked.lately(FIRST_S, "list", channel=channel, level="L1", limit=1, offset=low))["memories"]
+    return oldest[0]["created_at"] if oldest else None
 
 
 async def memories(asked: PageRequest) -> Json:
@@ -379,6 +380,9 @@ async def thing(asked: PageRequest) -> Json:
         raise ProtocolError(
             f"Nothing is known of {name}.", "A dream makes a page of who is named more than once.", NOT_FOUND
         )
+    # The text names its turn, to which the line is a link here.
+    for line in found["lines"]:
+        line["text"] = line["text"].removesuffix(f" [{', '.join(line['evidence'])}]")
     return {"thing": found}
 
 

@@ -44,7 +44,7 @@ function placed(nodes, edges) {
           const dy = y[i] - y[j] || 0.01;
           const square = dx * dx + dy * dy;
           if (square > CELL * CELL) continue;
-          const push = heat * Math.min(8, (SPREAD * SPREAD) / square) * 1.2;
+          const push = heat * Math.min(9, (2.5 * SPREAD * SPREAD) / square);
           const far = Math.sqrt(square);
           x[i] += (dx / far) * push; y[i] += (dy / far) * push;
           x[j] -= (dx / far) * push; y[j] -= (dy / far) * push;
@@ -55,12 +55,21 @@ function placed(nodes, edges) {
       const dx = x[j] - x[i];
       const dy = y[j] - y[i];
       const far = Math.hypot(dx, dy) || 1;
-      const pull = (heat * 0.12 * (far - 2.2 * SPREAD)) / far;
-      x[i] += (dx * pull) / Math.sqrt(degree[i]); y[i] += (dy * pull) / Math.sqrt(degree[i]);
-      x[j] -= (dx * pull) / Math.sqrt(degree[j]); y[j] -= (dy * pull) / Math.sqrt(degree[j]);
+      const pull = (heat * 0.1 * (far - 2 * SPREAD)) / far;
+      x[i] += (dx * pull) / degree[i]; y[i] += (dy * pull) / degree[i];
+      x[j] -= (dx * pull) / degree[j]; y[j] -= (dy * pull) / degree[j];
     }
   }
+  // The canvas is wider than it is high.
+  for (let i = 0; i < nodes.length; i += 1) x[i] *= 1.5;
   return { x, y };
+}
+
+// What has no relation is in the list alone: there is nowhere to walk from it.
+function related({ nodes, edges }) {
+  const there = [...new Set(edges.flatMap(([one, other]) => [one, other]))].sort((a, b) => a - b);
+  const place = new Map(there.map((node, i) => [node, i]));
+  return { nodes: there.map((node) => nodes[node]), edges: edges.map(([one, other, ...rest]) => [place.get(one), place.get(other), ...rest]) };
 }
 
 function begin({ nodes, edges }) {
@@ -71,7 +80,8 @@ function begin({ nodes, edges }) {
     beside[other].push([one, name, holds, false]);
   }
   const size = nodes.map(([, , mentions]) => 3 + Math.min(9, Math.sqrt(mentions)));
-  const labelled = nodes.map((_, i) => i).sort((a, b) => nodes[b][2] - nodes[a][2]).slice(0, LABELS);
+  const weight = (i) => nodes[i][2] + 2 * beside[i].length;
+  const labelled = nodes.map((_, i) => i).sort((a, b) => weight(b) - weight(a)).slice(0, LABELS);
   const pen = canvas.getContext("2d");
   const view = { x: 0, y: 0, scale: 1 };
   let chosen = -1;
@@ -83,8 +93,8 @@ function begin({ nodes, edges }) {
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   function fit() {
-    const reach = Math.max(60, ...x.map(Math.abs), ...y.map(Math.abs));
-    view.scale = Math.min(2.2, Math.min(width(), height()) / (2.15 * reach));
+    const reach = (values) => values.reduce((most, one) => Math.max(most, Math.abs(one)), 60);
+    view.scale = Math.min(1.6, width() / (2.4 * reach(x)), height() / (2.15 * reach(y)));
   }
 
   function draw() {
@@ -206,9 +216,9 @@ function begin({ nodes, edges }) {
 if (walk) {
   const answer = await fetch(walk.dataset.graph).catch(() => null);
   const drawn = answer?.ok ? await answer.json() : { nodes: [] };
-  if (drawn.nodes.length > 1) {
+  if (drawn.edges?.length) {
     walk.hidden = false;
-    begin(drawn);
+    begin(related(drawn));
     walk.dataset.drawn = String(Math.round(performance.now()));
   }
 }
