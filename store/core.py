@@ -33,6 +33,7 @@ from .model import IndexDamaged, NodeId, NotFound, StoreBusy, StoreError
 from .redaction import FileMask
 from .settings import StorePaths, StoreSettings
 from .vault.disk import Disk
+from .vault.layout import LAYOUT, Layout, layout_of
 from .vault.presence import Presence
 from .vault.vault import Absence, Vault
 from .writer.writer import Writer, WriterEvents
@@ -105,6 +106,7 @@ class Core:
         """Called by the writer when a vault that was away is there again."""
         self.fill_index: Callable[[], None] = _nothing
         """Called by the repair to read the vault into a new index."""
+        self._layout: Layout | None = None
         self.comparison: Future[Reconciled] = Future()
         """The comparison of vault and index since the start, or since the vault was there again."""
         self.patience_until = 0.0
@@ -135,6 +137,30 @@ class Core:
     def absence(self) -> Absence | None:
         """The reason why the vault cannot be used now, None if it can."""
         return self.presence.look()
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the vault, which new memories follow; read from the ledger once, and changed by a migration."""
+        if self._layout is None:
+            flag = self.ledger.flags().get(LAYOUT)
+            found = layout_of(flag, () if flag else self._paths_there())
+            # Nothing is certain of a vault that is away: the next write looks again.
+            if self.absence is not None and not flag:
+                return found
+            if not flag:
+                with suppress(StoreError):  # closing: the next start looks again
+                    self.writer.write(records.set_flag(LAYOUT, found.value))
+            self._layout = found
+        return self._layout
+
+    def _paths_there(self) -> Sequence[str]:
+        with suppress(OSError):  # a vault that is not made yet, or is away
+            return [stamp.path for stamp in self.vault.walk()]
+        return []
+
+    def forget_layout(self) -> None:
+        """Read the vault's layout again at the next write."""
+        self._layout = None
 
     @property
     def is_purging(self) -> bool:

@@ -182,7 +182,7 @@ class Intake:
             created_at=created_at or self._now(),
             certainty=STATED_CERTAINTY,
             provenance="user_corrected" if kind is Kind.CORRECTION else STATED,
-            path=okf.path_for(Level.FACT, title, node_id),
+            path=okf.path_for(Level.FACT, title, node_id, channel, kind=kind, layout=self._core.layout),
             extra={**learned, **({"agent_id": self._door.name(agent_id)} if agent_id else {})},
         )
 

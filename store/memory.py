@@ -57,6 +57,7 @@ from .results import (
     Lesson,
     Linked,
     ListedNode,
+    Migrated,
     Moved,
     Named,
     OfferedTool,
@@ -611,6 +612,10 @@ class MemoryStore:
         self.operations.runs.refuse_to_dream()
 
     # ---- Corrections by a person
+
+    def migrate(self, *, dry_run: bool = False) -> Migrated:
+        """Move a flat vault into folders by project and kind, as a run; `dry_run` only counts the moves."""
+        return self.operations.runs.migration.migrate(dry_run=dry_run)
 
     def forget(self, node_id: NodeId, reason: str = "") -> Forgotten:
         """Remove a memory from the vault and all answers, as a run that `undo` reverts; no dream proposes it again."""

@@ -443,6 +443,21 @@ class Rebuilt:
 
 
 @dataclass(frozen=True, slots=True)
+class Migrated:
+    """The move of a flat vault into folders; `run_id` is None for a preview, and where nothing is to be moved.
+
+    `linked` counts the other files in which links were rewritten, `left` are the files that stay, each with the reason,
+    `moves` the first of the files that move, from where to where.
+    """
+
+    run_id: str | None
+    moved: int
+    linked: int
+    left: Sequence[tuple[str, str]] = ()
+    moves: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class EmbeddingStatus:
     """The model that makes vectors, and whether it is loaded; until then words alone are looked up.
 
@@ -471,11 +486,12 @@ class StoreStatus:
     `pending_embeddings`: chunks that words find and meaning does not yet. `journal`: changes that were acknowledged and
     whose files are not safe on the disk yet. `not_found_yet`: those, and changed files, that the index has not read.
     `catching_up`: what changed while dreamd or the vault was away is still being read.
-    `problems` are sentences; each is gone when its cause is.
+    `problems` are sentences; each is gone when its cause is. `layout`: `folders`, or `flat` as vaults were at first.
     """
 
     memories: Mapping[str, int]
     files: int
+    layout: str
     turns: int
     turns_purged: int
     turns_forgotten: int

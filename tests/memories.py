@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from dreamd.store import okf
@@ -11,6 +12,12 @@ from dreamd.store.model import Kind, Level, Memory
 def fact(text: str, channel: str = "proj", **fields: Any) -> Memory:
     """Build a fact whose id and path follow from its text; any field may be given."""
     node_id = okf.fact_id(channel, text)
-    path = okf.path_for(Level.FACT, text, node_id)
+    path = okf.path_for(Level.FACT, text, node_id, channel)
     defaults: dict[str, Any] = {"level": Level.FACT, "kind": Kind.FACT, "title": text, "run": "run-0", "path": path}
     return Memory(node_id=node_id, text=text, channel=channel, **(defaults | fields))
+
+
+def facts_in(vault: Path) -> list[Path]:
+    """Return the files of facts in a vault, however it is laid out."""
+    files = sorted(vault.rglob("*.md"))
+    return [path for path in files if okf.parse(path.read_bytes()).meta.get("level") == Level.FACT.value]

@@ -221,7 +221,7 @@ def test_a_new_stage_changes_files_and_keeps_its_cursor(daemon: DaemonUnderTest)
     for known, text in enumerate(("The kettle is descaled with vinegar.", "The garden gate squeaks when it rains.")):
         node_id = json.loads(said_by(daemon, "remember", text, "--json"))["node_id"]
         said_by(daemon, "dream", "daily", "--wait")
-        [note] = (daemon.folder / "data" / "vault" / "facts").glob(f"*{node_id}.md")
+        [note] = (daemon.folder / "data" / "vault").rglob(f"*-{node_id[:6]}.md")
         assert f"after-{known}" in note.read_text(encoding="utf-8")
 
 

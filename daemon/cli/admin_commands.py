@@ -94,7 +94,7 @@ def status_in_words(answer: Json, look: Look) -> list[str]:
     up = f", up {duration(answer['uptime_s'])}"
     lines = [look.paint(f"dreamd {answer['version']}", BOLD) + f" is running (pid {answer['pid']}{up}).", ""]
     rows = [
-        ("vault", answer["vault"]),
+        ("vault", vault_in_words(answer)),
         ("memories", memories_in_words(answer)),
         ("channels", channels_in_words(answer)),
         ("searchable", searchable_in_words(answer)),
@@ -109,6 +109,11 @@ def status_in_words(answer: Json, look: Look) -> list[str]:
     for problem in answer["problems"]:
         lines += ["", *(look.paint(line, YELLOW) for line in look.wrap(sentence(problem), "  "))]
     return lines
+
+
+def vault_in_words(answer: Json) -> str:
+    """Name the vault's folder, and the command that would lay it out anew."""
+    return f"{answer['vault']}{'; flat: see `dreamctl migrate --dry-run`' if answer.get('layout') == 'flat' else ''}"
 
 
 def memories_in_words(answer: Json) -> str:

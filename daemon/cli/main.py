@@ -63,6 +63,7 @@ COMMANDS = {
     "doctor": ("service_commands", "look for all that ever went wrong, and repair it (--fix)"),
     "salvage": ("repair_commands", "recover a damaged ledger (history database); stop the daemon first"),
     "rebuild": ("repair_commands", "rebuild the search index from the vault"),
+    "migrate": ("repair_commands", "move the vault's files into folders by project and kind"),
     "backup": ("repair_commands", "back up memories, history and settings (restore FILE)"),
     "pause": ("admin_commands", "learn nothing until resume"),
     "resume": ("admin_commands", "learn again"),

@@ -1,6 +1,6 @@
-"""The commands that check, repair and keep safe: check, rebuild, salvage, backup. They work without a daemon too.
+"""The commands that check, repair and keep safe: check, rebuild, migrate, salvage, backup.
 
-`salvage`, and the way back from a backup (`restore FILE`), only work then.
+All but `migrate` work without a daemon too. `salvage`, and the way back from a backup (`restore FILE`), only work then.
 
 Without a daemon each takes the daemon's own lock, so that none starts meanwhile.
 """
@@ -64,6 +64,19 @@ def rebuild(options: Namespace, terminal: Terminal) -> int:
                 raise
             answer = _rebuild_alone(on_progress)
     terminal.report(answer, rebuild_in_words(answer, terminal.look))
+    return 0
+
+
+def migrate_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of migrate."""
+    parser.add_argument("--dry-run", action="store_true", help="only show what would move")
+
+
+def migrate(options: Namespace, terminal: Terminal) -> int:
+    """Move a vault of before into folders by project."""
+    with shown_progress(terminal, "Moving") as on_progress:
+        answer = ask(terminal, "migrate", {"dry_run": options.dry_run or None}, on_progress, timeout_s=None)
+    terminal.report(answer, migrate_in_words(answer, terminal.look))
     return 0
 
 
@@ -257,6 +270,22 @@ def rebuild_in_words(answer: Json, look: Look) -> list[str]:
         f"in {duration(answer['seconds'])}."
     )
     return look.wrap(text)
+
+
+def migrate_in_words(answer: Json, look: Look) -> list[str]:
+    """Count the files that moved, or would; name the first of them, and those that stay."""
+    run, moved = answer["run_id"], count(answer["moved"], "memory", "memories")
+    if not (run or answer["moved"]):
+        lines = ["Nothing is to be moved."]
+    elif run:
+        lines = look.wrap(f"{moved} moved, and the links in {count(answer['linked'], 'other file')} follow them.")
+        lines += look.wrap(f"`dreamctl undo {run}` moves them back.")
+    else:
+        lines = look.wrap(f"{moved} would move, and the links in {count(answer['linked'], 'other file')} follow them:")
+        lines += [f"  {clean(old)}\n    {clean(new)}" for old, new in answer["moves"]]
+        more = answer["moved"] - len(answer["moves"])
+        lines += [look.paint(f"  and {more:,} more", DIM)] if more > 0 else []
+    return lines + [line for path, why in answer["left"] for line in look.wrap(f"stays: {path}: {sentence(why)}")]
 
 
 def backup_in_words(answer: Json, look: Look) -> list[str]:

@@ -21,7 +21,7 @@ from ...pipelines.messages import Progress, RunKind
 from ...store import LINK, Run, SkippedAction
 from ...store.model import ActionKind, NotFound, StoreError
 from ...store.names import Name
-from ...store.results import Digest, RunChange
+from ...store.results import Digest, Migrated, RunChange
 from ..agents.skills import Skills
 from ..clock import local_now
 from ..dreaming.dreamer import Dreamer, DreamResult
@@ -70,6 +70,12 @@ class UndoParams(Params):
 
     run_id: Name
     items: Nodes = ()
+
+
+class MigrateParams(Params):
+    """`dry_run` counts the moves, and moves nothing."""
+
+    dry_run: bool = False
 
 
 class DigestParams(Params):
@@ -283,6 +289,15 @@ class DreamMethods:
             already=already,
         )
 
+    def migrate(self, params: MigrateParams, call: Call) -> Migrated:
+        """Move a flat vault into folders by project and kind."""
+        if self._dreamer.running is not None and not params.dry_run:
+            raise Refused(f"The dream {self._dreamer.running} is running.", "Try again when it is over.")
+        migrated = self._store.migrate(dry_run=params.dry_run)
+        if migrated.run_id is not None:
+            self._write_pages(self._pages.refresh)
+        return migrated
+
     def redo(self, params: UndoParams, call: Call) -> RedoAnswer:
         """Do an undone run again, or its changes of some memories."""
         redone = self._store.redo(params.run_id, params.items)
@@ -300,7 +315,7 @@ class DreamMethods:
         try:
             write()
         except (StoreError, OSError) as error:  # the memories are changed all the same; the next dream writes them
-            logger.warning("the pages of an undo are as they were: {}", type(error).__name__)
+            logger.warning("the derived pages are as they were: {}", type(error).__name__)
 
     def digest(self, params: DigestParams, call: Call) -> DigestAnswer:
         """Return a day's digest as it lies in the vault, without its frontmatter."""
@@ -373,6 +388,7 @@ DREAM_METHODS: tuple[Method[Any, Any], ...] = (
     Method("runs", RunsParams, RunsAnswer, DreamMethods.runs, blocking=True),
     Method("run", RunParams, RunChangesAnswer, DreamMethods.run, blocking=True),
     Method("undo", UndoParams, UndoAnswer, DreamMethods.undo, long=True),
+    Method("migrate", MigrateParams, Migrated, DreamMethods.migrate, long=True),
     Method("redo", UndoParams, RedoAnswer, DreamMethods.redo, long=True),
     Method("digest", DigestParams, DigestAnswer, DreamMethods.digest, blocking=True),
 )

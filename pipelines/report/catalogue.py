@@ -11,6 +11,7 @@ from ...store.index.catalog import Content
 from ...store.ledger.records import Run
 from ...store.model import Level
 from ...store.text.fence import plain
+from ...store.vault.layout import GENERAL, PROJECTS, SESSIONS_FOLDER, is_ours, project_of_path
 from .digest_text import escaped
 
 OKF_VERSION = "0.2"
@@ -19,13 +20,20 @@ MOST_PER_SECTION = 200
 # From there on a folder's page lists months, and each month has a page of its own.
 MOST_PER_PAGE = 500
 
+# Entries of one kind on the page of a project, which names the page of all.
+NEWEST = 12
+
 FOLDERS: Mapping[str, str] = {
     "facts": "Facts",
     "scenarios": "Scenarios",
     "profiles": "Profiles",
+    "people": "People",
     "sessions": "Sessions",
     "documents": "Documents",
 }
+"""The folders that have a page of all that is in them; `facts` to `profiles` are those of a flat vault."""
+
+OF_PROJECTS = frozenset({PROJECTS, GENERAL})
 _RUN_WORDS = {"applied": "applied", "undone": "undone", "partly_undone": "partly undone", "failed": "failed"}
 _IN_LINK = str.maketrans({" ": "%20", "(": "%28", ")": "%29", "<": "%3C", ">": "%3E"})
 
@@ -45,12 +53,55 @@ def pages(
     for folder, title in FOLDERS.items():
         if inside[folder]:
             found |= _folder_pages(folder, title, inside[folder])
+    found |= _projects(contents, describe)
     days = sorted((path for path in digests if path.endswith(".md")), reverse=True)
     if days:
         lines = [f"* [{path.removeprefix('digests/').removesuffix('.md')}](/{path})" for path in days]
         found["digests/index.md"] = _page("Digests", lines)
     found["index.md"] = _root_page(contents, inside, bool(days), describe)
     return found
+
+
+def _projects(contents: Sequence[Content], describe: Callable[[str], str]) -> dict[str, str]:
+    """Render the page of each project, of the memories of none, and of each kind in them."""
+    found: dict[str, str] = {}
+    at: dict[str, list[Content]] = defaultdict(list)
+    sessions: dict[str, list[Content]] = defaultdict(list)
+    for content in contents:
+        if place := project_of_path(content.path):
+            at[place].append(content)
+        elif content.level is Level.SESSION and content.path.startswith(SESSIONS_FOLDER):
+            sessions[content.channel].append(content)
+    for place, here in at.items():
+        found |= _project(place, here, sessions[here[0].channel], describe)
+    if named := sorted(place for place in at if place != GENERAL):
+        lines = [f"* [{_title(at[place][0].channel)}]({_page_of(place)}) - {len(at[place]):,}" for place in named]
+        found[f"{PROJECTS}/index.md"] = _page("Projects", lines)
+    return found
+
+
+def _project(
+    place: str, here: Sequence[Content], sessions: Sequence[Content], describe: Callable[[str], str]
+) -> dict[str, str]:
+    """Render a project's page: its profiles, the newest of each kind, its sessions; and the page of each kind."""
+    found: dict[str, str] = {}
+    kinds: dict[str, list[Content]] = defaultdict(list)
+    for content in here:
+        kinds[content.path.removeprefix(f"{place}/").rpartition("/")[0]].append(content)
+    pages = sorted((one for one in kinds.pop("", [])), key=lambda one: (one.title, one.path))
+    lines = [_line(one, describe(one.path) if one.is_live else "archived") for one in pages]
+    for kind, listed in sorted(kinds.items()):
+        title = kind.replace("-", " ").capitalize()
+        found |= _folder_pages(f"{place}/{kind}", title, listed)
+        newest = [one for one in listed if one.is_live][:NEWEST]
+        more = [f"* [all {len(listed):,}]({_page_of(place, kind)})"] if len(listed) > len(newest) else []
+        lines += ["", f"## {_title(title)}", "", *map(_day_of, newest), *more]
+    if sessions:
+        more = [f"* [and {len(sessions) - MOST_PER_SECTION:,} more]({_page_of('sessions')})"] * (
+            len(sessions) > MOST_PER_SECTION
+        )
+        lines += ["", "## Sessions", "", *map(_day_of, sessions[:MOST_PER_SECTION]), *more]
+    return found | {f"{place}/index.md": _page(_title(here[0].channel), lines)}
 
 
 def log_page(runs: Sequence[Run], zone: tzinfo) -> str:
@@ -75,9 +126,14 @@ def _root_page(
     """Render the index: folders, then by channel the pages that people read and the files in folders of their own."""
     lines = ["---", f'okf_version: "{OKF_VERSION}"', "---", "", "# Memory", ""]
     lines += [
-        f"* [{title}](/{folder}/) - {len(inside[folder]):,}" for folder, title in FOLDERS.items() if inside[folder]
+        f"* [{title}]({_page_of(folder)}) - {len(inside[folder]):,}"
+        for folder, title in FOLDERS.items()
+        if inside[folder]
     ]
-    lines += ["* [Digests](/digests/)"] if has_digests else []
+    places = {place for one in contents if (place := project_of_path(one.path))}
+    lines += [f"* [Projects]({_page_of(PROJECTS)}) - {len(places - {GENERAL}):,}"] if places - {GENERAL} else []
+    lines += [f"* [What belongs to no project]({_page_of(GENERAL)})"] if GENERAL in places else []
+    lines += ["* [Digests](/digests/index.md)"] if has_digests else []
     lines += ["* [Log](/log.md)"]
     by_channel: dict[str, list[Content]] = defaultdict(list)
     for content in contents:
@@ -91,19 +147,20 @@ def _root_page(
 def _reading(here: Sequence[Content], describe: Callable[[str], str]) -> list[str]:
     lines: list[str] = []
     for level, name, folder in ((Level.PROFILE, "Profile", "profiles"), (Level.SCENARIO, "Scenarios", "scenarios")):
-        found = [one for one in here if one.level is level and one.is_live and one.path.startswith(f"{folder}/")]
+        found = [one for one in here if one.level is level and one.is_live and is_ours(one.path)]
         found.sort(key=lambda page: (page.title, page.path))
         if found:
             lines += ["", f"### {name}", ""]
             lines += [_line(page, describe(page.path)) for page in found[:MOST_PER_SECTION]]
         if len(found) > MOST_PER_SECTION:
-            lines.append(f"* … and {len(found) - MOST_PER_SECTION:,} more in [{folder}](/{folder}/)")
+            place = project_of_path(found[-1].path) or folder
+            lines.append(f"* … and {len(found) - MOST_PER_SECTION:,} more in [{_title(place)}]({_page_of(place)})")
     return lines
 
 
 def _elsewhere(here: Sequence[Content]) -> list[str]:
     """List the files in folders of a person's own."""
-    found = [one for one in here if one.path.partition("/")[0] not in FOLDERS]
+    found = [one for one in here if one.path.partition("/")[0] not in {*FOLDERS, *OF_PROJECTS}]
     lines = [_line(one, "" if one.is_live else "archived") for one in sorted(found, key=lambda one: one.path)]
     return ["", "### Notes", "", *lines] if lines else []
 
@@ -119,7 +176,9 @@ def _folder_pages(folder: str, title: str, inside: Sequence[Content]) -> dict[st
         f"{folder}/{month}/index.md": _page(f"{title}, {month.replace('/', '-')}", map(_dated, listed))
         for month, listed in months.items()
     }
-    lines = [f"* [{m.replace('/', '-')}](/{folder}/{m}/) - {len(months[m]):,}" for m in sorted(months, reverse=True)]
+    lines = [
+        f"* [{m.replace('/', '-')}]({_page_of(folder, m)}) - {len(months[m]):,}" for m in sorted(months, reverse=True)
+    ]
     return found | {f"{folder}/index.md": _page(title, lines)}
 
 
@@ -132,9 +191,19 @@ def _dated(content: Content) -> str:
     return _line(content, ", ".join([*notes, content.channel, *([] if content.is_live else ["archived"])]))
 
 
+def _day_of(content: Content) -> str:
+    notes = [content.at.date().isoformat()] if content.at else []
+    return _line(content, ", ".join([*notes, *([] if content.is_live else ["archived"])]))
+
+
 def _line(content: Content, about: str) -> str:
     note = f" - {_title(about)}" if about else ""
     return f"* [{_title(content.title) or _title(content.path)}](/{_in_link(content.path)}){note}"
+
+
+def _page_of(*folders: str) -> str:
+    """Return the link to a folder's page: that of the folder itself leads nowhere in many readers."""
+    return f"/{_in_link('/'.join(folders))}/index.md"
 
 
 def _in_link(path: str) -> str:

@@ -126,6 +126,8 @@ class _FactCollector:
             return
         self._facts_of_turn[draft.sources[0]] += 1
         memory = fact(session, draft, node_id, self._view.run_id, self._now, self._facts_of_turn[draft.sources[0]])
+        place = self._view.path_for(memory.level, memory.kind, memory.title, node_id, session.channel)
+        memory = replace(memory, path=place)
         if create(self._view, memory, STAGE, "", self._paths) is None:
             self._planned.count("forbidden")
             return
@@ -192,7 +194,6 @@ def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now:
         session_id=session.session_id,
         sources=draft.sources,
         run=run_id,
-        path=okf.path_for(Level.FACT, title, node_id, session.channel),
         extra={
             "ordinal": ordinal,
             WORTH: round(draft.worth, 2),

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...llm.language_model import LlmUnavailable
-from ...store import okf
 from ...store.changes.decisions import is_reviewed
 from ...store.changes.links import LinkEdits
 from ...store.index.tombstones import pair_key
@@ -29,6 +28,7 @@ from ...store.okf.memory_file import BY_HAND, EDITED_AT, body_hash, is_reworded
 from ...store.roles import MACHINES, Role
 from ...store.text.judging import RELATED_FROM, EarlierStatement, FoundRelation, Relation, judge
 from ...store.text.quotes import title_of_fact
+from ...store.vault.layout import is_titled
 from ..grounding.relations import judge_by_model
 from ..grounding.verify import SharedWords
 from ..settings import SAME_SUBJECT, most_superseded
@@ -317,6 +317,5 @@ def dated(view: View, fact: Memory, at: datetime) -> Mapping[str, Any]:
     A title made from the old words is replaced by one from the new words.
     """
     whole = view.memory(fact.node_id) or fact
-    has_first_title = okf.path_for(fact.level, whole.title, fact.node_id, fact.channel) == fact.path
-    title = {"title": title_of_fact(whole.text)} if has_first_title else {}
+    title = {"title": title_of_fact(whole.text)} if is_titled(fact.path, whole.title) else {}
     return {EDITED_AT: at.isoformat(), "valid_from": at.isoformat(), BY_HAND: body_hash(whole.text)} | title

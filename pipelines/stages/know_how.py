@@ -124,7 +124,7 @@ def _action(view: View, channel: str, turns: Turns, paths: Paths, now: datetime)
         provenance=OBSERVED,
         sources=ids,
         run=view.run_id,
-        path=okf.path_for(Level.SCENARIO, TITLE, node_id, channel),
+        path=view.path_for(Level.SCENARIO, Kind.PROCEDURE, TITLE, node_id, channel),
         extra={"learned_at": now.isoformat(), BY_HAND: body_hash(text)},
     )
     return create(view, page, STAGE, "they worked in several sessions", paths)
@@ -327,7 +327,7 @@ def _page(view: View, channel: str, told: _Told, turns: Turns, paths: Paths, now
         provenance=OBSERVED,
         sources=tuple(cited),
         run=view.run_id,
-        path=okf.path_for(Level.SCENARIO, told.title, node_id, channel),
+        path=view.path_for(Level.SCENARIO, Kind.PROCEDURE, told.title, node_id, channel),
         extra={"learned_at": now.isoformat(), BY_HAND: body_hash(text), STEPS: list(procedure.keys)},
     )
 

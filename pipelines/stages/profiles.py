@@ -113,7 +113,7 @@ def _memory(view: View, channel: str, page: _Page, facts: Sequence[Memory], now:
         provenance="extracted",
         sources=ids,
         run=view.run_id,
-        path=okf.path_for(Level.PROFILE, page.title, "", channel),
+        path=view.path_for(Level.PROFILE, Kind.PROFILE, page.title, node_id, channel),
         extra={"learned_at": now.isoformat(), BY_HAND: body_hash(text)},
     )
 

@@ -132,7 +132,7 @@ class _Channel:
             provenance="extracted",
             sources=body.sources,
             run=self.view.run_id,
-            path=okf.path_for(Level.SCENARIO, title, node_id, self.channel),
+            path=self.view.path_for(Level.SCENARIO, Kind.SCENARIO, title, node_id, self.channel),
             extra={"learned_at": self.now.isoformat(), **_days(episode.facts), BY_HAND: body_hash(body.text)}
             | ({OUTCOME: outcome} if outcome else {}),
         )

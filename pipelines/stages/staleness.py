@@ -37,7 +37,7 @@ MOST_MARKED = 200
 
 # Quick tests, which spare most files a parse: for anything that `Project.missing` looks for, and for dates.
 _MAY_NAME = re.compile(r"[`/]|\b(?:make|run) [a-z]")
-_MAY_BE_DATED = re.compile(rb"^(?:stale_after:|tense: *[\"']?future)", re.MULTILINE)
+_MAY_BE_DATED = re.compile(rb"\b(?:stale_after:|tense: *[\"']?future)")
 
 # Files looked up in one project in a run; those beyond count as existing.
 MOST_LOOKS = 20_000

@@ -89,7 +89,7 @@ def _page(view: View, channel: str, groups: Groups, facts: Sequence[Memory], now
         provenance="extracted",
         sources=ids,
         run=view.run_id,
-        path=okf.path_for(Level.SCENARIO, TITLE, node_id, channel),
+        path=view.path_for(Level.SCENARIO, Kind.INSIGHT, TITLE, node_id, channel),
         extra={"learned_at": now.isoformat(), BY_HAND: body_hash(text)},
     )
 

@@ -23,6 +23,7 @@ from ...store.model import AWAITS_REVIEW, Kind, Level, Memory, NodeId, Status, S
 from ...store.okf import session
 from ...store.text.fence import without_controls
 from ...store.vault.disk import Disk
+from ...store.vault.layout import LAYOUT, Layout, layout_of
 from ...store.vault.vault import Vault
 
 # The number of a channel's newest sessions that are read for the folder in which they ran.
@@ -59,6 +60,7 @@ class History:
     gaps: Sequence[Gap] = ()
     feedback: Mapping[NodeId, Mapping[str, int]] = field(default_factory=dict)
     reinforced: Mapping[NodeId, Reinforced] = field(default_factory=dict)
+    layout: Layout = Layout.FOLDERS
 
 
 class Snapshot:
@@ -92,6 +94,7 @@ class Snapshot:
             gaps=self.ledger.gaps(),
             feedback=self.ledger.feedback(),
             reinforced=self.ledger.reinforced(),
+            layout=layout_of(self.ledger.flags().get(LAYOUT), self.paths()),
         )
 
     def sessions(self) -> list[SessionState]:

@@ -14,7 +14,7 @@ from typing import Protocol
 from ...llm.budget import Asker
 from ...store import okf
 from ...store.index.tombstones import edit_key
-from ...store.model import Action, Level, Memory, NodeId, Turn
+from ...store.model import Action, Kind, Level, Memory, NodeId, Turn
 from ...store.redaction import places_of_secrets
 from ..pipe import StepProgress
 from ..settings import PipelineSettings
@@ -156,6 +156,10 @@ class View:
     def session_paths(self) -> dict[NodeId, str]:
         """Return the path of each session."""
         return {session.session_id: session.path for session in self._snapshot.sessions()}
+
+    def path_for(self, level: Level, kind: Kind, title: str, node_id: NodeId, channel: str) -> str:
+        """Return where a new memory lies in this vault."""
+        return okf.path_for(level, title, node_id, channel, kind=kind, layout=self.history.layout)
 
     # ---- proposing
 

@@ -22,6 +22,7 @@ from ..model import Action, InvalidInput, Memory, NodeId
 from ..redaction import places_of_secrets
 from ..results import Novelty
 from ..text.words import normal_form
+from ..vault.layout import with_id
 from ..writer.pending import PendingFiles
 from ..writer.writer import Plan, Planned
 from .links import SAME_AS, is_over, last_successor, revival
@@ -161,7 +162,7 @@ class Remembering:
         memory = self._memory
         yield memory
         for node_id in islice(okf.fact_ids(memory.channel, memory.text), 1, None):
-            yield replace(memory, node_id=node_id, path=okf.path_for(memory.level, memory.title, node_id))
+            yield replace(memory, node_id=node_id, path=with_id(memory.path, memory.node_id, node_id))
 
 
 T = TypeVar("T")

@@ -26,6 +26,9 @@ JOINED_NOTE: Final = "a second file of one session was joined to the first"
 # The stage of the cursors of a session: the last turn that dreams have learned from.
 LEARNED_FROM: Final = "consolidate"
 
+# The kind of run that moves a flat vault into folders by project.
+MIGRATE: Final = "migrate"
+
 # The kind of run that records a purge, without its content.
 PURGE: Final = "purge"
 

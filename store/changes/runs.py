@@ -18,7 +18,8 @@ from ..ledger.records import RecordedAction, Run
 from ..model import SKILL, Changeset, InvalidInput, NodeId, StoreBusy
 from ..results import RunChange
 from .apply import WRITTEN_WITHIN_S, Changes
-from .run_kinds import FILE_SHA256, FORGET, PURGE, REVIEW, TURN_FORGOTTEN, UNDID, AppliedRun, Undone
+from .migration import LayoutMigration
+from .run_kinds import FILE_SHA256, FORGET, MIGRATE, PURGE, REVIEW, TURN_FORGOTTEN, UNDID, AppliedRun, Undone
 from .undo import Reverting
 
 CHANGE_CHARS = 2000
@@ -37,6 +38,7 @@ class Runs:
         self._now = core.now
         files = core.vault, core.ledger, core.writer
         self.changes = Changes(*files, core.settle)
+        self.migration = LayoutMigration(core)
         lookup = core.lookup
         self.reverting = Reverting(*files, lookup.paths_citing, lookup.paths_replaced_by, core.settle)
 
@@ -60,6 +62,10 @@ class Runs:
         waits to be salvaged.
         """
         run = self._to_revert(run_id)
+        if run.kind == MIGRATE:
+            if items:
+                raise InvalidInput("a move is taken back whole", hint=f"`dreamctl undo {run_id}` does that.")
+            return self.migration.undo(run)
         if undid := run.summary.get(UNDID):
             return self.redo(str(undid), items or {action.node_id for action in self._ledger.actions(run_id)})
         undone = self.reverting.undo(run_id, now=self._now(), items=items)
@@ -76,6 +82,8 @@ class Runs:
     def redo(self, run_id: str, items: Collection[NodeId] = ()) -> Undone:
         """Change the files of an undone run again, or those of some of its memories. Raises as `undo` does."""
         run = self._to_revert(run_id)
+        if run.kind == MIGRATE:
+            raise InvalidInput("a move is no run to be done again", hint="`dreamctl migrate` moves the files anew.")
         if any(_is_outside(run, action) for action in self._ledger.actions(run_id)):
             raise InvalidInput(
                 f"{run_id} changed a file outside of the vault", hint="Decide it anew: `dreamctl review`."

@@ -16,7 +16,7 @@ from ..ledger.records import Run, Vanished
 from ..model import NewTurn, NodeId, SessionHead
 from ..okf import session
 from ..redaction import REDACTED, places_of_secrets
-from ..vault.vault import SESSIONS_FOLDER
+from ..vault.layout import SESSIONS_FOLDER
 from ..writer.pending import PendingFiles
 from ..writer.writer import Plan, Planned
 from .deletions import deletion, record_deletion

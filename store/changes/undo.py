@@ -30,6 +30,7 @@ from .links import released
 from .run_kinds import (
     CHANGED,
     HISTORY_DAYS,
+    MIGRATE,
     PERSONAL,
     UNDID,
     UNDO,
@@ -230,6 +231,10 @@ class Reverting:
         for action in self._ledger.actions(run_id):
             if action.state == state:
                 chains.setdefault(action.path, []).append(action)
+        for path in chains:
+            if run_id < (mover := self._ledger.moved_by(path, MIGRATE) or "") and not self._vault.exists(path):
+                hint = f"`dreamctl undo {mover}` moves them back, then this works."
+                raise Conflict("its files were moved since", hint)
         return chains
 
     def _beside(self, run_id: str) -> list[_Beside]:

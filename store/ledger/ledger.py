@@ -577,6 +577,20 @@ class Ledger:
         """Return True if an applied run changed or deleted a file with this content."""
         return bool(self.ask(IS_CHANGED, (path, sha256(before))))
 
+    def undone_edits(self) -> Iterator[tuple[str, bytes | None, bytes | None]]:
+        """Yield the changes that were undone and whose images are there: path, file before, file after."""
+        sql = "SELECT path, pre_image, post_image FROM action WHERE state = 'undone' AND pre_image IS NOT NULL"
+        for path, before, after in self.ask(sql):
+            yield path, unpacked(before), unpacked(after)
+
+    def moved_by(self, path: str, kind: str) -> str | None:
+        """Return the run of this kind that took a file from this path, None where none did or it is undone."""
+        sql = (
+            "SELECT run_id FROM action JOIN run USING (run_id) WHERE path = ? AND action.kind = 'delete'"
+            " AND run.kind = ? AND action.state = 'applied' ORDER BY id DESC LIMIT 1"
+        )
+        return next((run_id for (run_id,) in self.ask(sql, (path, kind))), None)
+
     def last_deletion(self, node_id: NodeId, kind: str) -> Deleted | None:
         """Return the latest deletion of a memory by a run of this kind that can be undone."""
         rows = self.ask(LAST_DELETION, (node_id, kind))

@@ -1,19 +1,16 @@
 """The Open Knowledge Format: one file's frontmatter and body, and the memories and sessions that are such files."""
 
+from ..vault.layout import SLUG_BYTES, channel_folder, path_for, slug
 from .file import OkfFile, edit, has_frontmatter, parse, render, with_body_of
 from .memory_file import (
     OKF_VERSION,
     PRODUCER,
-    SLUG_BYTES,
-    channel_folder,
     fact_id,
     fact_ids,
     from_memory,
     instant,
     is_fact_id,
     node_id_of_path,
-    path_for,
-    slug,
     source_ids,
     to_memory,
     type_of,

@@ -2,6 +2,9 @@
 
 A file is YAML between two lines of `---`, and a body. Unchanged parts keep their bytes: `edit` replaces the lines of
 the given keys and no others; comments and order stay.
+
+The keys that a person reads stand first, one a line; those for dreamd are one line, the mapping under BLOCK. Readers
+see one mapping of keys, wherever each stands: files of before have every key on a line of its own, and stay so.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -31,6 +34,17 @@ from .frontmatter import (
 
 MOST_FRONTMATTER_BYTES = 2**16
 """YAML is read at about 50 KB a second; no frontmatter of a person's is longer."""
+
+BLOCK: Final = "dreamd"
+"""The key under which the keys in INNER stand, in one line."""
+
+INNER: Final = frozenset(
+    "node_id level kind channel scope session_id agent_id task_id user_id cwd valid_from tense certainty provenance"
+    " supersedes superseded_by contradicts later relates said_at days slot archived_at run learned_at ordinal worth"
+    " reply preference body_sha256 edited_at same_as reinforced began ended told steps held_at searched curated skill"
+    " proposals awaits_review".split()
+)
+"""The keys that dreamd needs and a person seldom reads."""
 
 _OPENING = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*(\r?\n)")
 _CLOSING = re.compile(rb"\n---[ \t]*(?:\r?\n|\Z)")
@@ -71,12 +85,14 @@ def parse(data: bytes) -> OkfFile:
         return OkfFile({}, data.decode("utf-8", "replace"), "its frontmatter is not UTF-8")
     except MalformedFrontmatter as malformed:
         return OkfFile({}, data.decode("utf-8", "replace"), str(malformed))
-    return OkfFile(meta, parts.body.decode("utf-8", "replace"), _utf8_problem(parts.body))
+    return OkfFile(_flattened(meta), parts.body.decode("utf-8", "replace"), _utf8_problem(parts.body))
 
 
-def render(meta: Mapping[str, Any], body: str) -> bytes:
-    """Return a file of these keys, in this order, and this body."""
-    lines = [frontmatter.entry(key, value) for key, value in meta.items()]
+def render(meta: Mapping[str, Any], body: str, *, is_flat: bool = False) -> bytes:
+    """Return a file of these keys, in this order, and this body; `is_flat` puts every key on a line of its own."""
+    inner = {} if is_flat else {key: value for key, value in meta.items() if key in INNER}
+    lines = [frontmatter.entry(key, value, is_flat=is_flat) for key, value in meta.items() if key not in inner]
+    lines += [frontmatter.entry(BLOCK, inner)] if inner else []
     return frontmatter.encode("".join(("---\n", *lines, "---\n", body)))
 
 
@@ -94,7 +110,8 @@ def edit(data: bytes, changes: Mapping[str, Any], *, add_frontmatter: bool = Fal
             raise InvalidInput("the file has no frontmatter to edit", "Give it one: '---', a 'type', '---'.")
         return render({key: value for key, value in changes.items() if value is not None}, "\n") + data
     try:
-        edited = _edit_yaml(parts.yaml.decode(), changes, parts.newline.decode())
+        text = parts.yaml.decode()
+        edited = _edit_yaml(text, _placed(text, changes), parts.newline.decode())
     except (UnicodeDecodeError, MalformedFrontmatter) as malformed:
         raise InvalidInput(f"the frontmatter cannot be edited: {malformed}", "Repair it by hand first.") from malformed
     return b"".join((parts.opening, edited.encode(), parts.closing, parts.body))
@@ -130,6 +147,28 @@ def _utf8_problem(data: bytes) -> str | None:
     except UnicodeDecodeError:
         return "it is not UTF-8"
     return None
+
+
+def _flattened(meta: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return all keys as one mapping; one on a line of its own counts before the same key in the block."""
+    block = meta.get(BLOCK)
+    if not isinstance(block, dict):
+        return meta
+    return {key: value for key, value in meta.items() if key != BLOCK} | {
+        key: value for key, value in block.items() if key not in meta
+    }
+
+
+def _placed(text: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the changes to the keys of a frontmatter as it is written: those of its block as one change of that."""
+    meta = frontmatter.load(text)
+    block = meta.get(BLOCK)
+    if not isinstance(block, dict):
+        return changes
+    inner = {key: value for key, value in changes.items() if key not in meta and (key in block or key in INNER)}
+    merged = {key: value for key, value in (block | written(inner)).items() if key not in inner or value is not None}
+    placed = {key: value for key, value in changes.items() if key not in inner}
+    return placed if merged == block else placed | {BLOCK: merged or None}
 
 
 # ---- editing of single keys
@@ -240,6 +279,8 @@ def _replacement(text: str, found: _KeyPlace, value: Any, newline: str) -> str:
     gap = gap if gap and not gap.strip(" ") else " "
     if isinstance(value, str) and isinstance(node, yaml.ScalarNode):
         return gap + _styled(value, node.style, in_flow=False)
+    if isinstance(node, yaml.CollectionNode) and node.flow_style and _holds_more(value):
+        return gap + frontmatter.flow(value)
     if isinstance(value, list) and isinstance(node, yaml.SequenceNode) and value and not _holds_collections(value):
         if node.flow_style:
             return (
@@ -265,6 +306,11 @@ def _replacement(text: str, found: _KeyPlace, value: Any, newline: str) -> str:
 
 def _holds_collections(values: list[Any]) -> bool:
     return any(isinstance(value, (list, dict)) for value in values)
+
+
+def _holds_more(value: Any) -> bool:
+    inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    return _holds_collections(inner)
 
 
 def _style_at(node: yaml.SequenceNode, index: int) -> str | None:

@@ -164,6 +164,9 @@ _LINE = re.compile(
 )
 _INNER_LINE = re.compile(rf"  (- |  )({_KEY}): {_SCALAR}\n")
 _ITEMS = re.compile(_ITEM)
+_FLOW_LINE = re.compile(rf"({_KEY}): (?=[\[{{])")
+_FLOW_KEY = re.compile(rf"({_KEY}): ")
+_MOST_NESTED = 6
 _PAIRS = re.compile(rf"({_KEY}): ({_ITEM})")
 
 
@@ -182,7 +185,8 @@ def load_ours(text: str) -> dict[str, Any] | None:
         while position < len(text):
             line = _LINE.match(text, position)
             if line is None:
-                return None
+                key, meta[key], position = _flow_line(text, position)
+                continue
             key, scalar, items, pairs, _ = line.groups()
             position = line.end()
             if scalar is not None:
@@ -196,6 +200,50 @@ def load_ours(text: str) -> dict[str, Any] | None:
     except _Unknown:
         return None
     return meta
+
+
+def _flow_line(text: str, position: int) -> tuple[str, Any, int]:
+    """Read a line whose value is a list or mapping that holds others."""
+    opening = _FLOW_LINE.match(text, position)
+    if opening is None:
+        raise _Unknown
+    value, position = _flow_value(text, opening.end(), 0)
+    if not text.startswith("\n", position):
+        raise _Unknown
+    return opening[1], value, position + 1
+
+
+def _flow_value(text: str, position: int, depth: int) -> tuple[Any, int]:
+    """Read a value in the one form in which `flow` writes it."""
+    for empty in ("[]", "{}"):
+        if text.startswith(empty, position):
+            return ([] if empty == "[]" else {}), position + 2
+    if depth > _MOST_NESTED:
+        raise _Unknown
+    if text.startswith("[", position):
+        items: list[Any] = []
+        while not items or text.startswith(", ", position):
+            item, position = _flow_value(text, position + (2 if items else 1), depth + 1)
+            items.append(item)
+        return items, _after(text, position, "]")
+    if text.startswith("{ ", position):
+        pairs: dict[str, Any] = {}
+        while not pairs or text.startswith(", ", position):
+            key = _FLOW_KEY.match(text, position + 2)
+            if key is None or key[1] in pairs:
+                raise _Unknown
+            pairs[key[1]], position = _flow_value(text, key.end(), depth + 1)
+        return pairs, _after(text, position, " }")
+    item = _ITEMS.match(text, position)
+    if item is None:
+        raise _Unknown
+    return _value(item[0]), item.end()
+
+
+def _after(text: str, position: int, end: str) -> int:
+    if not text.startswith(end, position):
+        raise _Unknown
+    return position + len(end)
 
 
 def _list(text: str, position: int) -> tuple[list[dict[str, Any]], int]:
@@ -234,8 +282,14 @@ def _decoded(token: str) -> Any:
 # ---- writing
 
 
-def entry(key: str, value: Any, newline: str = "\n") -> str:
+_IN_ONE_LINE = frozenset({"sources", "verified"})
+"""The lists of mappings that are written in one line: a person reads the text below them."""
+
+
+def entry(key: str, value: Any, newline: str = "\n", *, is_flat: bool = False) -> str:
     """Return the line or lines of one key. Raises InvalidInput for a value that frontmatter cannot hold."""
+    if key in _IN_ONE_LINE and not is_flat:
+        return f"{key}: {flow(written(value))}{newline}"
     if isinstance(value, str) and len(value) <= _SHORT:
         return _short_entry(key, str(value), newline)
     if isinstance(value, datetime):
@@ -282,7 +336,7 @@ def after_colon(value: Any, newline: str) -> str:
     """Return the text behind a key's colon: one line, or a list of flat mappings on lines of their own."""
     if isinstance(value, list) and value and all(_is_flat(item) for item in value):
         return "".join(f"{newline}  - {_block_item(item, newline)}" for item in value)
-    return f" {_flow(value)}"
+    return f" {flow(value)}"
 
 
 def _is_flat(item: Any) -> bool:
@@ -293,7 +347,8 @@ def _block_item(item: Mapping[str, Any], newline: str) -> str:
     return f"{newline}    ".join(f"{scalar(key)}: {scalar(inner)}" for key, inner in item.items())
 
 
-def _flow(value: Any) -> str:
+def flow(value: Any) -> str:
+    """Return a value in one line."""
     if isinstance(value, list):
         return f"[{', '.join(_flow_item(item) for item in value)}]"
     if isinstance(value, dict):
@@ -302,7 +357,7 @@ def _flow(value: Any) -> str:
 
 
 def _flow_item(value: Any) -> str:
-    return _flow(value) if isinstance(value, (list, dict)) else scalar(value, PLAIN_IN_FLOW)
+    return flow(value) if isinstance(value, (list, dict)) else scalar(value, PLAIN_IN_FLOW)
 
 
 def _flow_pairs(value: Mapping[str, Any]) -> str:

@@ -13,24 +13,17 @@ from enum import StrEnum
 from itertools import count, islice
 from typing import Any, Final, NamedTuple, TypeVar
 
-from anyascii import anyascii
-
 from ..model import GLOBAL_CHANNEL, Kind, Level, Memory, NodeId, StatementSlot, Status
 from ..names import as_channel
-from ..vault.vault import RESERVED_NAMES
 from . import notes
 from .file import OkfFile, parse, render
 
 OKF_VERSION = "0.2"
 PRODUCER = "process:dreamd"
-SLUG_BYTES = 60
 ID_CHARACTERS = 13  # of base32: 65 bits, no collision expected below four billion facts
 
 _BASE32 = frozenset("abcdefghijklmnopqrstuvwxyz234567")
 _NODE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,119}")
-_NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
-
-_FOLDERS = {Level.FACT: "facts", Level.SCENARIO: "scenarios"}
 
 BY_HAND: Final = "body_sha256"
 """The frontmatter key that holds the hash of a body as it was last known: another body was edited by a person since."""
@@ -116,29 +109,6 @@ def from_memory(memory: Memory, paths: Mapping[NodeId, str] | None = None) -> by
 def source_ids(sources: Iterable[NodeId]) -> dict[NodeId, str]:
     """Return the labels that `from_memory` gives to sources, for footnotes: turns t1, t2, …, memories m2, …"""
     return {node_id: f"{'t' if '#' in node_id else 'm'}{n}" for n, node_id in enumerate(dict.fromkeys(sources), 1)}
-
-
-def slug(title: str) -> str:
-    """Return ASCII words of a title for a file name, at most 60 bytes; other letters as they sound ("ø" is "o")."""
-    plain = anyascii(unicodedata.normalize("NFKC", title)).lower()
-    words = _NOT_IN_SLUG.sub("-", plain).strip("-")
-    if len(words) > SLUG_BYTES:
-        words = words[: SLUG_BYTES + 1].rpartition("-")[0] or words[:SLUG_BYTES]
-    return words or "untitled"
-
-
-def path_for(level: Level, title: str, node_id: NodeId, channel: str = GLOBAL_CHANNEL) -> str:
-    """Return where a new memory lies; a path once given never changes, whatever becomes of the title."""
-    if level is Level.PROFILE:
-        topic = slug(title)
-        return f"profiles/{channel_folder(channel)}/{topic}{'-topic' if f'{topic}.md' in RESERVED_NAMES else ''}.md"
-    return f"{_FOLDERS[level]}/{slug(title)}--{node_id}.md"
-
-
-def channel_folder(channel: str) -> str:
-    """Return a channel's name as a folder; one that had to be changed ends in six hex digits of its hash."""
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", channel).lstrip(".-")[:SLUG_BYTES]
-    return safe if safe == channel else f"{safe or 'channel'}-{hashlib.sha256(_utf8(channel)).hexdigest()[:6]}"
 
 
 def fact_id(channel: str, text: str) -> NodeId:

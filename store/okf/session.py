@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from ..model import GLOBAL_CHANNEL, Kind, Level, NewTurn, NodeId, SessionHead, Turn
 from ..names import as_channel
 from ..roles import role_of
-from ..vault.vault import SESSIONS_FOLDER
+from ..vault.layout import SESSIONS_FOLDER
 from .file import OkfFile, render
 from .memory_file import PRODUCER, instant
 

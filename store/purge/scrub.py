@@ -43,6 +43,7 @@ from ..okf.session import ERASED
 from ..redaction import REDACTED, find, redact
 from ..roles import Role
 from ..text.words import ALPHANUMERIC
+from ..vault.layout import suffix_of
 from ..vault.vault import is_derived
 from .prove import ErasedWords, words_of
 
@@ -56,6 +57,9 @@ _IDS: Final = ("turns", "gone", "sessions", "work", "doubled", "told")
 _NAMES: Final = (ALIASES, NOT_NAMES)
 _SAID: Final = ("title", "description", "tags", "about", "slot", *_NAMES, RELATIONS)
 """The keys of the frontmatter that hold a person's words."""
+
+_ENDING = re.compile(r"-([a-z2-7]{6})\.md\b")
+"""The end of a file's name, of which the id is a part alone."""
 
 _LABEL = re.compile(r"\[\^([tm]\d+)\]")
 _QUOTED = re.compile(r"“[^”]*”")
@@ -87,10 +91,12 @@ class Erasure:
     told: frozenset[str] = frozenset()
     secrets: bool = False
     ids: frozenset[NodeId] = field(init=False)
+    endings: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Join the turns and the memories."""
+        """Join the turns and the memories, and note how the names of their files end."""
         object.__setattr__(self, "ids", self.turns | self.gone)
+        object.__setattr__(self, "endings", frozenset(map(suffix_of, self.gone)))
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON's types."""
@@ -127,7 +133,8 @@ class Erasure:
 
     def _reveals(self, line: str) -> bool:
         plain = html.unescape(line)
-        return self.words.mentions(plain) or not self.gone.isdisjoint(words_of(plain))
+        names_it = not self.gone.isdisjoint(words_of(plain)) or not self.endings.isdisjoint(_ENDING.findall(plain))
+        return names_it or self.words.mentions(plain)
 
     def _masked(self, line: str) -> str:
         line = _QUOTED.sub(lambda quoted: f"“{ERASED}”" if self._reveals(quoted[0]) else quoted[0], line)

@@ -36,8 +36,17 @@ class Redacted:
 
 
 LONGEST_NAME = 200
+MOST_BEFORE = 4000
 _NAME_BEFORE = re.compile(r"[\w./-]{1,200}$")
-_OUR_NAME = re.compile(r"[\w./-]{1,400}--[a-z2-7]{13}(?:\.md)?(?![\w-])")
+_OUR_NAME = re.compile(
+    r"(?:[\w./-]{1,400}--[a-z2-7]{13}(?:\.md)?|/?(?:projects|general|people)/[\w./-]{1,400}-[a-z2-7]{6}\.md)(?![\w-])"
+)
+_OUR_LINE = re.compile(r"(?:sources: \[\{|dreamd: \{) ")
+_BEFORE_ID = re.compile(
+    r"\b(?:(?:node_id|channel|session_id|superseded_by|run|body_sha256|title): "
+    r'|(?:supersedes|contradicts|later|relates): \[(?:"?[\w.-]{1,120}"?, ){0,99})"?$'
+)
+_OUR_ID = re.compile(r"[\w.-]{1,120}(?:#\d{1,9})?")
 
 
 def redact(text: str, *, personal: bool = False) -> Redacted:
@@ -115,7 +124,7 @@ def find(text: str, *, personal: bool = False) -> list[Span]:
     if (plainer := without_percents(plain)) != plain:
         spans += [_without_space(plainer, span) for span in _found(plainer, list(CANDIDATE.finditer(plainer)))]
     spans += _wrapped(text, plain, candidates)
-    spans = [_with_next_line(plain, span) for span in spans if not _is_our_name(text, span)]
+    spans = [_with_next_line(plain, span) for span in spans if not (_is_our_name(text, span) or _is_our_id(text, span))]
     return _apart(spans) if spans else spans
 
 
@@ -180,6 +189,14 @@ def _is_our_name(text: str, span: Span) -> bool:
     before = _NAME_BEFORE.search(text, max(0, start - LONGEST_NAME), start)
     name = _OUR_NAME.match(text, before.start() if before else start, min(len(text), end + LONGEST_NAME))
     return name is not None and name.end() >= end
+
+
+def _is_our_id(text: str, span: Span) -> bool:
+    """Return True for a span that is an id in a line of the frontmatter that dreamd writes of such alone."""
+    start, end, _ = span
+    line = text.rfind("\n", 0, start) + 1
+    in_line = _OUR_LINE.match(text, line) is not None and _OUR_ID.fullmatch(text, start, end) is not None
+    return in_line and _BEFORE_ID.search(text, max(line, start - MOST_BEFORE), start) is not None
 
 
 def _apart(spans: Iterable[Span]) -> list[Span]:

@@ -29,6 +29,7 @@ from ..search.search import QueryCache
 from ..settings import StorePaths
 from ..text.words import is_english
 from ..vault.disk import Disk
+from ..vault.layout import Layout
 from ..vault.leftovers import Leftovers
 from ..vault.vault import Vault
 from ..writer.derived import DerivedFiles, notes_on
@@ -78,8 +79,10 @@ BEHIND = (
     " newer one brings back"
 )
 
-# The folders of the pages that dreams write.
-PAGES = ("profiles/", "scenarios/")
+FLAT_NOTE = (
+    "the vault is laid out as at first, all facts in one folder, and works so; `dreamctl migrate --dry-run` shows where"
+    " its files would lie by project and kind, `dreamctl migrate` moves them"
+)
 
 HELD = (
     "you edited it, so dreams leave it as it is; to have it written again, keep what is yours with"
@@ -117,6 +120,7 @@ class Health:
         return StoreStatus(
             memories={level.value: counts[name] for level, name in COUNTED.items()},
             files=counts["files"],
+            layout=self._core.layout.value,
             turns=counts["turns"],
             turns_purged=counts["turns_purged"],
             turns_forgotten=counts["turns_forgotten"],
@@ -262,6 +266,7 @@ class Checkup:
             problems += notes_on(self._derived.foreign())
             problems += self._secrets()
             problems += self._held()
+            problems += [Problem("", FLAT_NOTE, "note")] if self._core.layout is Layout.FLAT else []
         if waiting := len(self._opened.catalog.waiting()):
             problems.append(Problem("", _to_review(waiting), "note"))
         in_ledger = (*history_problems(self._core.paths.ledger, self._ledger), *self._ledger.look_through())
@@ -291,9 +296,10 @@ class Checkup:
 
     def _held(self) -> Iterator[Problem]:
         """Yield the pages that dreams leave alone, since a person edited them."""
-        for path in (stamp.path for stamp in self._vault.walk()):
-            if path.startswith(PAGES) and is_edited_page(self._vault.read_if_any(path) or b""):
-                yield Problem(path, HELD, "note")
+        for page in self._opened.catalog.contents():
+            is_page = page.level in {Level.SCENARIO, Level.PROFILE}
+            if is_page and is_edited_page(self._vault.read_if_any(page.path) or b""):
+                yield Problem(page.path, HELD, "note")
 
     def _accept(self) -> Sequence[Problem]:
         """Record missing files as deleted, and return notes on the runs that undo that."""

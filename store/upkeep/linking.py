@@ -31,6 +31,7 @@ from ..model import Changeset, Level, NodeId
 from ..search.gathering import CHUNK_MARK, node_of_chunk
 from ..text.judging import EarlierStatement, Relation, judge
 from ..text.words import query_terms
+from ..vault.layout import is_ours
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned
 from .embed_queue import EmbedQueue
@@ -193,7 +194,7 @@ class Linker:
 
     def _is_older(self, other: Node, node: Node) -> bool:
         # A statement that is still queued was remembered after this one, whatever its date.
-        if other.node_id in self._not_yet or not other.path.startswith("facts/"):
+        if other.node_id in self._not_yet or not is_ours(other.path):
             return False
         if pair_key(other.node_id, node.node_id) in self._core.tombstones.names:
             return False

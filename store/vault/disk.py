@@ -165,6 +165,10 @@ class Disk:
         """Remove a name."""
         path.unlink()
 
+    def set_written_at(self, path: Path, mtime_ns: int) -> None:
+        """Set when a file counts as written."""
+        os.utime(path, ns=(mtime_ns, mtime_ns))
+
     def remove_folder(self, path: Path) -> None:
         """Remove an empty folder; that is durable once its parent is synced."""
         path.rmdir()

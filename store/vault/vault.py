@@ -13,6 +13,7 @@ from time import monotonic
 
 from ..model import InvalidInput, NodeId, NotFound, StoreBusy
 from .disk import FOLDER_MODE, Disk
+from .layout import RESERVED_NAMES, SESSIONS_FOLDER, is_named_for, suffix_of
 
 MARKER = ".dreamd"
 MARKER_CONTENT = b"This folder is a memory vault of dreamd. Without this file nothing in it is taken as deleted.\n"
@@ -20,6 +21,9 @@ _MARKER_ID = re.compile(rb"^id: ([0-9a-f]{16})$", re.MULTILINE)
 
 INSIDE_FOR_S = 1.0
 FOLDERS_IN_MIND = 1000
+
+HEAD_BYTES = 2**16
+"""The beginning of a file that holds its frontmatter."""
 
 MOST_BYTES = 2**20
 """Of a larger memory only the beginning is searched: one file must not block all others."""
@@ -30,9 +34,7 @@ LARGEST_PAGE_BYTES = 64 * 2**20
 """The largest memory, session and derived page that is read whole. A larger one is no file of ours (a document has a
 MiB, a chat of a year 300): of a memory the beginning is searched, and none is ever rewritten."""
 
-SESSIONS_FOLDER = "sessions/"
 DIGESTS_FOLDER = "digests"
-RESERVED_NAMES = frozenset({"index.md", "log.md"})  # OKF v0.2, 3.1
 _DIGEST = re.compile(DIGESTS_FOLDER + r"/\d{4}-\d{2}-\d{2}\.(?:md|html)")
 
 
@@ -160,6 +162,13 @@ class Vault:
                 return path
         return None
 
+    def is_of(self, path: str, node_id: NodeId) -> bool:
+        """Return True if a file's name or, where that has a part of the id alone, its head says that it is this node's.
+
+        One that a person renamed is not found so.
+        """
+        return is_named_for(path, node_id) and (node_id in path or says_id(self.read(path, 0, HEAD_BYTES), node_id))
+
     def contents(self) -> Iterator[tuple[str, bytes]]:
         """Yield every memory and session with its content."""
         for stamp in self.walk():
@@ -267,21 +276,30 @@ class FileNames:
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
-        self._paths: dict[NodeId, str] | None = None
+        self._paths: dict[str, list[str]] | None = None
 
     def path_of(self, node_id: NodeId) -> str | None:
         """Return the path of the memory or session with this id."""
         if self._paths is None and self._vault.look() is None:
             self._paths = {}
             for stamp in self._vault.walk():
-                self._paths.setdefault(_id_in(stamp.path), stamp.path)
-        return (self._paths or {}).get(node_id)
+                for name in _names_in(stamp.path):
+                    self._paths.setdefault(name, []).append(stamp.path)
+        found = self._paths or {}
+        named = (*found.get(node_id, ()), *found.get(suffix_of(node_id), ()))
+        return next((path for path in named if self._vault.is_of(path, node_id)), None)
 
     def forget(self) -> None:
         """Drop the names: the next question walks the vault again."""
         self._paths = None
 
 
-def _id_in(path: str) -> NodeId:
+def says_id(head: bytes, node_id: NodeId) -> bool:
+    """Return True if the beginning of a file says, readably or not, that it is the file of this node."""
+    return re.search(rb'\bnode_id: "?' + re.escape(node_id.encode()) + rb"\b", head) is not None
+
+
+def _names_in(path: str) -> set[str]:
+    """Return the parts of a file's name that may be an id, or the beginning of one."""
     stem = path.rpartition("/")[2].removesuffix(".md")
-    return stem if path.startswith(SESSIONS_FOLDER) else stem.rpartition("--")[2]
+    return {stem, stem.rpartition("--")[2], stem.rpartition("-")[2]}

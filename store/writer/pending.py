@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from ..ledger.journal import Entry, FileChange, sha256
 from ..model import Conflict, NotFound
 from ..okf import session
-from ..vault.vault import SESSIONS_FOLDER, Vault
+from ..vault.layout import SESSIONS_FOLDER
+from ..vault.vault import Vault
 
 
 class _Ahead:

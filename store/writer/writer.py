@@ -28,8 +28,9 @@ from ..ledger.journal import BLIND, AppliedFile, Entry, FileChange
 from ..ledger.ledger import Ledger
 from ..ledger.records import Write
 from ..model import Corrupt, StoreBusy, StoreError
+from ..vault.layout import SESSIONS_FOLDER
 from ..vault.presence import Presence, RootIdentity
-from ..vault.vault import SESSIONS_FOLDER, Vault
+from ..vault.vault import Vault
 from .pending import PendingFiles, fit
 from .placer import Checkpoint, Placer
 

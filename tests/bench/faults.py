@@ -278,7 +278,7 @@ def leave_purge(trial: Trial) -> None:
     node_id = doomed(trial)
     until(lambda: not trial.memory.waiting(), MET_WITHIN_S)
     written = trial.daemon.folder / "data" / "purge.json"
-    trial.disk.fail("write", ("*/vault/facts/*",), errno.EIO)
+    trial.disk.fail("write", ("*/vault/general/*",), errno.EIO)
     asking = threading.Thread(
         target=lambda: suppressed(lambda: trial.daemon.call("purge", nodes=[node_id])), daemon=True
     )
@@ -338,7 +338,7 @@ FILES = {
     **_of_database("index/index.db", "*/index/index*.db"),
     **_of_database("index/embeddings.db", "*/index/embeddings.db"),
     "a session": File(("*/vault/sessions/*",)),
-    "a fact": File(("*/vault/facts/*",)),
+    "a fact": File(("*/vault/general/*",)),
     "the vault's marker": File(("*/vault/.dreamd*",), touch_marker, {"write": AT_START}),
     "a catalogue": File(("*/vault/*index.md", "*/vault/.dreamd-*"), purge),
     "purge.json": File(("*/data/purge.json", "*/data/.dreamd-*"), purge, {"read": AT_START}),

@@ -19,6 +19,8 @@ from typing import Any
 
 import yaml
 
+from tests.memories import facts_in
+
 from .daemon_under_test import DaemonUnderTest
 from .datasets import Dataset
 from .options import ROOT, Options
@@ -157,7 +159,7 @@ def _rows(
 def checked(data: Path) -> Iterator[tuple[str, bool, list[str]]]:
     """Read every fact of a vault: its text, whether a model worded it, and what of it is not in its turns."""
     turns = dict(_turns(data))
-    for path in sorted(data.rglob("facts/**/*--*.md")):
+    for path in facts_in(data):
         _, head, body = path.read_text().split("---\n", 2)
         meta = yaml.safe_load(head)
         text = re.sub(r"\[\^\w+\](?::[^\n]*)?", "", body).strip()

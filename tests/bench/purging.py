@@ -396,9 +396,7 @@ def lost_turns(path: str, data: bytes, now: bytes, before: Before) -> Iterator[s
 
 def lines_that_go(before: Before) -> set[str]:
     """Return the lines of facts that go, also those that a person added to them: a page's quote of one goes whole."""
-    memories = (
-        okf.to_memory(path, okf.parse(data)) for path, data in before.files.items() if path.startswith("facts/")
-    )
+    memories = (okf.to_memory(path, okf.parse(data)) for path, data in before.files.items() if b"level: L1" in data)
     gone = (memory.text for memory in memories if before.tokens & set(TOKEN.findall(memory.text)))
     return {line for text in gone for line in text.split("\n")}
 

@@ -18,6 +18,8 @@ from pathlib import Path
 from dreamd.store.okf import session
 from dreamd.store.okf.file import parse
 
+from tests.memories import facts_in
+
 from .daemon_under_test import DaemonUnderTest, Refused
 from .options import Options
 from .scratch import own_folder
@@ -120,7 +122,7 @@ class Life:
         """Wait until all is placed, and compare the files with what was acknowledged."""
         if why := self._waits():
             return [why]
-        kept = Counter(parse(path.read_bytes()).body.strip() for path in (self.vault / "facts").glob("*.md"))
+        kept = Counter(parse(path.read_bytes()).body.strip() for path in facts_in(self.vault))
         found = [f"{kept[text]} × {text!r}" for text in self.memories if kept[text] != 1]
         for name, texts in self.turns.items():
             (path,) = (self.vault / "sessions").rglob(f"{name}.md")
@@ -140,7 +142,7 @@ class Life:
     def _lag(self) -> bool:
         """Whether the last statement is not shown yet: entries are placed in order."""
         self.remember()
-        return not any(self.memories[-1] in path.read_text() for path in (self.vault / "facts").glob("*.md"))
+        return not any(self.memories[-1] in path.read_text() for path in facts_in(self.vault))
 
     def _next(self) -> int:
         self._number += 1

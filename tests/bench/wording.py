@@ -28,6 +28,7 @@ from dreamd.store import okf
 from dreamd.store.model import Level, Memory
 from dreamd.store.okf import session as sessions
 from dreamd.store.text.quotes import read_reply
+from dreamd.store.vault.layout import is_ours
 from loguru import logger
 
 from tests.told import strays
@@ -174,11 +175,10 @@ def _strings(value: object) -> Iterator[str]:
 
 def _memories(vault: Path) -> dict[str, Memory]:
     found = {}
-    for folder in ("facts", "scenarios", "profiles"):
-        for path in vault.glob(f"{folder}/**/*.md"):
-            if path.name != "index.md":
-                memory = okf.to_memory(str(path.relative_to(vault)), okf.parse(path.read_bytes()))
-                found[memory.node_id] = memory
+    for path in vault.rglob("*.md"):
+        if is_ours(name := path.relative_to(vault).as_posix()) and path.name != "index.md":
+            memory = okf.to_memory(name, okf.parse(path.read_bytes()))
+            found[memory.node_id] = memory
     return found
 
 

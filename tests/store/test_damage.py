@@ -286,7 +286,7 @@ def test_a_rebuild_answers_and_takes_in_while_it_reads(gated: tuple[MemoryStore,
     assert "roof" in found(store, "roof red")
     store.remember("The well is deep", channel="shop").result(WITHIN_S)
     assert "well" in found(store, "well deep")
-    (fence,) = (paths.vault / "facts").glob("*fence*")  # it was read before the gate
+    (fence,) = paths.vault.rglob("*fence*")  # it was read before the gate
     fence.write_bytes(fence.read_bytes().replace(b"The fence is blue", b"The fence fell over"))
     store.file_changed([fence.relative_to(paths.vault).as_posix()])
     roof = store.recall("roof red", channel="shop").hits[0]

@@ -27,6 +27,7 @@ from dreamd.store.model import (
 )
 from dreamd.store.settings import StoreSettings
 
+from tests.memories import facts_in
 from tests.system.waiting import until
 
 OpenStore = Callable[[], MemoryStore]
@@ -291,10 +292,10 @@ def test_two_files_with_one_id_the_first_keeps_it(store: MemoryStore, paths: Sto
     (original.parent / "zz-copy.md").write_bytes(original.read_bytes())
     store.reconcile()
     assert store.show(node_id).path == str(original.relative_to(paths.vault))
-    assert [problem.path for problem in store.check()] == ["facts/zz-copy.md"]
+    assert [problem.path for problem in store.check()] == ["projects/shop/notes/zz-copy.md"]
     original.unlink()
     store.reconcile()
-    assert store.show(node_id).path == "facts/zz-copy.md"
+    assert store.show(node_id).path == "projects/shop/notes/zz-copy.md"
     assert store.check() == []
 
 
@@ -420,7 +421,7 @@ def test_an_edited_memory_is_not_found_by_what_it_no_longer_says(
     node_id = store.remember("The ferry leaves at nine from the old pier", channel="shop").result()
     store.rebuild()
     monkeypatch.setattr(StubEmbedder, "embed_passages", refuse_to_embed)  # the queue is long
-    file = next((paths.vault / "facts").glob("*.md"))
+    file = facts_in(paths.vault)[0]
     file.write_bytes(file.read_bytes().replace(b"The ferry leaves at nine from the old pier", b"Zephyrine sings"))
     store.file_changed([file.relative_to(paths.vault).as_posix()])
     assert store.status().pending_embeddings == 1

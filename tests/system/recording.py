@@ -214,8 +214,10 @@ class Recording:
         vault = self.daemon.folder / "data" / "vault"
         text = (vault / fact["path"]).read_text()
         link = f"contradicts: [{fact['node_id']}]\n"
-        text = re.sub(r"node_id: .*\n", 'node_id: "byhand0000000"\n' + link, text, count=1)
-        (vault / "facts" / "by-hand.md").write_text(text.replace("its constraints.", "its speed."))
+        text = re.sub(r"node_id: \"?\w+\"?, ", "", text, count=1).replace(
+            "---\n", f'---\nnode_id: "byhand0000000"\n{link}', 1
+        )
+        (vault / "by-hand.md").write_text(text.replace("its constraints.", "its speed."))
         until(lambda: self.daemon.call("review_list")["decisions"])
 
     def _paused(self) -> bool:
@@ -263,6 +265,7 @@ class Recording:
         self.ask("channel", "a channel", name="kitchen", learning=False)
         self.ask("check", "a check")
         self.ask("rebuild")
+        self.ask("migrate", "a move that is only shown", dry_run=True)
         self.ask("metrics")
         self.ask("backup", path=str(self.empty.parent))
         self.ask("purge", "a purge that is only shown", channel="kitchen", dry_run=True)

@@ -10,6 +10,7 @@ from dreamd.store import okf
 from dreamd.store.channel import channel_of_folder
 
 from tests.bench.daemon_under_test import DaemonUnderTest
+from tests.memories import facts_in
 from tests.system.commands import plain, typed
 
 pytestmark = pytest.mark.system
@@ -29,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 def memories(daemon: DaemonUnderTest, channel: str) -> dict[str, okf.OkfFile]:
     """Every kept note of a channel, by its title."""
     vault = daemon.folder / "data" / "vault"
-    found = [okf.parse(path.read_bytes()) for path in (vault / "facts").glob("*.md")]
+    found = [okf.parse(path.read_bytes()) for path in facts_in(vault)]
     return {document.meta["title"]: document for document in found if document.meta["channel"] == channel}
 
 

@@ -12,6 +12,7 @@ import pytest
 from dreamd.store.vault.vault import is_kept
 
 from tests.bench.daemon_under_test import DaemonUnderTest, Refused, request
+from tests.memories import facts_in
 from tests.system.conftest import Make
 from tests.system.waiting import until
 
@@ -155,7 +156,7 @@ def test_a_fact_that_is_reworded_in_an_editor_replaces_what_was_said_before(daem
     daemon.call("observe", session={"session_id": "s-1", "channel": "shop"}, turns=[turn])
     settle(daemon)
     assert daemon.call("dream", wait=True)["state"] == "applied"
-    (fact,) = (daemon.folder / "data" / "vault" / "facts").glob("*--*.md")
+    (fact,) = facts_in(daemon.folder / "data" / "vault")
     fact.write_text(fact.read_text().replace(said, "The access token of the shop expires after 2 hours."))
     asked = {"query": "When does the access token of the shop expire?", "channel": "shop"}
     until(lambda: "2 hours" in daemon.call("context", **asked)["text"])
@@ -166,7 +167,7 @@ def test_a_fact_that_is_reworded_in_an_editor_replaces_what_was_said_before(daem
         assert "after 24 hours" in old
         assert "until" in old
         first = daemon.call("recall", **asked)["hits"][0]
-        assert fact.name.endswith(f"--{first['node_id']}.md")
+        assert fact.name.endswith(f"-{first['node_id'][:6]}.md")
         assert first["newer"] == []
         settle(daemon)
         assert daemon.call("dream", wait=True)["state"] in ("applied", "nothing")

@@ -15,6 +15,7 @@ from okft.lint import lint_bundle
 
 from tests.bench.bundles import changed, files_of, live_in, write_notes
 from tests.bench.daemon_under_test import DaemonUnderTest
+from tests.memories import facts_in
 from tests.system.conftest import Make
 from tests.system.test_memory import chat, settle
 
@@ -77,12 +78,13 @@ def test_after_a_dream_and_after_its_undo_the_vault_is_a_bundle(daemon: DaemonUn
     vault = daemon.folder / "data" / "vault"
     with dreamt(daemon, tmp_path) as run_id:
         assert complaints(vault) == []
-        assert len(list((vault / "facts").glob("*.md"))) > 3
+        assert len(facts_in(vault)) > 3
         daemon.call("undo", run_id=run_id)
         settle(daemon)
     assert complaints(vault) == []
     assert "undone" in (vault / "log.md").read_text()
-    listed = (vault / "facts" / "index.md").read_text()
-    assert listed.count("\n* ") == len(list((vault / "facts").glob("*.md"))) - 1 == 2
+    listed = [(vault / place / "notes/index.md").read_text() for place in ("general", "projects/shop")]
+    assert [page.count("\n* ") for page in listed] == [1, 1]
+    assert len(facts_in(vault)) == 2
     assert not [folder for folder in vault.rglob("*") if folder.is_dir() and not any(folder.iterdir())]
     assert "This dream was undone" in daemon.call("digest")["text"]

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
+from tests.memories import facts_in
+
 from ..datasets import Dataset
 from ..in_process import AnyDaemon
 from ..scoring import Difference, paired_bootstrap, wordpieces
@@ -56,7 +58,7 @@ def dream(daemon: AnyDaemon, data: Dataset, turns: int) -> Iterator[Row]:
     run = daemon.call("dream", kind="daily", wait=True)
     daemon.wait_until_embedded()
     vault = Path(daemon.call("status")["vault"])
-    facts = sum(1 for _ in vault.glob("facts/**/*--*.md"))
+    facts = len(facts_in(vault))
     share = 100 * facts / turns
     how = f"{facts} of {turns}; {run['state']}, {run['actions']}, {run['seconds']:.0f} s"
     yield Row(f"{data.name} dev, facts of 100 turns", f"{share:.0f}", f"≤ {MOST_FACTS}", share <= MOST_FACTS, how)

@@ -9,6 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dreamd.store import okf
+
+from tests.memories import facts_in
+
 from ..in_process import AnyDaemon
 from ..table import Row, say
 from .reading import judge_pairs, keys_of, relation_of
@@ -119,4 +123,4 @@ def _remembered(daemon: AnyDaemon, pairs: Sequence[Pair], channel_of: Callable[[
 def _files(daemon: AnyDaemon) -> dict[str, str]:
     """Return the text of every memory's file by its node id."""
     vault = Path(daemon.call("status")["vault"])
-    return {path.stem.rpartition("--")[2]: path.read_text() for path in vault.glob("facts/**/*--*.md")}
+    return {str(okf.parse(path.read_bytes()).meta["node_id"]): path.read_text() for path in facts_in(vault)}

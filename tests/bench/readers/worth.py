@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.memories import facts_in
+
 from ..in_process import AnyDaemon
 from ..table import Row, say
 from .reading import Precision, is_kept, words_of
@@ -25,7 +27,7 @@ Turn = dict[str, Any]
 def in_sessions(daemon: AnyDaemon, data: Path, results: Path, turns: int) -> Iterator[Row]:
     """Judge what a dream of the whole sessions kept, and write what it made for a person to read."""
     vault = Path(daemon.call("status")["vault"])
-    facts = [frozenset(words_of(path.read_text())) for path in vault.glob("facts/**/*--*.md")]
+    facts = [frozenset(words_of(path.read_text())) for path in facts_in(vault)]
     said = " ".join(" ".join(words_of(path.read_text())) for path in vault.glob("sessions/**/*.md"))
     labelled = [turn for turn in _labelled(data) if _is_long(turn) and _beginning(turn) in said]
     kept = [is_kept(turn["text"], facts) for turn in labelled]

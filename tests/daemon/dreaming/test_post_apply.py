@@ -23,6 +23,8 @@ from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.settings import StoreSettings
 from dreamd.store.writer.derived import unmarked
 
+from tests.memories import facts_in
+
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 NOTE = "The blue ladder of the attic studio is kept by Marek"
 
@@ -33,11 +35,12 @@ from dreamd.pipelines.messages import *
 from dreamd.store import okf
 from dreamd.store.model import *
 request = RunRequest.model_validate_json(sys.stdin.buffer.readline())
-(path,) = [p for p in (request.vault / "facts").glob("*.md") if "Marek" in p.read_text()]
+(path,) = [p for p in request.vault.rglob("*.md") if "Marek" in p.read_text()]
 data = path.read_bytes()
 node_id = okf.parse(data).meta["node_id"]
 action = Action(
-    kind=ActionKind.REPLACE, path=f"facts/{path.name}", node_id=node_id, stage="planted", reason="r",
+    kind=ActionKind.REPLACE, path=path.relative_to(request.vault).as_posix(), node_id=node_id,
+    stage="planted", reason="r",
     pre_sha256=hashlib.sha256(data).hexdigest(), content=okf.edit(data, %s),
 )
 file = request.folder / "changeset.jsonl"
@@ -72,7 +75,7 @@ def the_child_need_not_wait_for_an_idle_processor(monkeypatch: pytest.MonkeyPatc
 
 def memories(paths: StorePaths) -> dict[str, bytes]:
     """Return the bytes of each memory file by its name; the folder's catalogue is derived, and no part of a dream."""
-    return {path.name: path.read_bytes() for path in (paths.vault / "facts").glob("*.md") if path.name != "index.md"}
+    return {path.name: path.read_bytes() for path in facts_in(paths.vault)}
 
 
 def dreamt(store: MemoryStore, paths: StorePaths, change: str) -> DreamResult:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from dreamd.pipelines.report.catalogue import MOST_PER_PAGE, pages
+from dreamd.pipelines.report.catalogue import MOST_PER_PAGE, NEWEST, pages
 from dreamd.store.index.catalog import Content
 from dreamd.store.ledger.records import Run
 from dreamd.store.model import Level
@@ -23,15 +23,16 @@ def fact(number: int, path: str = "", title: str = "", *, is_live: bool = True) 
 
 
 def listed(found: dict[str, str]) -> list[str]:
-    return [path for text in found.values() for path in re.findall(r"\]\(/([^)]+\.md)\)", text)]
+    paths = [path for text in found.values() for path in re.findall(r"\]\(/([^)]+\.md)\)", text)]
+    return [path for path in paths if not path.endswith("index.md")]
 
 
 def made(contents: Sequence[Content], digests: Sequence[str] = (), runs: Sequence[Run] = ()) -> dict[str, str]:
     found = pages(contents, digests, runs, ZONE, lambda path: "about it")
     for path, text in found.items():
         assert conformance(path, text.encode()) == []
-        for folder in re.findall(r"\]\(/([^)]+)/\)", text):
-            assert f"{folder}/index.md" in found, text
+        for page in re.findall(r"\]\(/([^)]*index\.md)\)", text):
+            assert page in found, text
     return found
 
 
@@ -56,11 +57,37 @@ def test_every_file_is_listed_archived_ones_and_those_of_other_folders_too() -> 
     assert "[How]" not in found["index.md"]
 
 
+def test_a_project_has_a_page_that_leads_to_all_that_is_of_it() -> None:
+    decisions = [fact(n, f"projects/shop/decisions/d{n}.md") for n in range(NEWEST + 2)]
+    contents = [
+        *decisions,
+        fact(1, "projects/shop/values/v.md", "The port", is_live=False),
+        Content("projects/shop/what-holds-now.md", "What holds now", "shop", Level.PROFILE, True, AT),
+        Content("projects/shop/episodes/e.md", "The outage", "shop", Level.SCENARIO, True, AT),
+        Content("sessions/2026/11/21/x.md", "Why it went down", "shop", Level.SESSION, True, AT),
+        Content("general/preferences/p.md", "Metric units", "_global", Level.FACT, True, AT),
+    ]
+    found = made(contents)
+    assert set(listed(found)) == {*(content.path for content in contents), "log.md"}
+    page = found["projects/shop/index.md"]
+    assert "# shop\n\n* [What holds now](/projects/shop/what-holds-now.md) - about it\n" in page
+    assert page.count("/decisions/d") == NEWEST
+    assert f"* [all {NEWEST + 2}](/projects/shop/decisions/index.md)\n" in page
+    assert "## Sessions\n\n* [Why it went down](/sessions/2026/11/21/x.md) - 2026-11-21\n" in page
+    assert f"* [shop](/projects/shop/index.md) - {NEWEST + 5}\n" in found["projects/index.md"]
+    assert "## Preferences" in found["general/index.md"]
+    assert "* [The outage](/projects/shop/episodes/e.md)" in found["index.md"]
+    assert "* [What belongs to no project](/general/index.md)\n" in found["index.md"]
+
+
 def test_a_large_folder_has_a_page_for_each_month() -> None:
     contents = [fact(number) for number in range(MOST_PER_PAGE + 200)]
     found = made([*contents, contents[0]._replace(path="facts/undated.md", at=None)])
     assert sorted(listed(found)) == sorted([*(content.path for content in contents), "facts/undated.md", "log.md"])
-    assert "* [2026-11](/facts/2026/11/) - 21\n* [2026-10](/facts/2026/10/) - 31\n" in found["facts/index.md"]
+    assert (
+        "* [2026-11](/facts/2026/11/index.md) - 21\n* [2026-10](/facts/2026/10/index.md) - 31\n"
+        in found["facts/index.md"]
+    )
     assert max(text.count("\n") for text in found.values()) < 40
 
 

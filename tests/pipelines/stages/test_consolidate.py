@@ -32,7 +32,7 @@ def test_each_fact_gets_a_file_that_cites_its_turn() -> None:
     assert fact.session_id == "s1"
     assert fact.run == "run-1"
     assert fact.created_at == source.said["s1"][0].at
-    assert fact.path == f"facts/i-moved-to-oslo-in-2019--{fact.node_id}.md"
+    assert fact.path == f"projects/proj/{fact.kind}s/moved-to-oslo-in-2019-{fact.node_id[:6]}.md"
     assert planned.cursors == {("consolidate", "s1"): 3}
     assert planned.counts == {"sessions": 1, "turns": 3, "facts": 2}
     assert all(conformance(action.path, action.content or b"") == [] for action in planned.actions)

@@ -64,7 +64,7 @@ def test_an_episode_is_a_page_that_cites_its_facts_and_says_when_it_was() -> Non
     assert (page.extra["began"], page.extra["ended"]) == ("2026-03-02", "2026-03-02")
     data = view.read(page.path) or b""
     assert conformance(page.path, data) == []
-    assert okf.parse(data).meta["sources"][0]["resource"].startswith("/facts/")
+    assert okf.parse(data).meta["sources"][0]["resource"].startswith("/projects/proj/facts/")
 
 
 def test_a_second_dream_without_news_writes_nothing() -> None:
@@ -106,7 +106,7 @@ def test_what_is_replaced_is_struck_through_where_it_was_decided() -> None:
 def test_pages_that_a_person_edited_are_left_alone() -> None:
     source = source_of()
     history = source.take(dreamt(source))
-    mine = [path for path in source.files if not path.startswith("facts/")]
+    mine = [path for path in source.files if not path.startswith("projects/proj/facts/")]
     for path in mine:
         source.files[path] += b"\nMy own words.\n"
     source.keep(*(said(f"The {thing} is blue.", f"{s}#9") for s, thing in (("s1", "boat"), ("s20", "piano"))))
@@ -119,7 +119,7 @@ def test_pages_that_a_person_edited_are_left_alone() -> None:
 def test_pages_whose_facts_are_gone_are_put_away_and_come_back_with_them() -> None:
     source = source_of()
     history = source.take(dreamt(source))
-    facts = {path: data for path, data in source.files.items() if path.startswith("facts/")}
+    facts = {path: data for path, data in source.files.items() if path.startswith("projects/proj/facts/")}
     for path in facts:
         del source.files[path]
     gone = dreamt(source, history, "run-2")
@@ -158,7 +158,7 @@ def test_a_person_of_weight_has_a_page_of_what_holds() -> None:
     source.keep(*(said(text, f"s{n}#5", about=("Graça",)) for n, text in enumerate(outcome, start=1)))
     view = dreamt(source)
     page = next(page for page in view.whole(Level.PROFILE, "proj") if page.title == "Graça")
-    assert page.path == "profiles/proj/graca.md"
+    assert page.path == "projects/proj/graca.md"
     assert page.description == "3 facts, 2 March 2026 to 4 March 2026, newest first."
     assert page.text.splitlines()[2] == "- 4 March 2026: “Short forms, says Graça.” [^m1]"
     assert conformance(page.path, view.read(page.path) or b"") == []
@@ -166,8 +166,8 @@ def test_a_person_of_weight_has_a_page_of_what_holds() -> None:
 
 def test_a_persons_own_page_is_never_overwritten() -> None:
     source = source_of()
-    source.files["profiles/proj/what-holds-now.md"] = b"---\ntype: Note\n---\n\nMine.\n"
-    assert "profiles/proj/what-holds-now.md" not in {action.path for action in dreamt(source).actions}
+    source.files["projects/proj/what-holds-now.md"] = b"---\ntype: Note\n---\n\nMine.\n"
+    assert "projects/proj/what-holds-now.md" not in {action.path for action in dreamt(source).actions}
 
 
 def test_a_channel_that_is_off_and_a_pause_make_no_pages() -> None:

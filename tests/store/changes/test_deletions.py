@@ -272,14 +272,14 @@ def test_what_vanished_unseen_is_known_though_the_index_is_made_anew(
         with closing(apsw.Connection(str(paths.index))) as index:
             index.execute("PRAGMA user_version = 999")
     (paths.vault / files[0]).unlink()
-    (paths.vault / files[1]).rename(paths.vault / "facts/moved.md")
+    (paths.vault / files[1]).rename(paths.vault / "general/notes/moved.md")
     again = open_store()
     again.settle_deletions()
-    assert known(again) == {"facts/moved.md", files[2]}
+    assert known(again) == {"general/notes/moved.md", files[2]}
     if bytes_are_known:
         (run,) = deletions(again)
         assert again.undo(run.run_id).restored == 1
-        assert known(again) == {files[0], "facts/moved.md", files[2]}
+        assert known(again) == {files[0], "general/notes/moved.md", files[2]}
     else:
         assert named_in_check(again) == {files[0]}
 
@@ -567,12 +567,12 @@ def test_a_note_without_an_id_may_move_as_well(store: MemoryStore) -> None:
 def test_a_copy_takes_the_place_of_what_was_deleted_first(store: MemoryStore) -> None:
     (path,) = shelves(store, 1)
     node = store.catalog.nodes_of_file(path)[0]
-    shutil.copy(store.paths.vault / path, store.paths.vault / "facts/zz-copy.md")
-    store.file_changed(["facts/zz-copy.md"])
+    shutil.copy(store.paths.vault / path, store.paths.vault / "general/notes/zz-copy.md")
+    store.file_changed(["general/notes/zz-copy.md"])
     take(store, path)
     store.settle_deletions()
     assert deletions(store) == []
-    assert store.show(node.node_id).path == "facts/zz-copy.md"
+    assert store.show(node.node_id).path == "general/notes/zz-copy.md"
 
 
 def test_derived_files_are_nobodys_loss(store: MemoryStore) -> None:
@@ -682,7 +682,7 @@ class Hands(RuleBasedStateMachine):
     @precondition(lambda self: self.files())
     @rule(data=st.data())
     def move(self, data: st.DataObject) -> None:
-        path, name = data.draw(st.sampled_from(self.files())), f"facts/moved-{next(self.names)}.md"
+        path, name = data.draw(st.sampled_from(self.files())), f"general/notes/moved-{next(self.names)}.md"
         (self.paths.vault / path).rename(self.paths.vault / name)
         self.touched |= {path, name}
 

@@ -7,6 +7,7 @@ import difflib
 import json
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from dreamd.store import okf
 from dreamd.store.model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, StatementSlot, Status
 from dreamd.store.names import as_name
 from dreamd.store.okf import frontmatter
-from dreamd.store.okf.file import conformance
+from dreamd.store.okf.file import BLOCK, conformance
+from dreamd.store.vault.layout import Layout, is_flat, is_titled, name_of, with_id
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tests.stand_ins import REAL, STAND_INS
 
+ID, OTHER = "abcdefghij234", "bcdefghijk234"
 AT = datetime(2026, 11, 21, 9, 30, 0, 123456, tzinfo=timezone(timedelta(hours=1)))
 
 WORDS = ["no", "Yes", "null", "~", "", " ", "a: b", "a #b", "- x", "2026-11-21", "12:30", "0x1f", "1e5", "1_000", "012"]
@@ -141,7 +144,9 @@ def test_the_quick_reader_reads_what_we_write() -> None:
         node_id="abc", level=Level.FACT, kind=Kind.FACT, title="A: b", text="", created_at=AT, sources=("s#1", "s#2")
     )
     data = okf.from_memory(dataclasses.replace(memory, tags=("a", "1"), certainty=0.5, supersedes=("x",)))
-    assert frontmatter.load_ours(data.decode().split("---\n")[1]) == okf.parse(data).meta
+    quick = frontmatter.load_ours(data.decode().split("---\n")[1])
+    assert quick is not None
+    assert quick | quick.pop(BLOCK) == okf.parse(data).meta
 
 
 def test_a_rendered_file_is_pleasant_to_read() -> None:
@@ -158,6 +163,18 @@ def test_a_rendered_file_is_pleasant_to_read() -> None:
         "title: Ada's cat, Pixel\n"
         'tags: [a, "no"]\n'
         'generated: { by: process:dreamd, at: "2026-11-21T09:30:00.123456+01:00" }\n'
+        'sources: [{ id: t1, resource: /sessions/2026/11/21/s.md, title: "s#3" }]\n'
+        "dreamd: { certainty: 0.95 }\n"
+        "---\n"
+        "\nBody\n"
+    )
+    assert okf.parse(okf.render(meta, "")).meta == okf.parse(okf.render(meta, "", is_flat=True)).meta
+    assert okf.render(meta, "\nBody\n", is_flat=True).decode() == (
+        "---\n"
+        "type: Fact\n"
+        "title: Ada's cat, Pixel\n"
+        'tags: [a, "no"]\n'
+        'generated: { by: process:dreamd, at: "2026-11-21T09:30:00.123456+01:00" }\n'
         "sources:\n"
         "  - id: t1\n"
         "    resource: /sessions/2026/11/21/s.md\n"
@@ -166,6 +183,34 @@ def test_a_rendered_file_is_pleasant_to_read() -> None:
         "---\n"
         "\nBody\n"
     )
+
+
+def test_a_key_is_edited_where_it_stands() -> None:
+    ours = okf.render({"type": "Fact", "node_id": "abc", "kind": "fact", "slot": {"subject": "we"}}, "x\n")
+    edited = okf.edit(ours, {"superseded_by": "def", "kind": "decision", "valid_to": "2026-11-21", "title": "A"})
+    assert edited.decode().splitlines()[1:5] == [
+        "type: Fact",
+        "dreamd: { node_id: abc, kind: decision, slot: { subject: we }, superseded_by: def }",
+        'valid_to: "2026-11-21"',
+        "title: A",
+    ]
+    assert okf.edit(edited, {"superseded_by": None, "kind": "fact", "valid_to": None, "title": None}) == ours
+    assert okf.edit(ours, {"kind": "fact", "slot": {"subject": "we"}}) == ours
+    flat = okf.render({"type": "Fact", "node_id": "abc"}, "x\n", is_flat=True)
+    assert okf.edit(flat, {"superseded_by": "def"}).decode() == flat.decode().replace(
+        "abc\n", "abc\nsuperseded_by: def\n"
+    )
+
+
+def test_a_key_that_a_person_put_on_a_line_of_its_own_counts() -> None:
+    data = b"---\ntype: Fact\nkind: value\ndreamd: { node_id: abc, kind: fact }\n---\nx\n"
+    assert okf.parse(data).meta == {"type": "Fact", "node_id": "abc", "kind": "value"}
+    assert okf.edit(data, {"kind": "event"}) == data.replace(b"kind: value", b"kind: event")
+    # Obsidian writes nested keys on lines of their own, and quotes as it likes.
+    spread = b"---\ntype: Fact\ndreamd:\n  node_id: abc\n  supersedes:\n    - def\n---\nx\n"
+    assert okf.parse(spread).meta["supersedes"] == ["def"]
+    edited = okf.edit(spread, {"kind": "event"})
+    assert edited == b"---\ntype: Fact\ndreamd: { node_id: abc, supersedes: [def], kind: event }\n---\nx\n"
 
 
 def test_words_dates_and_times_stay_strings() -> None:
@@ -587,12 +632,46 @@ def test_letters_that_are_not_ascii_stay_as_they_sound(title: str, slug: str) ->
 
 
 def test_paths_tell_the_level_and_never_a_reserved_name() -> None:
-    assert okf.path_for(Level.FACT, "A b", "id1") == "facts/a-b--id1.md"
-    assert okf.path_for(Level.SCENARIO, "A b", "id1") == "scenarios/a-b--id1.md"
-    assert okf.path_for(Level.PROFILE, "Tools", "", "app-1a2b3c") == "profiles/app-1a2b3c/tools.md"
-    assert okf.path_for(Level.PROFILE, "Index", "", "_global") == "profiles/_global/index-topic.md"
-    assert okf.channel_folder("../x").startswith("x-")
-    assert okf.channel_folder("a/b") != okf.channel_folder("a:b")
+    assert okf.path_for(Level.FACT, "A b", ID) == "general/facts/b-abcdef.md"
+    assert okf.path_for(Level.FACT, "A b", ID, "app", kind=Kind.NEGATIVE) == "projects/app/refused/b-abcdef.md"
+    assert okf.path_for(Level.SCENARIO, "A b", ID, "app") == "projects/app/episodes/b-abcdef.md"
+    assert okf.path_for(Level.PROFILE, "Tools", ID, "app-1a2b3c") == "projects/app-1a2b3c/tools.md"
+    assert okf.path_for(Level.PROFILE, "Index", ID, "_global") == "general/index-topic.md"
+
+
+def test_paths_of_a_flat_vault_stay_what_they_were() -> None:
+    flat = partial(okf.path_for, layout=Layout.FLAT)
+    assert flat(Level.FACT, "A b", "id1") == "facts/a-b--id1.md"
+    assert flat(Level.SCENARIO, "A b", "id1") == "scenarios/a-b--id1.md"
+    assert flat(Level.PROFILE, "Tools", "", "app-1a2b3c") == "profiles/app-1a2b3c/tools.md"
+    assert flat(Level.PROFILE, "Index", "", "_global") == "profiles/_global/index-topic.md"
+    assert is_flat(flat(Level.FACT, "A b", ID))
+    assert not is_flat(okf.path_for(Level.FACT, "A b", ID))
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("also: no unwrap() or expect() outside tests. ever. i've been paged", "no-unwrap-or-expect-outside-tests"),
+        ("axum. the gateway is tower already", "axum-the-gateway-is-tower-already"),
+        (
+            "ah, Chidi's node exporter sits on that one since he's back",
+            "chidis-node-exporter-sits-on-that-one-since-hes",
+        ),
+        ("3 … **No, deleted items are not logged.** Here's what", "no-deleted-items-are-not-logged"),
+        ("ok", "ok"),
+        ("…?!", "untitled"),
+    ],
+)
+def test_a_file_is_named_by_what_is_said(title: str, name: str) -> None:
+    assert name_of(title) == name
+    assert is_titled(okf.path_for(Level.FACT, title, ID), title)
+
+
+def test_one_name_with_another_id_differs_in_its_end_alone() -> None:
+    for layout in Layout:
+        path = okf.path_for(Level.FACT, "A b", ID, layout=layout)
+        assert with_id(path, ID, OTHER) == okf.path_for(Level.FACT, "A b", OTHER, layout=layout)
 
 
 def test_the_same_content_in_the_same_channel_is_the_same_fact() -> None:
