@@ -11,7 +11,8 @@ from typing import Any, Final, TypeVar
 
 from ..model import Kind, Memory, NodeId
 from ..text.words import ALPHANUMERIC
-from .memory_file import SLUG_BYTES, channel_folder, instant, slug
+from ..vault.layout import PEOPLE, kind_folder, project_folder, slug, suffix_of
+from .memory_file import instant
 
 TYPE, ALIASES, NOT_NAMES, RELATIONS, MENTIONS = "entity", "aliases", "not_names", "relations", "mentions"
 """The keys of the page. `not_names` are names that a person split off: no dream gives them back."""
@@ -160,9 +161,9 @@ def entity_of(memory: Memory) -> EntityPage | None:
 
 
 def entity_path(page: EntityPage, node_id: NodeId, channel: str) -> str:
-    """Return where the page of a new entity lies: people apart from things, by channel."""
-    folder = "people" if page.type is EntityType.PERSON else "things"
-    return f"{folder}/{channel_folder(channel)}/{slug(page.name)[:SLUG_BYTES]}--{node_id}.md"
+    """Return where the page of a new entity lies, in either layout: people apart from things, in their project."""
+    folder = PEOPLE if page.type is EntityType.PERSON else kind_folder(Kind.ENTITY)
+    return f"{project_folder(channel)}/{folder}/{slug(page.name)}-{suffix_of(node_id)}.md"
 
 
 def _relations(listed: object) -> Iterable[EntityRelation]:

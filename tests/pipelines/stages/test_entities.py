@@ -46,7 +46,7 @@ def test_a_person_has_a_page_with_names_relations_and_mentions() -> None:
     (owns,) = page.relations
     assert (owns.relation, owns.object, owns.turn, owns.ended_by) == (RelationType.OWNS, "order rules", "s1#1", "s2#1")
     assert owns.words in OWNS[1]
-    assert memory.path.startswith("people/proj/torbjorn-lium--")
+    assert memory.path.startswith("projects/proj/people/torbjorn-lium-")
     assert "owns order rules" in memory.text
     (now,) = pages(source)["Emil Rønning"][1].relations
     assert (now.object, now.until) == ("order rules", None)

@@ -99,7 +99,7 @@ def test_a_relation_whose_turn_was_forgotten_is_not_told(told: MemoryStore) -> N
 def test_a_purge_takes_the_relations_and_mentions_of_its_turns(told: MemoryStore, paths: StorePaths) -> None:
     keep(told, graca())
     told.purge(Selection(nodes=("s1#1",)))
-    (page,) = (paths.vault / "people").rglob("*.md")
+    (page,) = (paths.vault / "projects").rglob("people/*.md")
     assert "owns" not in page.read_text().lower()
     assert "s1#1" not in page.read_text()
     assert "invoices" in page.read_text()
@@ -138,7 +138,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 def test_merged_and_split_pages_are_undone_byte_for_byte(told: MemoryStore, paths: StorePaths) -> None:
     kept, other = keep(told, graca(), EntityPage("Gigi", EntityType.PERSON, mentions=("s1#2",)))
-    before = _files(paths.vault / "people")
+    before = _files(paths.vault / "projects")
     merged = told.merge_entities(kept, other)
     assert [one.name for one in told.about("gigi", "shop", 1000).entities] == ["Graça Moreira"]
     assert told.entities("shop").total == 1
@@ -147,7 +147,7 @@ def test_merged_and_split_pages_are_undone_byte_for_byte(told: MemoryStore, path
     assert told.about("Graça", "shop", 1000).entities[0].node_id == kept
     told.undo(split.run_id)
     told.undo(merged.run_id)
-    assert _files(paths.vault / "people") == before
+    assert _files(paths.vault / "projects") == before
 
 
 def test_pages_of_two_channels_are_not_merged(told: MemoryStore) -> None:
