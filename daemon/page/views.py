@@ -453,7 +453,7 @@ VIEWS: tuple[tuple[str, str, View], ...] = (
     ("/project/{channel}", "project.html", project),
     ("/timeline", "timeline.html", timeline),
     ("/memories", "memories.html", memories),
-    ("/memory/{node_id}", "memory.html", memory),
+    ("/memory/{node_id:path}", "memory.html", memory),
     ("/sessions", "sessions.html", sessions),
     ("/session/{node_id}", "session.html", session),
     ("/things", "things.html", things),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 from itertools import groupby
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from markupsafe import Markup
 
@@ -31,9 +31,7 @@ _INLINE = re.compile(
     r"|\*\*(?P<bold>[^*\n]{1,2000})\*\*"
     r"|~~(?P<gone>[^\n]{1,8000}?)~~"
 )
-_PLACE = re.compile(
-    r"/(?:facts|scenarios)/[^/]*--(?P<memory>[\w-]+)\.md|/sessions/(?:[\w-]+/)*(?P<session>[\w.-]+)\.md"
-)
+_PLACE = re.compile(r"/(?P<path>[^?#]{1,400}\.md)")
 _LISTED = re.compile(r"(?P<depth> *)(?:[-*+]|(?P<number>\d{1,3})[.)]) +(?P<words>\S.*)")
 _NOTE = re.compile(r"^\[\^[\w-]{1,16}\]: ")
 
@@ -243,7 +241,7 @@ def _span(found: re.Match[str], deep: int, links: bool) -> str:
     place = _PLACE.fullmatch(found["place"])
     if place is None or not links:
         return words
-    where = address(place["memory"]) if place["memory"] else f"/session/{quote(place['session'], safe='')}"
+    where = f"/memory/{quote(unquote(place['path']))}"
     return f'<a href="{escape(where)}">{words}</a>'
 
 

@@ -136,6 +136,8 @@ def test_the_digest_is_read_whole(page: Page) -> None:
     page.get_by_role("link", name="The whole digest").click()
     expect(page.locator("main")).to_contain_text("new turns became")
     expect(page.get_by_role("heading", name="Numbers")).to_be_visible()
+    page.locator("main .body a", has_text="Postgres 16").first.click()
+    expect(page.locator("article .body")).to_contain_text("Bookings are now kept in Postgres 16")
 
 
 def test_a_search_answers_while_it_is_typed(page: Page) -> None:
