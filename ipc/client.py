@@ -55,6 +55,7 @@ _READING = frozenset(
             "brief",
             "recent",
             "show",
+            "history",
             "list",
             "runs",
             "run",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,18 @@ from ..store.filters import Condition, Filter
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Edit, Kind, NewTurn, SessionHead
 from ..store.names import as_reference
 from ..store.results import Edited, Forgotten, Kept, Linked, Named, Tagged
-from .answers import EmptyAnswer, FeedbackAnswer, HelloAnswer, ListAnswer, ShowAnswer, hello_answer, widened
+from .answers import (
+    EmptyAnswer,
+    FeedbackAnswer,
+    HelloAnswer,
+    HistoryAnswer,
+    ListAnswer,
+    ShowAnswer,
+    hello_answer,
+    widened,
+)
 from .call import Call, Method
-from .channels import Names, channel_of, channel_of_repository
+from .channels import Names, channel_of, channel_of_repository, searched_channel
 from .document_methods import DOCUMENT_METHODS
 from .params import (
     EditParams,
@@ -27,6 +37,7 @@ from .params import (
     FeedbackParams,
     ForgetParams,
     HelloParams,
+    HistoryParams,
     LinkParams,
     ListParams,
     NoParams,
@@ -36,7 +47,7 @@ from .params import (
     TagParams,
 )
 from .protocol import Json
-from .question_methods import QUESTION_METHODS, bounded, cut_to_bytes, filter_of
+from .question_methods import MAX_TEXT_BYTES, QUESTION_METHODS, bounded, cut_to_bytes, filter_of
 from .work_methods import WORK_METHODS
 
 if TYPE_CHECKING:
@@ -152,6 +163,15 @@ def show(store: MemoryStore, params: ShowParams, call: Call) -> ShowAnswer:
 
 
 @bounded
+def history(store: MemoryStore, params: HistoryParams, call: Call) -> HistoryAnswer:
+    """Return the events of a node, the oldest first."""
+    node_id = store.full_id(params.node_id)
+    events = store.history(node_id)[-params.limit :]
+    left = MAX_TEXT_BYTES // max(1, len(events))
+    return HistoryAnswer(node_id, [replace(event, why=cut_to_bytes(event.why, left)) for event in events])
+
+
+@bounded
 def list_(store: MemoryStore, params: ListParams, call: Call) -> ListAnswer:
     """Return a page of memories, newest first."""
     channel, within_channels = _listed_in(params, store.channel_names_with)
@@ -173,7 +193,7 @@ def list_(store: MemoryStore, params: ListParams, call: Call) -> ListAnswer:
 def _listed_in(params: ListParams, names: Names) -> tuple[str | None, Filter]:
     """Return the only channel to list, or None and a test of the channels that a question from the folder searches."""
     if params.channel is not None:
-        channel = channel_of(params.channel, None, names)
+        channel = searched_channel(params.channel, params.cwd, names)
         return (None if channel == ALL_CHANNELS else channel), ()
     if params.cwd is None:
         return None, ()
@@ -210,6 +230,7 @@ STORE_METHODS: tuple[Method[Any, Any], ...] = (
     Method("tag", TagParams, Tagged, tag, blocking=True, activity=True),
     Method("edit", EditParams, Edited, edit, blocking=True, activity=True),
     Method("show", ShowParams, ShowAnswer, show, blocking=True),
+    Method("history", HistoryParams, HistoryAnswer, history, blocking=True),
     Method("list", ListParams, ListAnswer, list_, blocking=True),
     Method("entity_merge", EntityMergeParams, Named, entity_merge, blocking=True),
     Method("entity_split", EntitySplitParams, Named, entity_split, blocking=True),

@@ -87,10 +87,11 @@ class HelloParams(Params):
 
 
 class RecallParams(Params):
-    """The question. No channel: that of the caller's working directory, `cwd`; `*`: all of them.
+    """The question, or the memory that others are to be `like`.
 
-    Turns of the asking `session` are left out; of an agent (`agent_id`) that does not know it, those of the session
-    that its hooks heard last.
+    No channel: that of the caller's working directory, `cwd`, or of that memory; `*`: all of them. Turns of the asking
+    `session` are left out; of an agent (`agent_id`) that does not know it, those of the session that its hooks heard
+    last.
     """
 
     query: Query
@@ -105,6 +106,18 @@ class RecallParams(Params):
     filter: BoundedFilter | None = None
     explain: bool = False
     why_not: NodeRef | None = None
+    like: NodeRef | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_memory(cls, given: Any) -> Any:
+        return {"query": "", **given} if isinstance(given, dict) and given.get("like") is not None else given
+
+    @model_validator(mode="after")
+    def _asks_one_thing(self) -> Self:
+        if self.like is not None and (self.query or self.as_of or self.explain or self.why_not):
+            raise ValueError("`like` goes with neither query, as_of, explain nor why_not")
+        return self
 
 
 class ContextParams(Params):
@@ -193,6 +206,13 @@ class ShowParams(Params):
     node_id: NodeRef
     offset: Offset = 0
     linked: Annotated[bool, Field(strict=True)] = False
+
+
+class HistoryParams(Params):
+    """The node whose history is wanted, and how many of its newest events."""
+
+    node_id: NodeRef
+    limit: Limit = 200
 
 
 class ListParams(Params):

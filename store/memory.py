@@ -52,6 +52,7 @@ from .results import (
     FoundAnchor,
     Goal,
     GoalState,
+    HistoryEvent,
     Kept,
     Leak,
     Lesson,
@@ -380,8 +381,12 @@ class MemoryStore:
         as_of: datetime | None = None,
         where: Filter = (),
         explain: bool = False,
+        like: NodeId | None = None,
     ) -> Recalled:
-        """Find what answers a question, best first; `where` filters it, `as_of` takes what held at that time."""
+        """Find what answers a question, best first; `where` filters it, `as_of` takes what held at that time.
+
+        With `like` the question is the text of that node; it is left out.
+        """
         return self.operations.recall.recall(
             query,
             limit=limit,
@@ -393,6 +398,7 @@ class MemoryStore:
             as_of=as_of,
             where=where,
             explain=explain,
+            like=like,
         )
 
     def context(
@@ -440,6 +446,10 @@ class MemoryStore:
     def show(self, node_id: NodeId, *, wanted: bool = True) -> Shown:
         """Return one memory, session or turn. Raises NotFound."""
         return self.operations.recall.show(node_id, wanted=wanted)
+
+    def history(self, node_id: NodeId) -> list[HistoryEvent]:
+        """Return the events of a node, the oldest first: its changes with their runs, and the answers that had it."""
+        return self.operations.recall.history(node_id)
 
     def recent(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from .model import UNLESS_NONE, UNSENT, ActionKind, Evidence, Hit, Kind, Level, NodeId
 
@@ -262,6 +262,21 @@ class Shown:
     contradicts: tuple[NodeId, ...] = ()
     curated: int = 0
     version: str = ""
+
+
+PERSON: Final = "you"
+"""The name of the person whose memory it is, in the history of a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEvent:
+    """One event of a node with its time, its author (a person is `you`) and its reason; `run_id` can be undone."""
+
+    at: datetime
+    what: str
+    who: str = ""
+    why: str = ""
+    run_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ COMMANDS = {
     "context": ("query_commands", "recall as one text within a token budget, as an agent gets it"),
     "brief": ("query_commands", "show what a session of a project starts with"),
     "show": ("query_commands", "show one memory or turn in full, with its sources"),
+    "history": ("query_commands", "show what became of a memory: by whom, when and why"),
     "about": ("query_commands", "show what is known of a person or a thing"),
     "entities": ("query_commands", "list people and things, most mentioned first"),
     "merge": ("write_commands", "make one page of two of the same person or thing"),

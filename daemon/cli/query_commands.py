@@ -30,7 +30,8 @@ ENTITY_TYPES = ("person", "organisation", "team", "project", "service", "tool", 
 
 def recall_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of recall."""
-    parser.add_argument("text", nargs="+", help="what to look for, in your own words")
+    parser.add_argument("text", nargs="*", help="what to look for, in your own words")
+    parser.add_argument("--like", metavar="NODE", help="instead of words: what is similar to this memory")
     parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most N memories (10)")
     parser.add_argument("--channel", help=CHANNEL_HELP)
     parser.add_argument(
@@ -47,8 +48,13 @@ def recall_arguments(parser: ArgumentParser) -> None:
 
 def recall(options: Namespace, terminal: Terminal) -> int:
     """Print the memories that answer a question."""
+    from .main import UsageError
+
+    if bool(options.text) == bool(options.like):
+        raise UsageError("give words to look for, or a memory by --like", "`dreamctl recall TEXT`")
     params = {
-        "query": " ".join(options.text),
+        "query": " ".join(options.text) or None,
+        "like": options.like,
         "limit": options.limit,
         "channel": options.channel,
         "levels": options.level,
@@ -188,6 +194,28 @@ def show(options: Namespace, terminal: Terminal) -> int:
     answer = shown_whole(options.node, terminal)
     terminal.report(answer, shown_in_words(answer, terminal.look))
     return 0
+
+
+def history_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of history."""
+    parser.add_argument("node", help="the id of a memory or turn (a node), as recall and list print it")
+    parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most the newest N events (200)")
+
+
+def history(options: Namespace, terminal: Terminal) -> int:
+    """Print the events of one memory."""
+    answer = ask(terminal, "history", {"node_id": options.node, "limit": options.limit})
+    terminal.report(answer, history_in_words(answer, terminal.look))
+    return 0 if answer["events"] else NOTHING_FOUND
+
+
+def history_in_words(answer: Json, look: Look) -> list[str]:
+    """Describe each event in one line, with the run that can be undone."""
+    rows = [
+        (look.ago(one["at"]), one["what"], one["who"], " · ".join(part for part in (one["why"], one["run_id"]) if part))
+        for one in answer["events"]
+    ]
+    return table(rows, look, ("when", "what", "who", "why")) if rows else ["Nothing is recorded of it."]
 
 
 def list_arguments(parser: ArgumentParser) -> None:

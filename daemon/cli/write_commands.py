@@ -53,7 +53,11 @@ def remember_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("text", nargs="+", help="what to keep; - reads it from standard input")
     parser.add_argument("--kind", choices=KEPT_KINDS, help="its kind (note)")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--channel", help="the channel, one for each project; by default that of this git repository")
+    where.add_argument(
+        "--channel",
+        help="the channel, one for each project, by its name; a new name makes a new channel. By default that of this "
+        "git repository",
+    )
     where.add_argument("--global", action="store_true", dest="for_all", help="for all projects (the channel _global)")
     parser.add_argument("--tag", action="append", help="a word to find it by; may be repeated")
     parser.add_argument("--always", action="store_true", help="have it in every envelope of the channel")

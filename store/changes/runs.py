@@ -40,7 +40,10 @@ class Runs:
         self.changes = Changes(*files, core.settle)
         self.migration = LayoutMigration(core)
         lookup = core.lookup
-        self.reverting = Reverting(*files, lookup.paths_citing, lookup.paths_replaced_by, core.settle)
+        is_noted = core.settings.history != "off"
+        self.reverting = Reverting(
+            *files, lookup.paths_citing, lookup.paths_replaced_by, core.settle, is_noted=is_noted
+        )
 
     # ---- changing
 

@@ -186,6 +186,8 @@ class Recording:
         self.ask("list", "a page", limit=1)
         self.ask("list", "a list", limit=1000)
         self.ask("show", "a memory", node_id=self.bread)
+        self.ask("history", node_id=self.bread)
+        self.ask("recall", like=self.bread)
 
     def _dream(self) -> None:
         self.ask("dream", "a dry run", dry_run=True, wait=True)

@@ -356,6 +356,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "recall": (["recall", "backups"], "blue disk"),
     "context": (["context", "backups"], "blue disk"),
     "show": (["show", "x"], "L1 "),
+    "history": (["history", "x"], "kept"),
     "list": (["list"], "There are more: --offset 1"),
     "remember": (["remember", "Bread"], "Remembered as "),
     "about": (["about", "graca"], "owns the oven"),
