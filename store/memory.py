@@ -67,6 +67,7 @@ from .results import (
     Rebuilt,
     RecentSession,
     Restored,
+    RunChange,
     Shown,
     Stored,
     StoreStatus,
@@ -591,6 +592,10 @@ class MemoryStore:
     def run(self, run_id: str) -> Run:
         """Return a run. Raises NotFound."""
         return self.operations.runs.run(run_id)
+
+    def changes_of(self, run_id: str, offset: int, limit: int) -> Sequence[RunChange]:
+        """Return a page of the changes of a run. Raises NotFound."""
+        return self.operations.runs.changes_of(run_id, offset, limit)
 
     def runs(
         self, limit: int = 20, *, kinds: Sequence[str] = (), states: Sequence[str] = (), hidden: Sequence[str] = ()

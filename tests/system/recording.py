@@ -204,6 +204,7 @@ class Recording:
         self.ask("show", "a fact", node_id=self.fact["node_id"])
         self.ask("recall", "a fact recalled", query=self.fact["text"], channel=self.orders)
         self.ask("runs", "the runs", all=True)
+        self.ask("run", "what a run changed", run_id=self.dreamt["run_id"])
         self.ask("digest", "a digest")
         self.ask("decay_preview", "what fades", days=3650)
         self.ask("decay_preview", "what fades tomorrow", days=1)

@@ -383,6 +383,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "dream_resume": (["dream", "resume"], "is resumed."),
     "dream_cancel": (["dream", "cancel"], "was cancelled"),
     "runs": (["runs"], "applied"),
+    "run": (["runs", "x"], "create"),
     "undo": (["undo", "x"], "is undone"),
     "redo": (["redo", "x"], "is done again"),
     "digest": (["digest"], "has been undone since"),
