@@ -192,7 +192,7 @@ def _ends(newer: EntityRelation, older: EntityRelation) -> bool:
         return False
     subject, object_ = key_of(newer.subject), key_of(newer.object)
     if newer.relation is older.relation and newer.relation in ONE_SUBJECT:
-        return object_ == key_of(older.object) and subject != key_of(older.subject)
+        return _is_part(object_, key_of(older.object)) and subject != key_of(older.subject)
     if newer.relation is older.relation and newer.relation in ONE_OBJECT:
         return subject == key_of(older.subject) and object_ != key_of(older.object)
     if newer.relation is RelationType.HANDED_OVER_TO and older.relation is RelationType.OWNS:
@@ -200,3 +200,8 @@ def _ends(newer: EntityRelation, older: EntityRelation) -> bool:
     if newer.relation is RelationType.REPLACED_BY and older.relation is RelationType.USES:
         return subject == key_of(older.object)
     return False
+
+
+def _is_part(one: str, other: str) -> bool:
+    """Return True for two phrases of which one is a part of the other: "the group" and "the group of testers"."""
+    return f" {one} " in f" {other} " or f" {other} " in f" {one} "
