@@ -133,7 +133,7 @@ def test_a_memory_that_the_run_did_not_change_is_named(dreamt: MemoryStore) -> N
 def test_what_changed_since_the_undo_is_not_written_over(dreamt: MemoryStore) -> None:
     dreamt.undo("r1")
     path = Path(dreamt.paths.vault, OVEN.path)
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("---\ntype: Note\n---\n\nSomebody wrote this instead.\n")
     dreamt.reconcile()
     redone = dreamt.redo("r1")
