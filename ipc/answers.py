@@ -13,7 +13,18 @@ from typing import Any, Final, TypeVar
 
 from .. import __version__
 from ..store.model import UNLESS_NONE, Envelope, Hit, NodeId, Verdict
-from ..store.results import ChosenTool, Document, Elsewhere, Goal, Lesson, ListedNode, RecentSession, Shown, ToolUse
+from ..store.results import (
+    ChosenTool,
+    Document,
+    Elsewhere,
+    Goal,
+    HistoryEvent,
+    Lesson,
+    ListedNode,
+    RecentSession,
+    Shown,
+    ToolUse,
+)
 from .protocol import PROTOCOL_VERSION
 
 IF_ANY: Final = UNLESS_NONE
@@ -118,6 +129,14 @@ class ShowAnswer(Shown):
 
     offset: int = 0
     next: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryAnswer:
+    """The events of a node, the oldest first."""
+
+    node_id: NodeId
+    events: Sequence[HistoryEvent]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from ..store.channel import channel_of_folder, is_in_repository
-from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL
+from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, NotFound
 from ..store.results import Elsewhere
 
 MOST_NAMED = 3
@@ -39,6 +39,25 @@ def channel_of(channel: str | None, cwd: str | None, names: Names | None = None,
     if channel is not None:
         return full_name(channel, names(channel), beginning=beginning) if names is not None else channel
     return channel_of_folder(Path(cwd)) if cwd else GLOBAL_CHANNEL
+
+
+def searched_channel(channel: str | None, cwd: str | None, names: Names, *, beginning: bool = True) -> str:
+    """Return the channel that is named, else that of a working directory, to look into it.
+
+    Raises NotFound, with the nearest names, for one that is named and does not exist; the channel of `cwd` always does.
+    """
+    if channel is None:
+        return channel_of(None, cwd)
+    known = names(channel)
+    found = full_name(channel, known, beginning=beginning)
+    # Without any name the memory is new, or its index is being made anew.
+    if not known or found in known or found in (ALL_CHANNELS, GLOBAL_CHANNEL):
+        return found
+    if cwd and found == channel_of_folder(Path(cwd)):
+        return found
+    close = nearest_names(channel, known)
+    hint = f"The nearest: {', '.join(close)}." if close else "`dreamctl status` lists the channels."
+    raise NotFound(f"there is no one channel {channel!r}", hint=hint)
 
 
 def channel_of_repository(channel: str | None, cwd: str | None, names: Names) -> str:

@@ -38,7 +38,7 @@ RETRY_S = 0.02
 
 # Both tables are of methods in `daemon/methods/table.py`, which would cost this client pydantic; a test compares them.
 _OF_A_CHANNEL = (
-    *("recall", "context", "brief", "recent", "remember", "reflect"),
+    *("recall", "context", "brief", "recent", "remember", "reflect", "about", "entities"),
     *("anchor_set", "anchor_get", "anchor_recover", "goal_set", "goals"),
     *("find_strategy", "select_tools", "tools"),
     "document_put",
@@ -55,8 +55,10 @@ _READING = frozenset(
             "brief",
             "recent",
             "show",
+            "history",
             "list",
             "runs",
+            "run",
             "digest",
             "review_list",
             "decay_preview",

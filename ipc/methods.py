@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +16,28 @@ from ..store import Observed
 from ..store.filters import Condition, Filter
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Edit, Kind, NewTurn, SessionHead
 from ..store.names import as_reference
-from ..store.results import Edited, Forgotten, Kept, Linked, Tagged
-from .answers import EmptyAnswer, FeedbackAnswer, HelloAnswer, ListAnswer, ShowAnswer, hello_answer, widened
+from ..store.results import Edited, Forgotten, Kept, Linked, Named, Tagged
+from .answers import (
+    EmptyAnswer,
+    FeedbackAnswer,
+    HelloAnswer,
+    HistoryAnswer,
+    ListAnswer,
+    ShowAnswer,
+    hello_answer,
+    widened,
+)
 from .call import Call, Method
-from .channels import Names, channel_of, channel_of_repository
+from .channels import Names, channel_of, channel_of_repository, searched_channel
 from .document_methods import DOCUMENT_METHODS
 from .params import (
     EditParams,
+    EntityMergeParams,
+    EntitySplitParams,
     FeedbackParams,
     ForgetParams,
     HelloParams,
+    HistoryParams,
     LinkParams,
     ListParams,
     NoParams,
@@ -34,7 +47,7 @@ from .params import (
     TagParams,
 )
 from .protocol import Json
-from .question_methods import QUESTION_METHODS, bounded, cut_to_bytes, filter_of
+from .question_methods import MAX_TEXT_BYTES, QUESTION_METHODS, bounded, cut_to_bytes, filter_of
 from .work_methods import WORK_METHODS
 
 if TYPE_CHECKING:
@@ -150,6 +163,15 @@ def show(store: MemoryStore, params: ShowParams, call: Call) -> ShowAnswer:
 
 
 @bounded
+def history(store: MemoryStore, params: HistoryParams, call: Call) -> HistoryAnswer:
+    """Return the events of a node, the oldest first."""
+    node_id = store.full_id(params.node_id)
+    events = store.history(node_id)[-params.limit :]
+    left = MAX_TEXT_BYTES // max(1, len(events))
+    return HistoryAnswer(node_id, [replace(event, why=cut_to_bytes(event.why, left)) for event in events])
+
+
+@bounded
 def list_(store: MemoryStore, params: ListParams, call: Call) -> ListAnswer:
     """Return a page of memories, newest first."""
     channel, within_channels = _listed_in(params, store.channel_names_with)
@@ -171,11 +193,21 @@ def list_(store: MemoryStore, params: ListParams, call: Call) -> ListAnswer:
 def _listed_in(params: ListParams, names: Names) -> tuple[str | None, Filter]:
     """Return the only channel to list, or None and a test of the channels that a question from the folder searches."""
     if params.channel is not None:
-        channel = channel_of(params.channel, None, names)
+        channel = searched_channel(params.channel, params.cwd, names)
         return (None if channel == ALL_CHANNELS else channel), ()
     if params.cwd is None:
         return None, ()
     return None, (Condition("channel", "in", (channel_of(None, params.cwd), GLOBAL_CHANNEL)),)
+
+
+def entity_merge(store: MemoryStore, params: EntityMergeParams, call: Call) -> Named:
+    """Make one page of two of the same person or thing."""
+    return store.merge_entities(store.full_id(params.node_id), store.full_id(params.other))
+
+
+def entity_split(store: MemoryStore, params: EntitySplitParams, call: Call) -> Named:
+    """Take names away from the page of a person or thing, and give them their own."""
+    return store.split_entity(store.full_id(params.node_id), params.names)
 
 
 def _held_at(at: datetime | None) -> Filter:
@@ -198,7 +230,10 @@ STORE_METHODS: tuple[Method[Any, Any], ...] = (
     Method("tag", TagParams, Tagged, tag, blocking=True, activity=True),
     Method("edit", EditParams, Edited, edit, blocking=True, activity=True),
     Method("show", ShowParams, ShowAnswer, show, blocking=True),
+    Method("history", HistoryParams, HistoryAnswer, history, blocking=True),
     Method("list", ListParams, ListAnswer, list_, blocking=True),
+    Method("entity_merge", EntityMergeParams, Named, entity_merge, blocking=True),
+    Method("entity_split", EntitySplitParams, Named, entity_split, blocking=True),
     *WORK_METHODS,
     *DOCUMENT_METHODS,
 )

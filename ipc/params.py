@@ -53,6 +53,7 @@ Line = Annotated[str, Field(max_length=500)]
 GoalId = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w-]+$")]
 Space = Annotated[tuple[Label, ...], Field(min_length=1, max_length=16)]
 AnySpace = Annotated[tuple[Label, ...], Field(max_length=16)]
+EntityKind = Literal["person", "organisation", "team", "project", "service", "tool", "place", "file", "event", "other"]
 Version = Annotated[str, Field(max_length=64)]
 Nodes = Annotated[tuple[NodeRef, ...], LISTED, Field(max_length=1000)]
 Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 366 * 100, allow_inf_nan=False)]
@@ -86,10 +87,11 @@ class HelloParams(Params):
 
 
 class RecallParams(Params):
-    """The question. No channel: that of the caller's working directory, `cwd`; `*`: all of them.
+    """The question, or the memory that others are to be `like`.
 
-    Turns of the asking `session` are left out; of an agent (`agent_id`) that does not know it, those of the session
-    that its hooks heard last.
+    No channel: that of the caller's working directory, `cwd`, or of that memory; `*`: all of them. Turns of the asking
+    `session` are left out; of an agent (`agent_id`) that does not know it, those of the session that its hooks heard
+    last.
     """
 
     query: Query
@@ -104,6 +106,18 @@ class RecallParams(Params):
     filter: BoundedFilter | None = None
     explain: bool = False
     why_not: NodeRef | None = None
+    like: NodeRef | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_memory(cls, given: Any) -> Any:
+        return {"query": "", **given} if isinstance(given, dict) and given.get("like") is not None else given
+
+    @model_validator(mode="after")
+    def _asks_one_thing(self) -> Self:
+        if self.like is not None and (self.query or self.as_of or self.explain or self.why_not):
+            raise ValueError("`like` goes with neither query, as_of, explain nor why_not")
+        return self
 
 
 class ContextParams(Params):
@@ -192,6 +206,13 @@ class ShowParams(Params):
     node_id: NodeRef
     offset: Offset = 0
     linked: Annotated[bool, Field(strict=True)] = False
+
+
+class HistoryParams(Params):
+    """The node whose history is wanted, and how many of its newest events."""
+
+    node_id: NodeRef
+    limit: Limit = 200
 
 
 class ListParams(Params):
@@ -392,6 +413,39 @@ class SessionIdParams(Params):
     """A session."""
 
     session: Name
+
+
+class AboutParams(Params):
+    """The name of a person or a thing, and the token budget of the answer. `*`: of every channel."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    budget_tokens: Annotated[int, NUMBER, Field(strict=True, ge=50, le=100_000)] = 1000
+    channel: Name | None = None
+    cwd: Folder | None = None
+
+
+class EntitiesParams(Params):
+    """The people and things to list: of a channel, or of all; of one `type`."""
+
+    type: EntityKind | None = None
+    limit: Limit = 100
+    offset: Offset = 0
+    channel: Name | None = None
+    cwd: Folder | None = None
+
+
+class EntityMergeParams(Params):
+    """Two pages of one person or thing: `node_id` stays, `other` goes into it."""
+
+    node_id: NodeRef
+    other: NodeRef
+
+
+class EntitySplitParams(Params):
+    """The page of a person or thing, and those of its names that are another's."""
+
+    node_id: NodeRef
+    names: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], LISTED, Field(min_length=1)]
 
 
 # ---- documents

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..store import estimate_tokens, first_sentences, within
 from ..store.filters import Clause, Filter, Group
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Hit, Level
-from ..store.results import Elsewhere, Shown
+from ..store.results import About, Elsewhere, EntityGraph, Shown
 from .answers import CandidateAnswer, ContextAnswer, RecallAnswer, RecentAnswer, TraceAnswer, WhyNotAnswer, widened
 from .call import Call, Method
-from .channels import Names, channel_of, found_elsewhere, full_name, not_looked_in, nothing_there
+from .channels import Names, found_elsewhere, full_name, not_looked_in, nothing_there, searched_channel
 from .filter_params import FilterParams
-from .params import ContextParams, Params, RecallParams, RecentParams
+from .params import AboutParams, ContextParams, EntitiesParams, Params, RecallParams, RecentParams
 
 if TYPE_CHECKING:
     from ..store import MemoryStore
@@ -55,7 +55,9 @@ def bounded(run: Callable[[Any, AnyParams, Call], Answer]) -> Callable[[Any, Any
 @bounded
 def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer:
     """Find the memories that answer a question."""
-    channel = channel_of(params.channel, params.cwd, store.channel_names_with)
+    if params.like is not None:
+        return _like(store, params, params.like)
+    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
     session = _asking(store, params, channel)
     where = filter_of(params.filter, store.channel_names_with)
     found = store.recall(
@@ -94,10 +96,30 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
     return answer
 
 
+def _like(store: MemoryStore, params: RecallParams, named: str) -> RecallAnswer:
+    """Find the memories that are similar to one; by default in its own channel and the global one."""
+    node = store.show(store.full_id(named), wanted=False)
+    channel = node.channel
+    if params.channel is not None:
+        channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
+    found = store.recall(
+        node.text or node.title,
+        limit=params.limit,
+        channel=channel,
+        levels=params.levels,
+        include_archived=params.include_archived,
+        where=filter_of(params.filter, store.channel_names_with),
+        like=node.node_id,
+    )
+    hits, left_out = hits_that_fit(found.hits)
+    notes = [f"{left_out} more hits are too long for one answer; ask for fewer"] if left_out else []
+    return RecallAnswer(hits, found.abstained, notes, channel, found.confidence)
+
+
 @bounded
 def context(store: MemoryStore, params: ContextParams, call: Call) -> ContextAnswer:
     """Return one text within a token budget for an agent."""
-    channel = channel_of(params.channel, params.cwd, store.channel_names_with)
+    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
     session = _asking(store, params, channel)
     envelope = store.context(
         params.query,
@@ -121,7 +143,7 @@ def context(store: MemoryStore, params: ContextParams, call: Call) -> ContextAns
 @bounded
 def recent(store: MemoryStore, params: RecentParams, call: Call) -> RecentAnswer:
     """Return the last sessions, with their prompts and changes."""
-    channel = channel_of(params.channel, params.cwd, store.channel_names_with)
+    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
     asking = store.session_at_work(None, params.agent_id, channel)
     found = store.recent(
         channel, params.limit, session=params.session, day=params.day, file=params.file, left_out=asking
@@ -156,10 +178,26 @@ def _note_told(
         store.told.note_answer(*asked_by, moment, text, tokens, nodes=shown, asked=params.query)
 
 
+@bounded
+def about(store: MemoryStore, params: AboutParams, call: Call) -> About:
+    """Return the knowledge of a person or a thing."""
+    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
+    return store.about(params.name, channel, params.budget_tokens)
+
+
+@bounded
+def entities(store: MemoryStore, params: EntitiesParams, call: Call) -> EntityGraph:
+    """Return a page of the people and things, most mentioned first, with their relations."""
+    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
+    return store.entities(channel, params.type, params.limit, params.offset)
+
+
 QUESTION_METHODS: tuple[Method[Any, Any], ...] = (
     Method("recall", RecallParams, RecallAnswer, recall, blocking=True, activity=True, first=True),
     Method("recent", RecentParams, RecentAnswer, recent, blocking=True, activity=True, first=True),
     Method("context", ContextParams, ContextAnswer, context, blocking=True, activity=True, first=True),
+    Method("about", AboutParams, About, about, blocking=True, activity=True, first=True),
+    Method("entities", EntitiesParams, EntityGraph, entities, blocking=True),
 )
 
 

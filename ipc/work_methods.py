@@ -17,7 +17,7 @@ from .answers import (
     ToolsAnswer,
 )
 from .call import Call, Method
-from .channels import channel_of
+from .channels import channel_of, searched_channel
 from .params import (
     AnchorGetParams,
     AnchorRecoverParams,
@@ -103,7 +103,7 @@ def goals(store: MemoryStore, params: WorkParams, call: Call) -> GoalsAnswer:
 
 def find_strategy(store: MemoryStore, params: StrategyParams, call: Call) -> StrategiesAnswer:
     """Find the procedures that fit a task, among those that worked several times."""
-    channel = channel_of(params.channel, params.cwd, store.channel_names_with)
+    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
     is_strategy = Condition("tags", "in", (STRATEGY,))
     found = store.recall(
         params.query, limit=params.limit, channel=channel, levels=(Level.SCENARIO,), where=(is_strategy,)
@@ -118,13 +118,13 @@ def find_strategy(store: MemoryStore, params: StrategyParams, call: Call) -> Str
 def select_tools(store: MemoryStore, params: SelectToolsParams, call: Call) -> SelectToolsAnswer:
     """Choose the tools that serve a request."""
     offered = [OfferedTool(tool.name, tool.description) for tool in params.tools]
-    channel = channel_of(params.channel, params.cwd, store.channel_names_with)
+    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
     return SelectToolsAnswer(store.select_tools(params.query, offered, params.k, channel))
 
 
 def tools(store: MemoryStore, params: ToolsParams, call: Call) -> ToolsAnswer:
     """Count the calls of tools."""
-    channel = channel_of(params.channel, params.cwd, store.channel_names_with)
+    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
     return ToolsAnswer(store.tool_uses(None if channel == ALL_CHANNELS else channel))
 
 

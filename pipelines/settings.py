@@ -218,6 +218,7 @@ STEPS: tuple[DreamStep, ...] = (
     DreamStep(Stage.CONSOLIDATE, "scenarios", "scenarios"),
     DreamStep(Stage.CONSOLIDATE, "profiles", "profiles"),
     DreamStep(Stage.CONSOLIDATE, "know_how", "know_how"),
+    DreamStep(Stage.CONSOLIDATE, "entities", "entities"),
     DreamStep(Stage.DRIFT, "staleness", "staleness"),
     DreamStep(Stage.DRIFT, "profiles", "refresh", function="refresh"),
     DreamStep(Stage.DRIFT, "file_lines", "file_lines"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from .changes.agent_statements import Waiting
@@ -39,17 +38,19 @@ from .operations import Operations
 from .purge.erase import Progress
 from .purge.plan import Selection
 from .results import (
-    BackedUp,
+    About,
     ChosenTool,
     Decided,
     Document,
     Edited,
     Elsewhere,
+    EntityGraph,
     FileProposal,
     Forgotten,
     FoundAnchor,
     Goal,
     GoalState,
+    HistoryEvent,
     Kept,
     Leak,
     Lesson,
@@ -57,6 +58,7 @@ from .results import (
     ListedNode,
     Migrated,
     Moved,
+    Named,
     OfferedTool,
     Problem,
     ProgramFile,
@@ -65,6 +67,7 @@ from .results import (
     Rebuilt,
     RecentSession,
     Restored,
+    RunChange,
     Shown,
     Stored,
     StoreStatus,
@@ -77,7 +80,6 @@ from .search.gathering import Ranking
 from .search.hits import Recalled
 from .search.question import Question
 from .settings import StorePaths, StoreSettings
-from .upkeep.backup import backup_of
 from .upkeep.cleanup import DecayInputs, read_decay_inputs
 from .vault.disk import Disk
 from .vault.vault import Absence
@@ -89,8 +91,8 @@ __all__ = ["MemoryStore", "StorePaths"]
 class MemoryStore:
     """One vault with its ledger and its index. Open it once; every method may be called from any thread.
 
-    Other rooms use the methods, and `pages`, `followed`, `handed` and `told`; `core` and `operations` are for tests and
-    the programs that measure.
+    Other rooms use the methods, and `pages`, `followed`, `handed`, `told` and `exports`; `core` and `operations` are
+    for tests and the programs that measure.
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class MemoryStore:
         self.followed = self.core.followed
         self.handed = self.operations.handed
         self.told = self.operations.told
+        self.exports = self.operations.exports
         self.vault, self.ledger = self.core.vault, self.core.ledger
         self.index, self.catalog = self.core.index, self.core.catalog
         self.code = CodeChecks(self.catalog, self.vault, now)
@@ -376,8 +379,12 @@ class MemoryStore:
         as_of: datetime | None = None,
         where: Filter = (),
         explain: bool = False,
+        like: NodeId | None = None,
     ) -> Recalled:
-        """Find what answers a question, best first; `where` filters it, `as_of` takes what held at that time."""
+        """Find what answers a question, best first; `where` filters it, `as_of` takes what held at that time.
+
+        With `like` the question is the text of that node; it is left out.
+        """
         return self.operations.recall.recall(
             query,
             limit=limit,
@@ -389,6 +396,7 @@ class MemoryStore:
             as_of=as_of,
             where=where,
             explain=explain,
+            like=like,
         )
 
     def context(
@@ -436,6 +444,10 @@ class MemoryStore:
     def show(self, node_id: NodeId, *, wanted: bool = True) -> Shown:
         """Return one memory, session or turn. Raises NotFound."""
         return self.operations.recall.show(node_id, wanted=wanted)
+
+    def history(self, node_id: NodeId) -> list[HistoryEvent]:
+        """Return the events of a node, the oldest first: its changes with their runs, and the answers that had it."""
+        return self.operations.recall.history(node_id)
 
     def recent(
         self,
@@ -515,6 +527,22 @@ class MemoryStore:
             channel=channel, level=level, kind=kind, limit=limit, offset=offset, always=always, texts=texts, where=where
         )
 
+    def about(self, name: str, channel: str, budget_tokens: int) -> About:
+        """Return the knowledge of a person or a thing, within a budget of tokens."""
+        return self.operations.entities.about(name, channel, budget_tokens)
+
+    def entities(self, channel: str, kind: str | None = None, limit: int = 100, offset: int = 0) -> EntityGraph:
+        """Return a page of the people and things of a channel, or of all, with their relations."""
+        return self.operations.entities.page(channel, kind, limit, offset)
+
+    def merge_entities(self, kept: NodeId, other: NodeId) -> Named:
+        """Make one page of two of a person or a thing, as a run that `undo` reverts."""
+        return self.operations.names_by_hand.merge(kept, other)
+
+    def split_entity(self, node_id: NodeId, names: Sequence[str]) -> Named:
+        """Take names away from a page, and give them their own, as a run that `undo` reverts."""
+        return self.operations.names_by_hand.split(node_id, names)
+
     def facts(self, channel: str | None, limit: int, kind: Kind | None = None) -> Sequence[Memory]:
         """Read the newest facts of a channel or of all whole, from their files, without those that were taken back."""
         return self.operations.recall.facts(channel, limit, kind)
@@ -564,6 +592,10 @@ class MemoryStore:
     def run(self, run_id: str) -> Run:
         """Return a run. Raises NotFound."""
         return self.operations.runs.run(run_id)
+
+    def changes_of(self, run_id: str, offset: int, limit: int) -> Sequence[RunChange]:
+        """Return a page of the changes of a run. Raises NotFound."""
+        return self.operations.runs.changes_of(run_id, offset, limit)
 
     def runs(
         self, limit: int = 20, *, kinds: Sequence[str] = (), states: Sequence[str] = (), hidden: Sequence[str] = ()
@@ -788,16 +820,6 @@ class MemoryStore:
     def write_derived(self, pages: Mapping[str, str | None]) -> Sequence[str]:
         """Write derived pages (None: delete); return the paths that are a person's own files and stay."""
         return self.operations.pages.write(pages)
-
-    def backup(
-        self,
-        target: Path,
-        version: str,
-        settings: bytes | None,
-        progress: Callable[[str, int, int], None] = lambda *_: None,
-    ) -> BackedUp:
-        """Write vault, ledger and settings of one moment into an archive, and read it back; writes go on meanwhile."""
-        return backup_of(self.core, target, version, settings, progress)
 
     def decay_inputs(self) -> DecayInputs:
         """Return the inputs of decay, after acknowledged writes can be found."""

@@ -115,6 +115,7 @@ class Kind(StrEnum):
     PROFILE = "profile"
     NOTE = "note"
     DOCUMENT = "document"
+    ENTITY = "entity"
 
 
 class Status(StrEnum):

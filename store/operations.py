@@ -10,6 +10,7 @@ from .changes.agent_statements import ForeignWords
 from .changes.corrections import Corrections
 from .changes.deletions import Deletions
 from .changes.documents import Documents, DocumentSearch
+from .changes.people import Entities, NamesByHand
 from .changes.runs import Runs
 from .changes.session_plans import SessionPlans
 from .core import Core
@@ -20,6 +21,7 @@ from .recall import Recall
 from .search.search import Judgements, QueryCache, Search
 from .upkeep.cleanup import Cleanup
 from .upkeep.embed_queue import EmbedQueue
+from .upkeep.export import Exports
 from .upkeep.feedback import Feedback
 from .upkeep.file_copies import FileCopies
 from .upkeep.health import Checkup, Health
@@ -101,12 +103,14 @@ class Operations:
         self.feedback = Feedback(core, self.judgements, self._forget_questions)
         running.callback(self.feedback.stop)
         self.recall = Recall(core, self.search, self.questions, self.feedback)
+        self.entities = Entities(core)
 
     def _build_changes(self, running: ExitStack) -> None:
         """Build the operations that change memories."""
         core = self.core
         self.runs = Runs(core)
         self.corrections = Corrections(core, self.runs.changes, self.deletions)
+        self.names_by_hand = NamesByHand(core, self.runs.changes)
         self.linker = Linker(core, self.queue, self.runs)
         running.callback(self.linker.stop)
         self.documents = Documents(core)
@@ -145,6 +149,7 @@ class Operations:
         self.cleanup = Cleanup(core, self.runs.changes, self.documents)
         derived, leftovers = self.pages.derived, self.cleanup.leftovers
         self.health = Health(core, self.queue, self.deletions, self.questions)
+        self.exports = Exports(core, self.recall.rank)
         self.checkup = Checkup(core, self.deletions, derived, leftovers, self.reconciliation)
         self.purge = Purge(core, self.deletions, derived, leftovers, self._forget_working, self.work_gate)
         running.callback(self.purge.stop)

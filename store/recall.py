@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from functools import lru_cache
 
 from . import okf
-from .changes.run_kinds import LEARNED_FROM
+from .changes import run_kinds
 from .core import Core
 from .door import HITS_KEPT, outgoing, outgoing_envelope, outgoing_hit
 from .filters import Filter, unmet, values_of
@@ -29,12 +29,11 @@ from .model import (
     NodeId,
     Slot,
 )
-from .results import Elsewhere, ListedNode, RecentSession, Shown
+from .results import PERSON, Elsewhere, HistoryEvent, ListedNode, RecentSession, Shown
 from .roles import MACHINES, Role
 from .search import hits, packing
 from .search.fetch import evidence_of
 from .search.gathering import Ranking
-from .search.hits import Recalled
 from .search.question import Question
 from .search.recent import recent_sessions
 from .search.search import QueryCache, Search
@@ -44,6 +43,7 @@ from .text.fence import unmarked, unmarked_lines
 from .text.sentences import first_sentences
 from .text.words import query_terms
 from .upkeep.feedback import Feedback, shown_hit, shown_slot
+from .upkeep.history import NodeHistory
 
 FORGOTTEN = "[forgotten]"
 """The text of a forgotten turn, which stays in its session's file."""
@@ -64,6 +64,9 @@ MOST_ANSWERED, TURNS_TO_A_REPLY, REPLY_CHARS = 50, 3, 200
 
 LISTED_CHARS = 2000
 """Characters of a memory in a list with texts."""
+
+FILE_SUFFIX = ".md"
+"""The end of a path in the vault, by which its memory can be named."""
 
 SHORTEST_ID = 6
 """Characters of a session's id that are enough to name it."""
@@ -89,6 +92,7 @@ class Recall:
         self._tombstones = core.tombstones
         self._now = core.now
         self._whole: dict[str, tuple[object, Memory]] = {}  # each with its file's stamp
+        self._history = NodeHistory(core.ledger, core.settings)
         self._search = search
         self._questions = questions
         self._feedback = feedback
@@ -109,10 +113,13 @@ class Recall:
         as_of: datetime | None = None,
         where: Filter = (),
         explain: bool = False,
-    ) -> Recalled:
+        like: NodeId | None = None,
+    ) -> hits.Recalled:
         """Find what answers a question, best first; `where` narrows what may, and `as_of` takes what held then.
 
-        `session` is left out, and so are the files that its `agent` reads by itself: it has them.
+        `session` is left out, and so are the files that its `agent` reads by itself: it has them. With `like` the
+        question is the text of that node, which is left out with the turn and the facts that say the same; nothing of
+        it is counted or kept.
         """
         question = Question(
             text=query,
@@ -126,8 +133,12 @@ class Recall:
         ranking = self._rank(question)
         ranking.leave_out_session(session)
         ranking.leave_out(self.known_to(agent) if agent else ())
+        if like:
+            ranking.leave_out(self._same_as(like))
+            ranking.notes.clear()  # on a question that is long
+            return self._answer(ranking, limit)
         found = self._answer(ranking, limit)
-        self._writer.later(*records.log_usage([hit.node_id for hit in found.hits], self._now()))
+        self._log(found.hits, "recalled", agent, query)
         if not (levels or include_archived or as_of or where or explain):
             self._feedback.answered(query, channel, session, ranking, [shown_hit(hit) for hit in found.hits])
         return replace(found, trace=hits.trace(ranking)) if explain else found
@@ -159,17 +170,52 @@ class Recall:
         always = self._curated(ranking, budget_tokens, given)
         left_tokens = budget_tokens - sum(slot.tokens for slot in always)
         at = as_of or self._now()
-        read_to = self._core.ledger.cursors(LEARNED_FROM) if only_sure else None
+        read_to = self._core.ledger.cursors(run_kinds.LEARNED_FROM) if only_sure else None
         with self._search.alone.held():
             packed = packing.envelope(ranking, self._catalog, left_tokens, at, given=given, read_to=read_to)
         if only_sure and not packed.slots:
             return outgoing_envelope(packing.with_curated(packed, always))
         envelope = outgoing_envelope(packed)
-        self._writer.later(*records.log_usage([slot.node_id for slot in envelope.slots], self._now()))
+        self._log(envelope.slots, "recalled", agent, query)
         if not (as_of or where):
             self._feedback.answered(query, channel, session, ranking, [shown_slot(slot) for slot in envelope.slots])
         asked_tokens = 0 if only_sure else budget_tokens
         return outgoing_envelope(packing.with_curated(envelope, always, asked_tokens)) if always else envelope
+
+    def _same_as(self, node_id: NodeId) -> set[NodeId]:
+        """Return a node, the turns that it was drawn from, and the facts that were drawn from it or from these."""
+        turns = {evidence.node_id for evidence in self._catalog.evidence([node_id])[node_id]}
+        return {node_id, *turns, *(fact for turn in (node_id, *turns) for fact in self._catalog.cited_by(turn))}
+
+    def _log(self, found: Sequence[Hit | Slot], what: str, by: str | None, asked: str) -> None:
+        """Count the nodes of an answer as used, and note it in their history."""
+        nodes, now = [one.node_id for one in found], self._now()
+        self._writer.later(*records.log_usage(nodes, now))
+        if self._core.settings.history in ("reads", "verbose"):
+            self._writer.later(*self._history.read(what, nodes, now, by, asked))
+
+    def history(self, node_id: NodeId) -> list[HistoryEvent]:
+        """Return the events of a node, the oldest first. Raises NotFound for an unknown one."""
+        self._core.settle()
+        events = self._history.of(node_id)
+        node = self._catalog.node(node_id)
+        if node is None and not events:
+            self._core.node(node_id)
+        known = {event.what for event in events}
+        events += [event for event in self._came_to_be(node) if event.what not in known] if node else []
+        return [replace(event, why=outgoing(event.why)) for event in sorted(events, key=lambda one: one.at)]
+
+    def _came_to_be(self, node: Node) -> Iterator[HistoryEvent]:
+        """Yield how a node came to be, and was edited in its file, as that says itself."""
+        memory = None if node.kind in (Kind.TURN, Kind.SESSION) else self._read(node)
+        said_at = node.created_at if memory is None else memory.created_at
+        kept_at = said_at if memory is None else okf.instant(memory.extra.get("learned_at")) or said_at
+        if kept_at is not None:
+            why = "" if memory is None else (memory.provenance or "").replace("_", " ")
+            yield HistoryEvent(kept_at, "kept", node.agent or node.role, why)
+        # A fact with other words than those that it was kept with is of the time when its person wrote them.
+        if node.created_at is not None and node.created_at != said_at:
+            yield HistoryEvent(node.created_at, "edited", PERSON, "its words were changed")
 
     def _curated(self, ranking: Ranking, budget_tokens: int, given: Sequence[str]) -> tuple[Slot, ...]:
         """Return the lines of every envelope in the question's scope, but for those given; none is ranked again."""
@@ -184,7 +230,9 @@ class Recall:
         return slots
 
     def full_id(self, named: str) -> NodeId:
-        """Return the id that a session's or turn's short one (`1a2b3c4d#3`) means, if it means one; else the same."""
+        """Return the id that a session's or turn's short one (`1a2b3c4d#3`), or a file's path, means; else the same."""
+        if named.endswith(FILE_SUFFIX) and (of_file := self._catalog.nodes_of_file(named.lstrip("/"))):
+            return of_file[0].node_id
         head, mark, ordinal = named.partition("#")
         if len(head) < SHORTEST_ID or self._catalog.node(named) is not None:
             return named
@@ -336,7 +384,7 @@ class Recall:
 
     def undreamt(self, facts: Sequence[Memory]) -> list[Memory]:
         """Return those facts to be whose turns are still there, and were read by no dream."""
-        read_to = self._core.ledger.cursors(LEARNED_FROM) if facts else {}
+        read_to = self._core.ledger.cursors(run_kinds.LEARNED_FROM) if facts else {}
         turns = self._catalog.nodes({source for fact in facts for source in fact.sources})
         return [
             fact
@@ -347,7 +395,7 @@ class Recall:
 
     def dreamt_to(self, session_id: NodeId) -> int:
         """Return the ordinal of the last turn of a session that a dream has read; 0 for none."""
-        return self._core.ledger.cursors(LEARNED_FROM).get(session_id, 0)
+        return self._core.ledger.cursors(run_kinds.LEARNED_FROM).get(session_id, 0)
 
     @repeated_after_repair
     def list(
@@ -384,7 +432,7 @@ class Recall:
             for node in self._catalog.listing(channel, level, kind, limit, offset, curated=always, where=where)
         ]
 
-    def _answer(self, ranking: Ranking, limit: int) -> Recalled:
+    def _answer(self, ranking: Ranking, limit: int) -> hits.Recalled:
         with self._search.alone.held():
             found = hits.answer(ranking, self._catalog, limit)
             shown = [outgoing_hit(hit) for hit in found.hits]

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from .model import UNLESS_NONE, UNSENT, Evidence, Hit, Kind, Level, NodeId
+from .model import UNLESS_NONE, UNSENT, ActionKind, Evidence, Hit, Kind, Level, NodeId
 
 _QUOTED = re.compile(r"“([^”]*)”")
 
@@ -264,6 +264,21 @@ class Shown:
     version: str = ""
 
 
+PERSON: Final = "you"
+"""The name of the person whose memory it is, in the history of a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEvent:
+    """One event of a node with its time, its author (a person is `you`) and its reason; `run_id` can be undone."""
+
+    at: datetime
+    what: str
+    who: str = ""
+    why: str = ""
+    run_id: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ListedNode:
     """One line of a list. `curated` is the priority of a memory that stands in every envelope, else 0.
@@ -309,6 +324,24 @@ class Restored:
     run_id: str
     path: str
     beside: NodeId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunChange:
+    """A change of a file by a run: the memory's text `before` and `after` it, "" for none, and of a session always.
+
+    `state` is applied, undone or conflict.
+    """
+
+    node_id: NodeId
+    kind: ActionKind
+    stage: str
+    path: str
+    title: str
+    before: str
+    after: str
+    reason: str
+    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -566,3 +599,97 @@ class Ranked:
 
     document: Document
     score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityLine:
+    """A person or a thing that has a page. `mentions` counts turns; `key` is the same for pages of one name."""
+
+    node_id: NodeId
+    key: str
+    name: str
+    type: str
+    aliases: tuple[str, ...]
+    channel: str
+    mentions: int
+    relations: int
+    last_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelationLine:
+    """A typed relation of a subject to an object, with the turn that is its evidence and that turn's sentence.
+
+    `subject_id` and `object_id` are the pages of the two, None for one without a page. It is `in_force` until `until`;
+    `what` is the thing that was handed over. `page` is the page that it lies on.
+    """
+
+    subject: str
+    relation: str
+    object: str
+    subject_id: NodeId | None
+    object_id: NodeId | None
+    what: str
+    words: str
+    turn: NodeId
+    since: datetime | None
+    until: datetime | None
+    channel: str
+    page: NodeId
+
+    @property
+    def in_force(self) -> bool:
+        """True while no later turn ended it."""
+        return self.until is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityGraph:
+    """A page of entities, most mentioned first, with the relations among all of them that begin at these.
+
+    `next` is the offset of the next page, None behind the last; `total` counts the entities.
+    """
+
+    entities: Sequence[EntityLine]
+    relations: Sequence[RelationLine]
+    total: int
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AboutLine:
+    """A line about an entity: `part` is relation, past, fact or mention; `evidence` are its turns."""
+
+    part: str
+    text: str
+    node_id: NodeId
+    evidence: tuple[NodeId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """The knowledge of one person or thing, within a budget of tokens: `text` is all of it, `lines` its parts.
+
+    `entities` are its pages, one a channel. Where a name means several, `others` names them, and the most mentioned one
+    is told. `entities` is empty for a name that has no page.
+    """
+
+    name: str
+    type: str
+    entities: Sequence[EntityLine]
+    relations: Sequence[RelationLine]
+    lines: Sequence[AboutLine]
+    text: str
+    tokens: int
+    others: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A person or thing whose names were merged or split by hand, and the run that `undo` undoes."""
+
+    node_id: NodeId
+    name: str
+    aliases: tuple[str, ...]
+    run_id: str

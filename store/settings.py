@@ -312,6 +312,12 @@ class StoreSettings(BaseModel):
     apart: tuple[Path, ...] = Field(
         (), description="worktrees and clones that are projects of their own, by the path of their top folder"
     )
+    history: Literal["off", "writes", "reads", "verbose"] = Field(
+        "writes",
+        description="events of each memory that are recorded beside its runs: none, undos and redos, also every answer"
+        " that had it, or that with its question",
+    )
+    history_days: int = Field(90, ge=1, le=3650, description="for how long")
     redact_personal: bool = Field(
         False, description="replace e-mail addresses, telephone and card numbers and IBANs too, as secrets are"
     )

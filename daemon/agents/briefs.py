@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...ipc.channels import channel_of
+from ...ipc.channels import searched_channel
 from ...store import estimate_tokens, fenced, redact, unmarked
 from ...store.model import GLOBAL_CHANNEL, Kind, Level, NodeId
 from ...store.roles import Role
@@ -147,7 +147,7 @@ class Briefs:
 
     def of_channel(self, channel: str | None, cwd: str | None) -> tuple[str, Brief]:
         """Return a channel, by its name or else by a working directory, and the briefing of its sessions."""
-        named = channel_of(channel, cwd, self._store.channel_names_with)
+        named = searched_channel(channel, cwd, self._store.channel_names_with)
         return named, self.brief(Start(named))
 
     def _parts(self, start: Start, today: date, last: ListedNode | None) -> list[BriefPart]:

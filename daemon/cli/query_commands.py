@@ -25,11 +25,13 @@ AS_OF_HELP = "what was known and held then, and nothing said later: 2026-11-01 (
 MOST_LINES_OF_A_HIT = 12
 MOST_SOURCES = 4
 MOST_CANDIDATES = 20
+ENTITY_TYPES = ("person", "organisation", "team", "project", "service", "tool", "place", "file", "event", "other")
 
 
 def recall_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of recall."""
-    parser.add_argument("text", nargs="+", help="what to look for, in your own words")
+    parser.add_argument("text", nargs="*", help="what to look for, in your own words")
+    parser.add_argument("--like", metavar="NODE", help="instead of words: what is similar to this memory")
     parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most N memories (10)")
     parser.add_argument("--channel", help=CHANNEL_HELP)
     parser.add_argument(
@@ -46,8 +48,13 @@ def recall_arguments(parser: ArgumentParser) -> None:
 
 def recall(options: Namespace, terminal: Terminal) -> int:
     """Print the memories that answer a question."""
+    from .main import UsageError
+
+    if bool(options.text) == bool(options.like):
+        raise UsageError("give words to look for, or a memory by --like", "`dreamctl recall TEXT`")
     params = {
-        "query": " ".join(options.text),
+        "query": " ".join(options.text) or None,
+        "like": options.like,
         "limit": options.limit,
         "channel": options.channel,
         "levels": options.level,
@@ -131,6 +138,52 @@ def brief(options: Namespace, terminal: Terminal) -> int:
     return 0 if found else 4
 
 
+def about_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of about."""
+    parser.add_argument("name", nargs="+", help="the name of a person, a project, a tool or another thing")
+    parser.add_argument("--budget", type=whole(50, 100_000), metavar="TOKENS", help="the most tokens (1000)")
+    parser.add_argument("--channel", help=CHANNEL_HELP)
+
+
+def about(options: Namespace, terminal: Terminal) -> int:
+    """Print the knowledge of a person or a thing."""
+    params = {"name": " ".join(options.name), "budget_tokens": options.budget, "channel": options.channel}
+    answer = ask(terminal, "about", params)
+    if not answer["entities"] and not terminal.as_json:
+        terminal.note(f"no page is about {clean(params['name'])}; `dreamctl entities` lists those that there are")
+        return 4
+    head, *lines = answer["text"].splitlines() or [""]
+    shown = [terminal.look.paint(clean(head), BOLD)]
+    shown += [one for line in lines for one in terminal.look.wrap(clean(line))]
+    if answer["others"]:
+        shown.append(f"The name also means {listing([clean(name) for name in answer['others']])}.")
+    terminal.report(answer, shown)
+    return 0 if answer["entities"] else 4
+
+
+def entities_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of entities."""
+    parser.add_argument("--type", choices=ENTITY_TYPES, help="only these")
+    parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most N (100)")
+    parser.add_argument("--offset", type=whole(0, 2**31), metavar="N", help="leave out the first N")
+    parser.add_argument("--channel", help=CHANNEL_HELP)
+
+
+def entities(options: Namespace, terminal: Terminal) -> int:
+    """Print the people and things of a channel, most mentioned first."""
+    params = {"type": options.type, "limit": options.limit, "offset": options.offset, "channel": options.channel}
+    answer = ask(terminal, "entities", params)
+    rows = [
+        (one["node_id"], one["type"], f"{one['mentions']:,}", clean(one["name"]), one["channel"])
+        for one in answer["entities"]
+    ]
+    lines = table(rows, terminal.look, ("NODE", "TYPE", "TURNS", "NAME", "CHANNEL"), right=[2])
+    if answer["next"] is not None:
+        lines.append(f"There are more: --offset {answer['next']}")
+    terminal.report(answer, lines or ["No person or thing has a page here yet; a dream makes them."])
+    return 0 if answer["entities"] else 4
+
+
 def show_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of show."""
     parser.add_argument("node", help="the id of a memory or turn (a node), as recall and list print it")
@@ -141,6 +194,28 @@ def show(options: Namespace, terminal: Terminal) -> int:
     answer = shown_whole(options.node, terminal)
     terminal.report(answer, shown_in_words(answer, terminal.look))
     return 0
+
+
+def history_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of history."""
+    parser.add_argument("node", help="the id of a memory or turn (a node), as recall and list print it")
+    parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most the newest N events (200)")
+
+
+def history(options: Namespace, terminal: Terminal) -> int:
+    """Print the events of one memory."""
+    answer = ask(terminal, "history", {"node_id": options.node, "limit": options.limit})
+    terminal.report(answer, history_in_words(answer, terminal.look))
+    return 0 if answer["events"] else NOTHING_FOUND
+
+
+def history_in_words(answer: Json, look: Look) -> list[str]:
+    """Describe each event in one line, with the run that can be undone."""
+    rows = [
+        (look.ago(one["at"]), one["what"], one["who"], " · ".join(part for part in (one["why"], one["run_id"]) if part))
+        for one in answer["events"]
+    ]
+    return table(rows, look, ("when", "what", "who", "why")) if rows else ["Nothing is recorded of it."]
 
 
 def list_arguments(parser: ArgumentParser) -> None:

@@ -53,7 +53,11 @@ def remember_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("text", nargs="+", help="what to keep; - reads it from standard input")
     parser.add_argument("--kind", choices=KEPT_KINDS, help="its kind (note)")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--channel", help="the channel, one for each project; by default that of this git repository")
+    where.add_argument(
+        "--channel",
+        help="the channel, one for each project, by its name; a new name makes a new channel. By default that of this "
+        "git repository",
+    )
     where.add_argument("--global", action="store_true", dest="for_all", help="for all projects (the channel _global)")
     parser.add_argument("--tag", action="append", help="a word to find it by; may be repeated")
     parser.add_argument("--always", action="store_true", help="have it in every envelope of the channel")
@@ -178,6 +182,35 @@ def forget(options: Namespace, terminal: Terminal) -> int:
     return 0
 
 
+def merge_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of merge."""
+    parser.add_argument("node", help="the page that stays, as `dreamctl entities` prints it")
+    parser.add_argument("other", help="the page of the same person or thing, which goes into it")
+
+
+def merge(options: Namespace, terminal: Terminal) -> int:
+    """Make one page of two."""
+    return _named(ask(terminal, "entity_merge", {"node_id": options.node, "other": options.other}), terminal)
+
+
+def split_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of split."""
+    parser.add_argument("node", help="the page of a person or thing, as `dreamctl entities` prints it")
+    parser.add_argument("names", nargs="+", metavar="NAME", help="a name that is another's")
+
+
+def split(options: Namespace, terminal: Terminal) -> int:
+    """Give some names of a page their own."""
+    return _named(ask(terminal, "entity_split", {"node_id": options.node, "names": options.names}), terminal)
+
+
+def _named(answer: Json, terminal: Terminal) -> int:
+    also = f" (also {', '.join(map(clean, answer['aliases']))})" if answer["aliases"] else ""
+    said = f"{answer['node_id']} is {clean(answer['name'])}{also}."
+    terminal.report(answer, [f"{said} `dreamctl undo {answer['run_id']}` takes it back."])
+    return 0
+
+
 def feedback_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of feedback."""
     parser.add_argument("node", help="the memory's id (a node), as recall and list print it")
@@ -224,6 +257,35 @@ def tag(options: Namespace, terminal: Terminal) -> int:
 
 def _done(sentence: str, run_id: str | None) -> str:
     return f"{sentence}. `dreamctl undo {run_id}` takes it back." if run_id else f"{sentence} already."
+
+
+def export_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of export."""
+    parser.add_argument("path", metavar="FILE", help="a new file: NAME.tar.gz, NAME.jsonl, or NAME.md or .html")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--handover", action="store_true", help="a project's rules, decisions, people, pitfalls, threads")
+    form.add_argument("--jsonl", action="store_true", help="a JSON object a line (guessed from NAME.jsonl)")
+    parser.add_argument("--channel", help="only this project's memories (a handover: this folder's project)")
+    parser.add_argument("--sessions", action="store_true", help="the sessions too, word for word")
+
+
+def export(options: Namespace, terminal: Terminal) -> int:
+    """Write memories into a file for another program, or another person."""
+    path = os.path.abspath(os.path.expanduser(options.path))  # noqa: PTH100, PTH111  (as the shell's folder is)
+    is_page = options.handover or path.endswith((".md", ".html", ".htm"))
+    form = "handover" if is_page else "jsonl" if options.jsonl or path.endswith(".jsonl") else "okf"
+    channel = options.channel
+    if form == "handover" and channel is None:
+        channel = ask(terminal, "brief")["channel"]
+    params = {"path": path, "form": form, "channel": channel, "sessions": options.sessions or None}
+    with shown_progress(terminal, "Exporting") as on_progress:
+        answer = ask(terminal, "export", params, on_progress, timeout_s=None)
+    held = ("line", "") if form == "handover" else ("memory", "memories")
+    of = f" of {clean(answer['channel'])}" if answer["channel"] else ""
+    masked = f" {count(answer['redacted'], 'secret')} masked." if answer["redacted"] else ""
+    text = f"{clean(answer['path'])} holds {count(answer['memories'], *held)}{of}.{masked}"
+    terminal.report(answer, terminal.look.wrap(text))
+    return 0
 
 
 def import_arguments(parser: ArgumentParser) -> None:

@@ -16,12 +16,12 @@ from pydantic import Field
 from ... import __version__
 from ...ipc.answers import HelloAnswer, hello_answer, widened
 from ...ipc.call import Call, Method
-from ...ipc.channels import full_name, nearest_names
+from ...ipc.channels import full_name, searched_channel
 from ...ipc.params import NoParams, Params
 from ...ipc.protocol import Refused
 from ...ipc.server.measures import Family, Measures, Sample, exposition, gauge
 from ...store import LANDED
-from ...store.model import GLOBAL_CHANNEL, NotFound
+from ...store.model import GLOBAL_CHANNEL
 from ...store.names import Channel
 from ...store.results import BackedUp, Problem, Rebuilt, StoreStatus, ToldCounts
 from ..clock import utc_now
@@ -317,7 +317,7 @@ class ControlMethods:
                 f"{params.path} is a relative path.", "The daemon has another working folder; send an absolute one."
             )
         settings = settings_check.settings_without_secrets(default_config_path())
-        done = self._store.backup(Path(params.path), __version__, settings, call.progress)
+        done = self._store.exports.backup(Path(params.path), __version__, settings, call.progress)
         logger.info("backed up {} files, {} bytes, {} s", done.files, done.size_bytes, done.seconds)
         return done
 
@@ -337,13 +337,7 @@ class ControlMethods:
         """Switch learning in one channel off or on. Raises NotFound for an unknown channel."""
         # Channels that are switched off are known too, even if they are empty.
         there = {*self._store.channel_names_with(params.name), *self._store.channels_off, GLOBAL_CHANNEL}
-        channel = full_name(params.name, there)
-        if channel not in there:
-            close = nearest_names(params.name, there)
-            raise NotFound(
-                f"there is no one channel {params.name!r}",
-                hint=f"The nearest: {', '.join(close)}." if close else "`dreamctl status` lists the channels.",
-            )
+        channel = searched_channel(params.name, None, lambda _: there)
         self._store.set_channel(channel, params.learning)
         return ChannelAnswer(channel, params.learning)
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ...ipc.call import Call, Method
-from ...ipc.channels import channel_of
+from ...ipc.channels import searched_channel
 from ...ipc.params import Folder, Instant, Limit, Params
 from ...store.model import ALL_CHANNELS
 from ...store.names import Channel, Name, NodeRef
@@ -93,7 +93,8 @@ def told(hooks: Hooks, params: ToldParams, call: Call) -> ToldAnswer:
     session = params.session and store.full_id(store.session_name(params.session))
     texts = store.told.since(params.since, session)
     if params.channel not in (None, ALL_CHANNELS):
-        channel = channel_of(params.channel, None, store.channel_names_with)
+        named = {one.channel for one in texts}
+        channel = searched_channel(params.channel, None, lambda name: {*named, *store.channel_names_with(name)})
         texts = [one for one in texts if one.channel == channel]
     return ToldAnswer(texts[: params.limit], store.told.counts(texts))
 

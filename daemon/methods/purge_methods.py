@@ -10,7 +10,7 @@ from loguru import logger
 from pydantic import Field, model_validator
 
 from ...ipc.call import Call, Method
-from ...ipc.channels import full_name
+from ...ipc.channels import searched_channel
 from ...ipc.params import Instant, Params
 from ...store import Selection
 from ...store.model import StoreError
@@ -73,7 +73,7 @@ class PurgeMethods:
     def _selection(self, params: PurgeParams) -> Selection:
         channel = params.channel
         if channel is not None:
-            channel = full_name(channel, self._store.channel_names_with(channel), beginning=False)
+            channel = searched_channel(channel, None, self._store.channel_names_with, beginning=False)
         return Selection(params.nodes, channel, params.matching, params.before, params.secrets)
 
     async def _purge(self, selection: Selection, on_progress: Callable[[str, int, int], None]) -> Purged:

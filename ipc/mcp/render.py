@@ -68,6 +68,14 @@ def envelope(answer: Json, given: Arguments) -> str:
     return _with_notes(answer["text"] or "Nothing that is remembered belongs to this.", answer["notes"])
 
 
+def about(answer: Json, given: Arguments) -> str:
+    """Render the knowledge of a person or a thing, fenced; other things of the name below."""
+    if not answer["entities"]:
+        return "Nothing of that name has a page. Ask recall."
+    others = f"\nThe name also means {', '.join(answer['others'])}." if answer["others"] else ""
+    return fenced(unmarked_lines(answer["text"])[: LONGEST_ANSWER - ROOM_BESIDE]) + unmarked(others)
+
+
 def remembered(answer: Json, given: Arguments) -> str:
     """Name the memory that was kept, with its channel and its novelty."""
     known = (

@@ -157,6 +157,16 @@ TOOLS: Mapping[str, Tool] = {
             reads_only=True,
         ),
         Tool(
+            "about",
+            "Get what is known of a person or thing, by name.",
+            {"name": _text(), "channel": _CHANNEL},
+            "about",
+            render.about,
+            required=("name",),
+            adds=("cwd",),
+            reads_only=True,
+        ),
+        Tool(
             "show",
             "Read a memory, turn or session in full.",
             {"node_id": _ID, "offset": _NUMBER},
@@ -338,7 +348,7 @@ async def _profile(wire: WireClient, cwd: str | None) -> str:
     pages: list[dict[str, Any]] = []
     # Outside of a project both are the global channel, which is read once.
     for channel in dict.fromkeys((channel_of(None, cwd), GLOBAL_CHANNEL)):
-        listed = await wire.call("list", {"channel": channel, "level": "L3", "limit": MOST_PAGES})
+        listed = await wire.call("list", {"channel": channel, "cwd": cwd, "level": "L3", "limit": MOST_PAGES})
         pages += [await wire.call("show", {"node_id": page["node_id"]}) for page in listed["memories"] if page["live"]]
     if not pages:
         return "There is no profile of this project yet; dreams make one."

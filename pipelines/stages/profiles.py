@@ -64,7 +64,9 @@ def _actions(view: View, channel: str, now: datetime) -> Iterator[Action]:
         if action := _action(view, memory, paths):
             yield action
     for known in view.whole(Level.PROFILE, channel):
-        is_unwanted = known.is_live and known.run is not None and known.node_id not in wanted
+        is_unwanted = (
+            known.is_live and known.kind is Kind.PROFILE and known.run is not None and known.node_id not in wanted
+        )
         if is_unwanted and (action := archive(view, known, STAGE, "too little of it holds now", now)):
             yield action
 

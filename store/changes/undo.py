@@ -145,7 +145,8 @@ class Reverting:
     """Undoes runs through the writer. Call from any thread but the writer's.
 
     `citing` returns the paths of the live memories that cite a node, `replaced_by` of those that it superseded;
-    `settle` waits until acknowledged writes can be found, by default only until their files are written.
+    `settle` waits until acknowledged writes can be found, by default only until their files are written. `is_noted`:
+    the history of the nodes tells of it.
     """
 
     def __init__(
@@ -156,7 +157,10 @@ class Reverting:
         citing: Callable[[NodeId], Collection[str]],
         replaced_by: Callable[[NodeId], Collection[str]],
         settle: Callable[[float], bool] | None = None,
+        *,
+        is_noted: bool = True,
     ) -> None:
+        self._is_noted = is_noted
         self._vault = vault
         self._ledger = ledger
         self._writer = writer
@@ -212,7 +216,7 @@ class Reverting:
         back = [self._reversal(path, chain) for path, chain in others.items()]
         also = [reversal for reversal in back if not reversal.refusal]
         plan = _Plan(run, chains, reversals, also, refusals, beside, is_partial=len(chains) < len(there))
-        self._writer.submit(lambda files: self._plan_redo(files, plan)).result()
+        self._writer.submit(lambda files: self._plan_redo(files, plan, now)).result()
         self._settle()
         done = self._done(plan)
         self._vault.remove_empty_folders([path for path in done if reversals[path].restored is None])
@@ -350,6 +354,7 @@ class Reverting:
         is_partial = plan.is_partial or bool(plan.refusals)
         writes.append(records.run_undone(run.run_id, "partly_undone" if is_partial else "undone", now))
         writes += plan.settled_beside()
+        writes += self._noted("undone", plan, now)
         also = [other for other in plan.also if not moved_on(files, other.path, other.seen)]
         linked = [
             plan.reversals[path]
@@ -366,7 +371,7 @@ class Reverting:
             changes += [change for n, each in enumerate(also) for change in each.changes(beside.run_id, n)]
         return Planned(None, changes, writes)
 
-    def _plan_redo(self, files: PendingFiles, plan: _Plan) -> Planned[None]:
+    def _plan_redo(self, files: PendingFiles, plan: _Plan, now: datetime) -> Planned[None]:
         run, changes, writes = plan.run, list[FileChange](), list[Write]()
         for path, chain in reversed(list(plan.placed(files))):
             changes += plan.reversals[path].changes(run.run_id, chain[-1].ordinal)
@@ -382,11 +387,17 @@ class Reverting:
         is_partial = plan.is_partial or bool(plan.refusals)
         writes.append(records.run_redone(run.run_id, is_partial=is_partial))
         writes += plan.settled_beside()
+        writes += self._noted("done again", plan, now)
         for other in plan.also:
             if not moved_on(files, other.path, other.seen):
                 (one,) = [one for one in plan.beside if one.action.path == other.path][-1:]
                 changes += other.changes(one.run_id, one.action.ordinal)
         return Planned(None, changes, writes)
+
+    def _noted(self, what: str, plan: _Plan, now: datetime) -> list[Write]:
+        """Return the rows of the history of the nodes whose files change."""
+        nodes = [chain[-1].node_id for path, chain in plan.chains.items() if path not in plan.refusals]
+        return records.note_events(what, nodes, now, {"run": plan.run.run_id}) if self._is_noted else []
 
     def _settle(self) -> None:
         raise_unless_written(self._writer, written=self._wait_until_found(WRITTEN_WITHIN_S))

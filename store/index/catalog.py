@@ -92,6 +92,30 @@ MIGRATIONS: tuple[Migration, ...] = (
         CREATE INDEX cue_of_node ON cue(node_id);
         """,
     ),
+    # People and things by their names, folded, and the relations between them (`graph.py`).
+    Migration(
+        "m011_entities",
+        """
+        CREATE TABLE entity(
+            node_id TEXT PRIMARY KEY, channel TEXT NOT NULL, type TEXT NOT NULL, name TEXT NOT NULL, key TEXT NOT NULL,
+            aliases TEXT NOT NULL, mentions INT NOT NULL, relations INT NOT NULL, last_mention TEXT
+        ) WITHOUT ROWID;
+        CREATE INDEX entity_of_channel ON entity(channel, mentions DESC);
+        CREATE TABLE alias(
+            key TEXT NOT NULL, channel TEXT NOT NULL, node_id TEXT NOT NULL, PRIMARY KEY(key, channel, node_id)
+        ) WITHOUT ROWID;
+        CREATE INDEX alias_of_node ON alias(node_id);
+        CREATE TABLE relation(
+            id INTEGER PRIMARY KEY, page TEXT NOT NULL, channel TEXT NOT NULL, subject TEXT NOT NULL,
+            subject_key TEXT NOT NULL, relation TEXT NOT NULL, object TEXT NOT NULL, object_key TEXT NOT NULL,
+            what TEXT NOT NULL, what_key TEXT NOT NULL, words TEXT NOT NULL, turn TEXT NOT NULL, since TEXT, until TEXT
+        );
+        CREATE INDEX relation_of_page ON relation(page);
+        CREATE INDEX relation_of_subject ON relation(subject_key, channel);
+        CREATE INDEX relation_of_object ON relation(object_key, channel);
+        CREATE INDEX relation_of_turn ON relation(turn);
+        """,
+    ),
 )
 
 # Characters of a turn that say what was called, or asked.

@@ -24,6 +24,7 @@ from ..settings import ChunkSettings
 from ..text.chunking import chunk
 from ..vault.vault import MOST_BYTES, FileStamp, Vault, largest
 from .catalog import NODE_COLUMNS, Catalog, FileRow, node_row
+from .graph import remove_entity, write_entity
 from .images import Images
 from .projection import (
     FORGOTTEN,
@@ -473,6 +474,8 @@ class Index:
         self._remove_nodes(known.keys() - named)
         self._write(projection.nodes, known)
         self._write_links(projection.nodes, projection.links)
+        if projection.entity and projection.nodes:
+            write_entity(self._connection, projection.nodes[0], projection.entity)
         if stamp.size > largest(path):  # a person's: no deletion of it is undone
             self._images.drop(path)
         else:
@@ -682,6 +685,7 @@ class Index:
             self._remove_chunks([chunk_id for (chunk_id,) in chunks])
             self._connection.execute("DELETE FROM link WHERE source = ?", (node_id,))
             self._connection.execute("DELETE FROM cue WHERE node_id = ?", (node_id,))
+            remove_entity(self._connection, node_id)
             self._connection.execute("DELETE FROM node WHERE node_id = ?", (node_id,))
 
     def _remove_chunks(self, chunk_ids: Collection[NodeId]) -> None:

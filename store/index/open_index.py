@@ -42,6 +42,7 @@ from ..model import Corrupt, IndexDamaged, SchemaTooNew, StoreBusy
 from ..settings import StoreSettings
 from ..vault.vault import Vault
 from .catalog import MIGRATIONS, Catalog
+from .graph import Graph
 from .images import Images, LostFile, lost_files
 from .index import COLLECTION, Index, MissingFiles, Reconciled, Unguarded
 from .projection import PROJECTION_VERSION
@@ -142,6 +143,7 @@ class OpenIndex:
         self._remove_strays()
         self.index = self._index_over(lambda: self._file)
         self.catalog = Catalog(lambda: self._file.readers.get(), concealment.withdrawn)
+        self.graph = Graph(lambda: self._file.readers.get())
         self.images = Images(lambda: self._file.readers.get())
         self.is_whole = self.catalog.meta(WHOLE_KEY) is not None
         self.is_compared = False

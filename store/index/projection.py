@@ -16,6 +16,7 @@ from ..filters import ALWAYS, FOREVER, Payload, fold
 from ..limits import NEIGHBOURS
 from ..model import GLOBAL_CHANNEL, Kind, Level, Memory, NodeId, SessionHead, Turn
 from ..okf import session
+from ..okf.entity_page import EntityPage, entity_of
 from ..okf.memory_file import reworded_at
 from ..roles import Role
 from ..text import acts
@@ -23,7 +24,7 @@ from ..text.dates import format_date
 from ..text.words import entities_in
 
 # The version of these rules; raise it with every change, so that an index made by older rules is rebuilt.
-PROJECTION_VERSION = 12
+PROJECTION_VERSION = 13
 
 # The characters of each neighbour that are taken: long answers in full would drown the turn between them, any@5 by
 # keyword .31 against .49 when cut (BEAM, ten chats).
@@ -52,6 +53,9 @@ REWORDS = "rewords"
 AWAITS, THE_PERSON = "awaits", "person:"
 
 STRAY_SESSION = "it is a session outside of `sessions/`: its turns are not found until it is back below that folder"
+
+# The arrow from the page of a person or a thing to a turn that names it.
+MENTIONS_LINK = "mentions"
 
 # The key of a memory that is in every envelope of its channel, and its priority, from 1.
 CURATED, DEFAULT_PRIORITY, MOST_PRIORITY = "curated", 5, 10
@@ -210,12 +214,13 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """The nodes and links of one file, or of the tail of a session."""
+    """The nodes and links of one file, or of the tail of a session; `entity` is read from the page of one."""
 
     nodes: tuple[Node, ...]
     links: tuple[Link, ...] = ()
     parsed_to: int = 0
     problem: str | None = None
+    entity: EntityPage | None = None
 
 
 def is_turn(node_id: NodeId) -> bool:
@@ -240,7 +245,7 @@ def project_memory(path: str, data: bytes, written_at: datetime) -> Projection:
     if (at := reworded_at(memory, written_at)) is not None:
         memory = replace(memory, created_at=at, valid_from=at)
         links = (*(Link(memory.node_id, turn, REWORDS) for turn in memory.sources[:1]), *links)
-    return Projection((memory_node(memory),), links, len(data), problem)
+    return Projection((memory_node(memory),), links, len(data), problem, entity_of(memory))
 
 
 # The fields of a memory that its node has as they are; its text is without footnotes.
@@ -273,6 +278,8 @@ def memory_links(memory: Memory) -> Iterable[Link]:
     arrows.append((SUCCESSOR, (memory.superseded_by,) if memory.superseded_by else ()))
     arrows.append(("relates", _related(memory.extra.get("relates"))))
     arrows.append((AWAITS, (THE_PERSON,) if memory.is_waiting else ()))
+    entity = entity_of(memory)
+    arrows.append((MENTIONS_LINK, entity.mentions if entity else ()))
     seen: set[tuple[str, str]] = set()
     for kind, targets in arrows:
         for target in targets:

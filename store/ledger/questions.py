@@ -120,8 +120,9 @@ def prune_questions(now: datetime) -> list[Write]:
 
 
 def forget_questions() -> list[Write]:
-    """Remove every question, also from feedback."""
+    """Remove every question, also from feedback and from the history of nodes."""
     return [
         Write("DELETE FROM question", ()),
         Write("UPDATE feedback SET query = NULL WHERE query IS NOT NULL", ()),
+        Write("UPDATE event SET detail = json_remove(detail, '$.asked') WHERE instr(detail, '\"asked\"') > 0", ()),
     ]

@@ -23,6 +23,9 @@ LINK: Final = "link"
 LANDED: Final = ("applied", "nothing", "undone", "partly_undone")
 """The states of a run that was applied, even if it changed nothing or was undone since."""
 
+MOST_EVENTS: Final = 200_000
+"""Events of nodes that are kept, the newest; a day of a busy agent makes some thousand where answers are noted."""
+
 RUN_COLUMNS: Final = "run_id, kind, state, started_at, ended_at, undone_at, expired, summary"
 
 
@@ -268,6 +271,21 @@ def record_feedback(node_id: NodeId, verdict: str, at: datetime, query: str | No
     return Write(
         "INSERT INTO feedback (at, node_id, verdict, query) VALUES (?, ?, ?, ?)", (stored(at), node_id, verdict, query)
     )
+
+
+def note_events(what: str, nodes: Iterable[NodeId], at: datetime, detail: Mapping[str, str]) -> list[Write]:
+    """Note an event in the history of these nodes, each once."""
+    sql = "INSERT INTO event (at, kind, node_id, detail) VALUES (?, ?, ?, ?)"
+    text = json.dumps(detail, ensure_ascii=False)
+    return [Write(sql, (stored(at), what, node_id, text)) for node_id in dict.fromkeys(nodes)]
+
+
+def prune_events(cutoff: datetime) -> list[Write]:
+    """Remove events that are too old or too many."""
+    return [
+        Write("DELETE FROM event WHERE at < ?", (stored(cutoff),)),
+        Write("DELETE FROM event WHERE id <= (SELECT max(id) FROM event) - ?", (MOST_EVENTS,)),
+    ]
 
 
 def expire(run_ids: Iterable[str]) -> list[Write]:

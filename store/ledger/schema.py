@@ -266,4 +266,12 @@ MIGRATIONS: Final = (
         ALTER TABLE anchor ADD COLUMN failing TEXT NOT NULL DEFAULT '';
         """,
     ),
+    Migration(
+        "m015_history_of_nodes",
+        # event: an undo or a redo of a node, or an answer that had it (detail: JSON).
+        """
+        CREATE INDEX event_by_node ON event (node_id, id);
+        CREATE INDEX action_by_node ON action (node_id, id);
+        """,
+    ),
 )

@@ -37,6 +37,7 @@ from ..ledger.work import (
 )
 from ..model import InvalidInput, Level, NodeId, tombstone_keys
 from ..okf import session
+from ..okf.entity_page import ALIASES, MENTIONS, NOT_NAMES, RELATIONS
 from ..okf.memory_file import BY_HAND, body_hash, has_known_words
 from ..okf.session import ERASED
 from ..redaction import REDACTED, find, redact
@@ -51,9 +52,10 @@ ERASED_SECRET: Final = f"{REDACTED}secret]"
 FEWEST_CHARS: Final = 6
 """A shorter secret of one part of a file is no word to be taken from the others."""
 
-_LINKS: Final = (*sorted(LISTS), SAME_AS, "sources", "relates")
+_LINKS: Final = (*sorted(LISTS), SAME_AS, "sources", "relates", RELATIONS, MENTIONS)
 _IDS: Final = ("turns", "gone", "sessions", "work", "doubled", "told")
-_SAID: Final = ("title", "description", "tags", "about", "slot")
+_NAMES: Final = (ALIASES, NOT_NAMES)
+_SAID: Final = ("title", "description", "tags", "about", "slot", *_NAMES, RELATIONS)
 """The keys of the frontmatter that hold a person's words."""
 
 _ENDING = re.compile(r"-([a-z2-7]{6})\.md\b")
@@ -193,6 +195,9 @@ class Erasure:
         """Return the changes to frontmatter by which it links to nothing that is purged."""
         lists = {key: listed for key in _LINKS if isinstance(listed := meta.get(key), list)}
         kept = {key: [each for each in listed if _target(each) not in self.ids] for key, listed in lists.items()}
+        named = {key: listed for key in _NAMES if isinstance(listed := meta.get(key), list)}
+        lists |= named
+        kept |= {key: [one for one in listed if not self.words.mentions(str(one))] for key, listed in named.items()}
         return {key: kept[key] or None for key, listed in lists.items() if kept[key] != listed}
 
     def _page(self, data: bytes, meta: Mapping[str, Any]) -> bytes | None:

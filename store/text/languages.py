@@ -56,5 +56,29 @@ def phrases(section: str) -> re.Pattern[str]:
 
 
 @cache
+def relation_words(section: str) -> tuple[Any, ...]:
+    """Return the entries of a section ("OWNS.ways") of the patterns of people and relations, of all languages."""
+    found: Any = _relations()
+    for key in section.split("."):
+        found = found.get(key, {})
+    return tuple(found)
+
+
+@cache
+def first_names() -> dict[str, bool]:
+    """Return the first names of many countries, folded; False for one that is also a common word.
+
+    Those that are among the most common words of a language are left out.
+    """
+    listed = tomllib.loads((_FOLDER.parent / "first_names.toml").read_text(encoding="utf-8"))
+    return dict.fromkeys(listed["sure"].split(), True) | dict.fromkeys(listed["common"].split(), False)
+
+
+@cache
+def _relations() -> dict[str, Any]:
+    return tomllib.loads((_FOLDER.parent / "relations.toml").read_text(encoding="utf-8"))
+
+
+@cache
 def _read(language: str) -> dict[str, Any]:
     return tomllib.loads((_FOLDER / f"{language}.toml").read_text(encoding="utf-8"))

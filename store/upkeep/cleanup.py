@@ -10,13 +10,14 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ..changes.apply import Changes
 from ..changes.documents import Documents
 from ..core import Core
 from ..ledger.ledger import Reinforced, Usage
 from ..ledger.questions import Probe, prune_questions
+from ..ledger.records import prune_events
 from ..model import Kind, Level, Memory, NodeId, StoreError
 from ..vault.leftovers import Leftovers
 
@@ -49,7 +50,9 @@ class Cleanup:
             self._documents.sweep()
         self._changes.prune(now)
         self.sweep()
-        self._core.writer.write(*prune_questions(now)).result()
+        self._core.writer.write(
+            *prune_questions(now), *prune_events(now - timedelta(days=self._core.settings.history_days))
+        ).result()
         self._core.embeddings.prune(self._core.index.text_hashes())
         self._core.ledger.look_through()  # damage in rows that are seldom read is found here
         self._core.opened.problems()

@@ -38,6 +38,7 @@ _KINDS: Final = {
     Kind.NEGATIVE: "refused",
     Kind.PERSON: PEOPLE,
     Kind.SCENARIO: "episodes",
+    Kind.ENTITY: "things",
     Kind.PROFILE: "",
 }
 """The folders of kinds whose plural is another word; a profile lies in the folder of its project itself."""

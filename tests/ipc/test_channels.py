@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dreamd.ipc.channels import full_name, nearest_names, not_looked_in, nothing_there
-from dreamd.ipc.client import Client
+from dreamd.ipc.client import Client, DaemonError
+from dreamd.ipc.protocol import NOT_FOUND
 from dreamd.store.channel import channel_of_folder
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -131,6 +133,7 @@ def test_other_channels_are_searched_only_for_an_unnamed_empty_one(
     client: Client, project: Path, tmp_path: Path
 ) -> None:
     observe(client, project)
+    client.call("remember", {"text": "Tea is at five.", "channel": "home"})
     assert client.call("recall", {"query": "billing port", "channel": "home"})["elsewhere"] == []
     client.call("observe", {"session": {"session_id": "s2", "cwd": str(tmp_path)}, "turns": [TURN]})
     answer = client.call("recall", {"query": "billing port", "cwd": str(tmp_path)})
@@ -181,6 +184,32 @@ def test_a_project_is_named_without_its_hash_wherever_a_channel_is_taken(client:
     assert client.call("list", {"channel": "billing"})["memories"]
     assert client.call("remember", {"text": "Billing is slow.", "channel": "billing"})["channel"] == own
     assert client.call("remember", {"text": "Bills are paid.", "channel": "bill"})["channel"] == "bill"
+
+
+READS: dict[str, dict[str, Any]] = {
+    "recall": {"query": "tea"}, "context": {"query": "tea"},
+    "recent": {}, "list": {}, "find_strategy": {"query": "tea"},
+    "select_tools": {"query": "tea", "tools": ["kettle"]}, "tools": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", READS)
+def test_a_channel_that_does_not_exist_is_an_error_with_the_nearest_names(
+    client: Client, project: Path, method: str
+) -> None:
+    client.call(method, {**READS[method], "channel": "kitchn"})  # a memory without any channel is new
+    client.call("remember", {"text": "Tea is at five.", "channel": "kitchen"})
+    with pytest.raises(DaemonError, match="there is no one channel 'kitchn'") as error:
+        client.call(method, {**READS[method], "channel": "kitchn"})
+    assert (error.value.code, error.value.hint) == (NOT_FOUND, "The nearest: kitchen.")
+    client.call(method, {**READS[method], "channel": "kit"})
+    own = channel_of_folder(project)
+    client.call(method, {**READS[method], "channel": own, "cwd": str(project)})  # that of the folder always exists
+
+
+def test_a_new_name_makes_a_new_channel(client: Client) -> None:
+    client.call("remember", {"text": "Tea is at five.", "channel": "kitchen"})
+    assert client.call("remember", {"text": "Bread is white.", "channel": "kitchn"})["channel"] == "kitchn"
 
 
 def test_a_list_is_of_the_channels_that_a_question_looks_in(client: Client, project: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +22,7 @@ from dreamd.store import okf
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.engine import deadline
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import UNSENT, Evidence, Level
+from dreamd.store.model import UNSENT, Changeset, Evidence, Level
 from dreamd.store.settings import StoreSettings
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +30,7 @@ from hypothesis import strategies as st
 from tests import memories
 from tests.ipc.conftest import Serve
 from tests.ipc.methods import store_methods
+from tests.store.changes.test_redo import created
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 
@@ -181,6 +182,7 @@ def test_explain_tells_how_and_why_not(client: Client) -> None:
     assert answer["why_not"] == {"node_id": first, "place": 1, "reason": "it is among the answers"}
     answer = client.call("recall", {"query": "tabs spaces", "levels": ["L2"], "why_not": first})
     assert "level is L1" in answer["why_not"]["reason"]
+    client.call("remember", {"text": "Boots are worn here.", "channel": "work"})
     answer = client.call("recall", {"query": "tabs spaces", "channel": "work", "why_not": other})
     assert "channel is home" in answer["why_not"]["reason"]
     answer = client.call("recall", {"query": "Where do penguins sleep?", "why_not": first})
@@ -233,10 +235,37 @@ def test_an_abstention_says_what_was_left_out_and_where_nothing_is(client: Clien
     for channel in ("kitchen", "garden"):
         client.call("remember", {"text": "Tabs are four spaces wide.", "channel": channel})
     filtered = {"query": "tabs", "channel": "kitchen", "filter": {"field": "kind", "eq": "decision"}}
-    unknown = {"query": "tabs", "channel": "kitchn"}
     for method in ("recall", "context"):
         assert client.call(method, filtered)["notes"] == ["only what the filter lets pass was looked at"]
-        assert client.call(method, unknown)["notes"] == ["nothing is kept in `kitchn` yet; did you mean `kitchen`?"]
+
+
+def test_what_is_similar_to_a_memory_is_found_without_itself(client: Client, store: MemoryStore) -> None:
+    texts = "The oven is heated at noon.", "The oven was heated with beech wood.", "Zebras graze at dusk."
+    one, other, _ = (client.call("remember", {"text": text, "channel": "shop"})["node_id"] for text in texts)
+    answer = client.call("recall", {"like": one})
+    assert [hit["node_id"] for hit in answer["hits"]][:1] == [other]
+    assert one not in [hit["node_id"] for hit in answer["hits"]]
+    assert (answer["channel"], store.ledger.asked()) == ("shop", [])
+    client.call(
+        "observe", {"session": {"session_id": "s1", "channel": "shop"}, "turns": [{"role": "user", "text": texts[0]}]}
+    )
+    fact = replace(memories.fact(texts[0] + " So it is.", channel="shop"), sources=("s1#1",))
+    store.apply(Changeset(run_id="r1", actions=(created(fact),)))
+    assert "s1#1" not in [hit["node_id"] for hit in client.call("recall", {"like": fact.node_id})["hits"]]
+    for wrong in ({"like": one, "query": "oven"}, {}):
+        with pytest.raises(DaemonError):
+            client.call("recall", wrong)
+
+
+def test_the_history_of_a_node_is_answered(client: Client) -> None:
+    node_id = client.call("remember", {"text": "The oven is heated at noon."})["node_id"]
+    run_id = client.call("edit", {"node_id": node_id, "kind": "rule", "always": True})["run_id"]
+    events = client.call("history", {"node_id": node_id})["events"]
+    assert [(one["what"], one["who"], one["run_id"]) for one in events] == [
+        ("kept", "", None),
+        ("changed", "you", run_id),
+    ]
+    assert len(client.call("history", {"node_id": node_id, "limit": 1})["events"]) == 1
 
 
 def test_a_misspelt_question_that_finds_nothing_is_asked_back(client: Client) -> None:

@@ -116,6 +116,12 @@ class Recording:
         self.ask("goals", "open threads", session="work", **here)
         self.ask("tag", node_id=self.bread, add=["baking"])
         self.ask("edit", node_id=self.bread, tags=["food", "baking", "rye"])
+        for name, also in (("Graça Moreira", ["Graça", "Gigi"]), ("Gracinha", [])):
+            self._page_of(name, also)
+        people = {one["name"]: one["node_id"] for one in self.ask("entities", channel="kitchen")["entities"]}
+        self.ask("about", name="graca", channel="kitchen")
+        self.ask("entity_merge", node_id=people["Graça Moreira"], other=people["Gracinha"])
+        self.ask("entity_split", node_id=people["Graça Moreira"], names=["Gigi"])
         recipe = {"space": ["recipes"], "key": "tart.md"}
         self.ask("document_put", value="Tart: nine lemons.", ttl_minutes=60, **recipe, **here)
         self.ask("document_get", **recipe)
@@ -128,6 +134,22 @@ class Recording:
         self.ask("document_delete", space=["recipes"])
         self.ask("document_delete", "nothing to delete", space=["recipes"])
         self.ask("link", **{"from": self.bread, "to": "weekly", "relation": "HasTag"})
+
+    def _page_of(self, name: str, also: list[str]) -> None:
+        """Write the page of a person by hand, as a dream would."""
+        file = self.daemon.folder / "data" / "vault" / "people" / f"{name.split()[0]}.md"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        owns = {"title": f"{self.bread}", "subject": name, "relation": "OWNS", "object": "the oven", "words": "Hers."}
+        keys: dict[str, Any] = {"title": name, "type": "Entity", "kind": "entity", "level": "L3", "channel": "kitchen"}
+        keys |= {
+            "node_id": f"page-{name.split()[-1].lower()}",
+            "entity": "person",
+            "aliases": also,
+            "relations": [owns],
+        }
+        lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items()]
+        file.write_text("\n".join(["---", *lines, "---", "", f"# {name}", ""]))
+        until(lambda: self.daemon.call("about", name=name, channel="kitchen")["entities"])
 
     def _follow(self) -> None:
         sessions = self.daemon.folder / "agent"
@@ -164,6 +186,8 @@ class Recording:
         self.ask("list", "a page", limit=1)
         self.ask("list", "a list", limit=1000)
         self.ask("show", "a memory", node_id=self.bread)
+        self.ask("history", node_id=self.bread)
+        self.ask("recall", like=self.bread)
 
     def _dream(self) -> None:
         self.ask("dream", "a dry run", dry_run=True, wait=True)
@@ -180,6 +204,7 @@ class Recording:
         self.ask("show", "a fact", node_id=self.fact["node_id"])
         self.ask("recall", "a fact recalled", query=self.fact["text"], channel=self.orders)
         self.ask("runs", "the runs", all=True)
+        self.ask("run", "what a run changed", run_id=self.dreamt["run_id"])
         self.ask("digest", "a digest")
         self.ask("decay_preview", "what fades", days=3650)
         self.ask("decay_preview", "what fades tomorrow", days=1)
@@ -244,6 +269,8 @@ class Recording:
         self.ask("rebuild")
         self.ask("migrate", "a move that is only shown", dry_run=True)
         self.ask("metrics")
+        self.ask("prove", path=str(self.empty.parent / "proof.html"))
+        self.ask("export", path=str(self.empty.parent / "all.jsonl"), form="jsonl")
         self.ask("backup", path=str(self.empty.parent))
         self.ask("purge", "a purge that is only shown", channel="kitchen", dry_run=True)
         self.ask("purge", "the past questions", probes=True)

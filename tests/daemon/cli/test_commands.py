@@ -157,6 +157,18 @@ ANSWERS: dict[str, Any] = {
         "questions": 3,
     },
     "show": {**SHOWN, "offset": 0, "next": None},
+    "history": {
+        "node_id": "k2m4",
+        "events": [
+            {
+                "at": "2026-11-21T12:00:00+00:00",
+                "what": "edited",
+                "who": "you",
+                "why": "a person edited it",
+                "run_id": "r4",
+            }
+        ],
+    },
     "list": {"memories": [LISTED], "next": 50},
     "import": {
         "sessions": 1,
@@ -258,6 +270,7 @@ EVERY_COMMAND = [
     ("purge", "--matching", "a word", "--dry-run"),
     ("remember", "a", "--always", "--priority", "9"), ("list", "--always"),
     ("link", "k2m4", "m5n6"), ("tag", "k2m4", "linz"), ("edit", "k2m4", "--text", "b"),
+    ("history", "k2m4"), ("recall", "--like", "k2m4"),
     ("anchor",), ("goals",), ("told",), ("tools",),
     ("goals", "--complete", "goal-abcd2345"),
 ]  # fmt: skip
@@ -446,7 +459,7 @@ def test_an_error_of_the_daemon_is_exit_code_1_with_its_hint(daemon: FakeDaemon,
     [
         (("statsu",), "did you mean `dreamctl status`?"),
         (("--verbose",), "no option --verbose"),
-        (("recall",), "required: text"),
+        (("recall",), "give words to look for"),
         (("recall", "x", "--limit", "many"), "no whole number"),
         (("recall", "x", "--limit", "0"), "not between 1 and 1,000"),
         (("context", "x", "--budget", "0"), "not between 1 and 100,000"),

@@ -1,0 +1,281 @@
+"""Entities: a page for each person and thing of a channel, with its names, its relations and the turns that name it.
+
+Names that a person merged or split stay as they left them; a page whose text they edited keeps that text.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from ...store import okf
+from ...store.model import Action, Kind, Level, Memory, NodeId, Turn
+from ...store.okf.entity_page import (
+    BY_PERSON,
+    EntityPage,
+    EntityRelation,
+    EntityType,
+    entity_of,
+    entity_path,
+    key_of,
+)
+from ...store.okf.memory_file import BY_HAND, body_hash
+from ...store.text.dates import format_date
+from ..extract.contexts import Speaker, TurnContext, contexts_of
+from ..extract.naming import FEWEST_TURNS, DecidedNames, Found, found_in
+from ..extract.typed_relations import KnownName, in_force, relations_of
+from ..workspace.proposals import Proposals, archive, create, is_edited, may_be_revived, newest
+from ..workspace.view import View
+
+STAGE: Final = "entities"
+
+MOST_TURNS: Final = 20_000
+"""The newest turns of the memory that are read; pages keep the relations of those before."""
+
+MOST_QUOTES: Final = 3
+LONGEST_QUOTE: Final = 300
+
+_SAYS = {
+    "WORKS_FOR": "works for", "PART_OF": "is part of", "LOCATED_IN": "is in", "KNOWS": "knows",
+    "CREATED_BY": "was made by", "REFERENCES": "refers to", "BLOCKED_BY": "is blocked by", "OWNS": "owns",
+    "DEPENDS_ON": "depends on", "USES": "uses", "REPORTS_TO": "reports to", "HANDED_OVER_TO": "handed over to",
+    "REPLACED_BY": "was replaced by",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class _ChannelPages:
+    """The turns of a channel, oldest first, and its pages."""
+
+    name: str
+    contexts: list[TurnContext] = field(default_factory=list)
+    paths: dict[NodeId, str] = field(default_factory=dict)
+    pages: list[tuple[Memory, EntityPage]] = field(default_factory=list)
+
+
+def plan(view: View, now: datetime) -> Proposals:
+    """Propose the pages of every channel in which a session has grown since the last dream."""
+    planned = Proposals()
+    channels = _read(view)
+    grown = {
+        name: sum(context.turn.ordinal for context in channel.contexts[-1:]) + len(channel.contexts)
+        for name, channel in channels.items()
+    }
+    if all(view.cursor(STAGE, name) == number for name, number in grown.items()):
+        return planned
+    everything = [context for channel in channels.values() for context in channel.contexts]
+    decided = [
+        DecidedNames(page.type, page.names, page.not_names)
+        for channel in channels.values()
+        for memory, page in channel.pages
+        if memory.extra.get(BY_PERSON)
+    ]
+    found = found_in(everything, decided)
+    for name in view.steps.counted(sorted(channels), "channels"):
+        planned.cursors[STAGE, name] = grown[name]
+        for action in _Pages(view, channels[name], found, now).actions():
+            planned.actions.append(action)
+            planned.count("people and things" if action.pre_sha256 is None else "people and things changed")
+    return planned
+
+
+def _read(view: View) -> dict[str, _ChannelPages]:
+    channels: dict[str, _ChannelPages] = {}
+    budget = MOST_TURNS
+    sessions = [(session, view.turns(session.session_id)) for session in view.sessions()]
+    sessions.sort(key=lambda one: (_began(one[1]), one[0].session_id), reverse=True)
+    for session, turns in sessions:
+        if budget <= 0:
+            break
+        budget -= len(turns)
+        channel = channels.setdefault(session.channel, _ChannelPages(session.channel))
+        channel.contexts[:0] = contexts_of(turns)
+        channel.paths[session.session_id] = session.path
+    for name, channel in channels.items():
+        read = ((memory, entity_of(memory)) for memory in view.whole(Level.PROFILE, name))
+        channel.pages = [(memory, page) for memory, page in read if page is not None]
+    return channels
+
+
+def _began(turns: Sequence[Turn]) -> str:
+    return next((turn.at.isoformat() for turn in turns if turn.at), "")
+
+
+class _Pages:
+    """The pages of one channel, as they are to be."""
+
+    def __init__(self, view: View, channel: _ChannelPages, found: Sequence[Found], now: datetime) -> None:
+        self._view, self._channel, self._now = view, channel, now
+        self._turns = {context.turn.node_id: context for context in channel.contexts}
+        self._found = [one for each in found if (one := self._here(each)) is not None]
+
+    def _here(self, found: Found) -> Found | None:
+        """Return a person or thing with its mentions in this channel; None without any."""
+        mentions = tuple(turn for turn in found.mentions if turn in self._turns)
+        return replace(found, mentions=mentions) if mentions else None
+
+    def actions(self) -> Iterator[Action]:
+        """Yield the changes of pages."""
+        known = [(KnownName(one.name, one.type), one.names) for one in self._found]
+        relations = self._with_older(relations_of(self._channel.contexts, known))
+        of_page: dict[int, list[EntityRelation]] = defaultdict(list)
+        place_of = {key_of(name): place for place, one in enumerate(self._found) for name in one.names}
+        for relation in relations:
+            ends = (place_of.get(key_of(relation.subject)), place_of.get(key_of(relation.object)))
+            if (place := next((end for end in ends if end is not None), None)) is not None:
+                of_page[place].append(relation)
+        related = {place_of.get(key_of(end)) for one in relations for end in (one.subject, one.object)}
+        left = {memory.node_id for memory, _ in self._channel.pages}
+        for place, one in enumerate(self._found):
+            if one.type is not EntityType.PERSON and place not in related and len(one.mentions) < FEWEST_TURNS:
+                continue
+            home = self._home(one, left)
+            if home is not None:
+                left.discard(home[0].node_id)
+            if action := self._action(one, of_page[place], home):
+                yield action
+        for memory, _ in self._channel.pages:
+            is_own = memory.run is not None and memory.is_live and not memory.extra.get(BY_PERSON)
+            gone = archive(self._view, memory, STAGE, "no turn names it", self._now)
+            if memory.node_id in left and is_own and gone is not None:
+                yield gone
+
+    def _with_older(self, relations: Sequence[EntityRelation]) -> list[EntityRelation]:
+        """Put the relations of turns that were not read, and that pages hold, before those that were found."""
+        read = self._channel.paths
+        held = [
+            relation
+            for _, page in self._channel.pages
+            for relation in page.relations
+            if relation.turn.partition("#")[0] not in read
+        ]
+        return in_force([*held, *relations]) if held else list(relations)
+
+    def _home(self, found: Found, left: set[NodeId]) -> tuple[Memory, EntityPage] | None:
+        """Return the page that a person or thing has, the one with most of its names."""
+        keys = {key_of(name) for name in found.names}
+        shared = [
+            (len(keys & set(page.keys)), memory.node_id, (memory, page))
+            for memory, page in self._channel.pages
+            if memory.node_id in left and keys & set(page.keys)
+        ]
+        return max(shared, default=(0, "", None))[2]
+
+    def _action(
+        self, found: Found, relations: Sequence[EntityRelation], home: tuple[Memory, EntityPage] | None
+    ) -> Action | None:
+        name = found.name
+        page = EntityPage(name, found.type, found.names[1:], (), tuple(relations), found.mentions)
+        node_id = okf.fact_id(self._channel.name, f"entity {key_of(name)}")
+        if home is None and self._view.exists(node_id):
+            known = self._view.memory(node_id)
+            home = (known, entity_of(known) or page) if known else None
+        if home is not None and home[0].extra.get(BY_PERSON):
+            page = replace(home[1].with_names(found.names), relations=page.relations, mentions=page.mentions)
+        text, cited = self._text(page)
+        memory = Memory(
+            node_id=node_id,
+            level=Level.PROFILE,
+            kind=Kind.ENTITY,
+            title=page.name,
+            text=text,
+            channel=self._channel.name,
+            description=_described(page, found.role),
+            created_at=newest([self._turns[turn].turn.at for turn in found.mentions]),
+            provenance="extracted",
+            sources=cited,
+            run=self._view.run_id,
+            path=entity_path(page, node_id, self._channel.name),
+        )
+        if home is None:
+            extra = {"learned_at": self._now.isoformat(), BY_HAND: body_hash(text), **_kept(page)}
+            reason = "turns name it"
+            return create(self._view, replace(memory, extra=extra), STAGE, reason, self._channel.paths)
+        return self._rewritten(home[0], memory, page)
+
+    def _rewritten(self, known: Memory, memory: Memory, page: EntityPage) -> Action | None:
+        """Return the change of a known page; None for one that a person put away, or that stays the same."""
+        before = self._view.read(known.path)
+        if before is None or not may_be_revived(known):
+            return None
+        if is_edited(before):
+            content = okf.edit(before, page.as_keys())
+        else:
+            extra = {name: value for name, value in known.extra.items() if name not in page.as_keys()}
+            extra |= {BY_HAND: body_hash(memory.text), **_kept(page)}
+            written = replace(memory, node_id=known.node_id, path=known.path, created_at=memory.created_at, extra=extra)
+            if (known.text, known.title, entity_of(known)) == (memory.text, memory.title, page) and known.is_live:
+                return None
+            content = okf.from_memory(written, self._channel.paths)
+        if content == before:
+            return None
+        return Action.replacing(
+            known.path, known.node_id, before, content, stage=STAGE, reason="later turns say more of it"
+        )
+
+    def _text(self, page: EntityPage) -> tuple[str, tuple[NodeId, ...]]:
+        """Return the text of a page: its relations, then the last words about it, all in quotes with footnotes."""
+        quotes: dict[tuple[NodeId, str], str] = {}
+        for relation in sorted(page.relations, key=lambda one: one.until is not None):
+            sentence = self._quotable(relation.turn, relation.words)
+            if sentence:
+                quotes.setdefault((relation.turn, sentence), _stated(relation))
+        keys = set(page.keys)
+        said = 0
+        for turn in reversed(page.mentions):
+            context = self._turns.get(turn)
+            if context is None or context.speaker is Speaker.ASSISTANT or said >= MOST_QUOTES:
+                continue
+            for sentence in context.sentences:
+                if _names(sentence, keys) and self._quotable(turn, sentence) and (turn, sentence) not in quotes:
+                    quotes[turn, sentence] = _day(context.turn.at)
+                    said += 1
+                    break
+        cited = tuple(dict.fromkeys(turn for turn, _ in quotes)) or page.mentions[-1:]
+        labels = okf.source_ids(cited)
+        lines = [f"- {head}: “{sentence}” [^{labels[turn]}]" for (turn, sentence), head in quotes.items()]
+        notes = [
+            f"[^{labels[turn]}]: [{_day(self._turns[turn].turn.at)}]"
+            f"(/{self._channel.paths[turn.partition('#')[0]].replace(' ', '%20')})"
+            for turn in cited
+            if quotes
+        ]
+        return "\n".join([f"# {page.name}", "", *lines, *([""] if notes else []), *notes]), cited
+
+    def _quotable(self, turn: NodeId, sentence: str) -> str:
+        """Return a sentence that may be quoted, whole and short, of a turn that was read; "" otherwise."""
+        context = self._turns.get(turn)
+        if context is None or len(sentence) > LONGEST_QUOTE or "“" in sentence or "”" in sentence:
+            return ""
+        return next((one for one in context.sentences if sentence.strip() in one and len(one) <= LONGEST_QUOTE), "")
+
+
+def _kept(page: EntityPage) -> Mapping[str, object]:
+    return {name: value for name, value in page.as_keys().items() if value is not None}
+
+
+def _names(sentence: str, keys: set[str]) -> bool:
+    folded = f" {key_of(sentence)} "
+    return any(f" {key} " in folded for key in keys)
+
+
+def _stated(relation: EntityRelation) -> str:
+    """Return a relation in words, with its time, short enough to stand before its quote."""
+    what = f" {relation.what}" if relation.what else ""
+    words = f"{relation.subject} {_SAYS[relation.relation.value]} {relation.object}{what}"
+    ended = f", until {_day(relation.until)}" if relation.until else ""
+    since = f", {_day(relation.since)}" if relation.since and not relation.until else ""
+    return f"{words}{ended or since}".replace("“", "").replace("”", "")[:58]
+
+
+def _day(at: datetime | None) -> str:
+    return format_date(at.date()) if at else "Undated"
+
+
+def _described(page: EntityPage, role: str) -> str:
+    held = [one for one in page.relations if one.until is None][:2]
+    said = "; ".join(f"{_SAYS[one.relation.value]} {one.object}" for one in held if one.subject == page.name)
+    return ", ".join(part for part in (f"{page.type.value.capitalize()}", role, said) if part)

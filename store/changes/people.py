@@ -1,0 +1,325 @@
+"""People and things: the knowledge of one, the graph of all of them, and their names put right by hand.
+
+What a person merged or split lies in the pages, so it survives a rebuild of the index, and no dream changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import Final
+
+from .. import okf
+from ..core import Core
+from ..door import outgoing
+from ..index.graph import grouped
+from ..index.projection import MENTIONS_LINK, Node
+from ..index.repairs import repeated_after_repair
+from ..model import (
+    ALL_CHANNELS,
+    GLOBAL_CHANNEL,
+    Action,
+    ActionKind,
+    Changeset,
+    InvalidInput,
+    Kind,
+    Memory,
+    NodeId,
+    NotFound,
+)
+from ..okf.entity_page import BY_PERSON, EntityPage, EntityRelation, entity_of, entity_path, key_of
+from ..okf.memory_file import BY_HAND, body_hash
+from ..results import About, AboutLine, EntityGraph, EntityLine, Named, RelationLine
+from ..roles import MACHINES
+from ..text.dates import format_date
+from ..text.sentences import first_sentences, on_one_line, sentences_of
+from ..text.token_count import estimate_tokens
+from .apply import Changes
+from .run_kinds import EDIT, new_run_id
+
+SAYS: Final = {
+    "WORKS_FOR": "works for", "PART_OF": "is part of", "LOCATED_IN": "is in", "KNOWS": "knows",
+    "CREATED_BY": "was made by", "REFERENCES": "refers to", "BLOCKED_BY": "is blocked by", "OWNS": "owns",
+    "DEPENDS_ON": "depends on", "USES": "uses", "REPORTS_TO": "reports to", "HANDED_OVER_TO": "handed over to",
+    "REPLACED_BY": "was replaced by",
+}  # fmt: skip
+"""Each relation in words, between its subject and its object."""
+
+MOST_READ: Final = 80
+"""The newest turns that name an entity, of which facts and sentences are read."""
+
+MOST_QUOTED: Final = 2
+"""Sentences of a turn that are shown."""
+
+LONGEST_LINE: Final = 400
+
+
+class Entities:
+    """Answers about people and things. Every method may be called from any thread."""
+
+    def __init__(self, core: Core) -> None:
+        self.repairs = core.repairs
+        self._core = core
+        self._catalog = core.catalog
+        self.graph = core.opened.graph
+
+    @repeated_after_repair
+    def about(self, name: str, channel: str, budget_tokens: int) -> About:
+        """Return the knowledge of the person or thing of a name, in a channel and the global one, or in all."""
+        self._core.settle()
+        channels = channels_of(channel)
+        groups = grouped(self._shown(self.graph.named(name, channels)))
+        if not groups:
+            return About(name=name, type="", entities=(), relations=(), lines=(), text="", tokens=0)
+        pages = self._of_one_name(groups[0], channels)
+        relations = self._relations(pages, channels)
+        lines, used = list[AboutLine](), 0
+        head = _head(pages)
+        used = estimate_tokens(head)
+        for line in self._lines(pages, relations):
+            tokens = estimate_tokens(line.text) + 1
+            if used + tokens <= budget_tokens:
+                lines.append(line)
+                used += tokens
+        text = "\n".join([head, *(line.text for line in lines)])
+        return About(
+            name=pages[0].name,
+            type=pages[0].type,
+            entities=pages,
+            relations=relations,
+            lines=lines,
+            text=text,
+            tokens=used,
+            others=tuple(f"{group[0].name} ({group[0].type})" for group in groups[1:]),
+        )
+
+    @repeated_after_repair
+    def page(self, channel: str, kind: str | None, limit: int, offset: int) -> EntityGraph:
+        """Return a page of the people and things of a channel, or of all, with the relations that begin at them."""
+        self._core.settle()
+        channels = channels_of(channel)
+        found, total = self.graph.page(channels, kind, limit, offset)
+        shown = self._shown(found)
+        relations = self._visible(self.graph.from_pages([one.node_id for one in shown]))
+        end = offset + len(found)
+        return EntityGraph(entities=shown, relations=relations, total=total, next=end if end < total else None)
+
+    def _of_one_name(self, pages: Sequence[EntityLine], channels: Collection[str] | None) -> list[EntityLine]:
+        """Return some pages with those of the same name in other channels that are in scope."""
+        known = {one.node_id for one in pages}
+        others = [one for one in self.graph.sharing(list(known), channels) if one not in known]
+        return [*pages, *self._shown(self.graph.by_ids(others))]
+
+    def _shown(self, entities: Sequence[EntityLine]) -> list[EntityLine]:
+        """Return the entities whose pages may be shown now."""
+        nodes = self._catalog.nodes([one.node_id for one in entities])
+        return [one for one in entities if (node := nodes.get(one.node_id)) and node.live and not node.forgotten]
+
+    def _relations(self, pages: Sequence[EntityLine], channels: Collection[str] | None) -> list[RelationLine]:
+        return self._visible(self.graph.of_keys(self.graph.keys_of_pages([one.node_id for one in pages]), channels))
+
+    def _visible(self, relations: Sequence[RelationLine]) -> list[RelationLine]:
+        """Return the relations whose evidence and page may be shown now."""
+        named = {one.turn for one in relations} | {one.page for one in relations}
+        nodes = {name for name, node in self._catalog.nodes(named).items() if node.live and not node.forgotten}
+        return [one for one in relations if one.turn in nodes and one.page in nodes]
+
+    def _lines(self, pages: Sequence[EntityLine], relations: Sequence[RelationLine]) -> Iterator[AboutLine]:
+        """Yield the lines, of most worth first; a sentence that was shown is not shown again."""
+        told: set[str] = set()
+        for one in sorted(relations, key=lambda one: not one.in_force):
+            words = on_one_line(outgoing(one.words))
+            quote = f": “{words}”" if words not in told and len(words) <= LONGEST_LINE else ""
+            told.add(words)
+            part = "relation" if one.in_force else "past"
+            yield AboutLine(part, f"{stated(one)}{quote} [{one.turn}]", one.turn, (one.turn,))
+        turns = self._mentions(pages)
+        keys = self.graph.keys_of_pages([one.node_id for one in pages])
+        drawn = self._facts([turn.node_id for turn in turns])
+        for fact, turn in drawn:
+            words = on_one_line(outgoing(fact.text))
+            if words in told or not _names(words, keys):
+                continue
+            told.add(words)
+            shown = first_sentences(words, LONGEST_LINE)
+            yield AboutLine("fact", f"{_day(fact)}: “{shown}” [{turn}]", fact.node_id, (turn,))
+        for node in sorted(turns, key=lambda turn: turn.role in MACHINES):
+            said = [one for one in sentences_of(outgoing(node.text)) if _names(one, keys)][:MOST_QUOTED]
+            fresh = [one for one in said if one not in told and not any(one in line for line in told)]
+            if fresh:
+                told.update(fresh)
+                words = first_sentences(" ".join(fresh), LONGEST_LINE)
+                speaker = f", {node.role}" if node.role in MACHINES else ""
+                yield AboutLine(
+                    "mention", f"{_day(node)}{speaker}: “{words}” [{node.node_id}]", node.node_id, (node.node_id,)
+                )
+
+    def _mentions(self, pages: Sequence[EntityLine]) -> list[Node]:
+        """Return the newest turns that name an entity, the newest first."""
+        named = [turn for one in pages for turn in self._catalog.links(one.node_id, MENTIONS_LINK)[-MOST_READ:]]
+        found = self._catalog.nodes(named).values()
+        turns = [node for node in found if node.live and not node.forgotten and node.kind is Kind.TURN]
+        return sorted(turns, key=lambda node: (-(node.time_s or 0), node.node_id))[:MOST_READ]
+
+    def _facts(self, turns: Sequence[NodeId]) -> list[tuple[Node, NodeId]]:
+        """Return the facts that were drawn from some turns and hold, each with its turn, the newest first."""
+        links = self._catalog.fact_links(turns) if turns else []
+        drawn = {link.source: link.target for link in links if link.kind == "cites" and link.target in set(turns)}
+        facts = [node for node in self._catalog.nodes(drawn).values() if node.live and not node.forgotten]
+        return [(node, drawn[node.node_id]) for node in sorted(facts, key=lambda node: -(node.time_s or 0))]
+
+
+def channels_of(channel: str) -> frozenset[str] | None:
+    """Return the channels that a question from one reads: it and the global one; None for all."""
+    return None if channel == ALL_CHANNELS else frozenset({channel, GLOBAL_CHANNEL})
+
+
+def stated(relation: RelationLine) -> str:
+    """Return a relation in words, with its time."""
+    what = f" {relation.what}" if relation.what else ""
+    words = outgoing(f"{relation.subject} {SAYS.get(relation.relation, relation.relation)} {relation.object}{what}")
+    if relation.until:
+        return f"{words} (until {format_date(relation.until.date())})"
+    return f"{words} (since {format_date(relation.since.date())})" if relation.since else words
+
+
+def _head(pages: Sequence[EntityLine]) -> str:
+    first = pages[0]
+    others = dict.fromkeys(name for one in pages for name in (one.name, *one.aliases) if name != first.name)
+    also = f"; also {', '.join(list(others)[:6])}" if others else ""
+    turns = sum(one.mentions for one in pages)
+    return outgoing(f"{first.name} ({first.type}{also}), named in {turns} turn{'s' * (turns != 1)}")
+
+
+def _day(node: Node) -> str:
+    return format_date(node.created_at.date()) if node.created_at else "Undated"
+
+
+def _names(sentence: str, keys: Collection[str]) -> bool:
+    folded = f" {key_of(sentence)} "
+    return any(f" {key} " in folded for key in keys)
+
+
+# ---- names by hand
+
+STAGE = "by hand"
+
+
+class NamesByHand:
+    """Merges and splits people and things. Every method may be called from any thread."""
+
+    def __init__(self, core: Core, changes: Changes) -> None:
+        self._core = core
+        self._changes = changes
+
+    def merge(self, kept: NodeId, other: NodeId) -> Named:
+        """Give a page the names, relations and mentions of another, which goes; both are of one channel.
+
+        Raises NotFound, and InvalidInput for what is no page of a person or thing, or of another channel.
+        """
+        one, page, data = self._page(kept)
+        two, also, gone = self._page(other)
+        if one.node_id == two.node_id:
+            raise InvalidInput("a page cannot be merged with itself")
+        if one.channel != two.channel:
+            raise InvalidInput(
+                f"{other} is of another channel, {two.channel}", hint="Pages of one name are shown as one anyway."
+            )
+        # A name that was split off from one of them comes back if the person merges it.
+        refused = tuple(
+            name for name in (*page.not_names, *also.not_names) if key_of(name) not in {*page.keys, *also.keys}
+        )
+        joined = replace(
+            replace(page, not_names=refused).with_names(also.names),
+            relations=_in_order([*page.relations, *also.relations]),
+            mentions=tuple(sorted({*page.mentions, *also.mentions}, key=_place)),
+        )
+        actions = (
+            self._replaced(one, data, joined, f"{two.title} is the same, a person decided"),
+            Action(
+                kind=ActionKind.DELETE,
+                path=two.path,
+                node_id=two.node_id,
+                stage=STAGE,
+                reason=f"it is the same as {one.title}, a person decided",
+                pre_sha256=sha256(gone).hexdigest(),
+            ),
+        )
+        return self._applied(one.node_id, joined, actions, f"merged {other} into {kept}")
+
+    def split(self, node_id: NodeId, names: Sequence[str]) -> Named:
+        """Take names away from a page, and give them a page of their own; no dream puts them together again.
+
+        Raises NotFound, and InvalidInput for a name that the page has not, or the only one that it has.
+        """
+        memory, page, data = self._page(node_id)
+        given = {key_of(name) for name in names}
+        off = [name for name in page.names if key_of(name) in given]
+        if missing := given - {key_of(name) for name in off}:
+            raise InvalidInput(f"it has no name {sorted(missing)[0]}", hint=f"Its names: {', '.join(page.names)}.")
+        left = [name for name in page.names if key_of(name) not in given]
+        if not left:
+            raise InvalidInput("no name would be left", hint=f"Its names: {', '.join(page.names)}.")
+        own = [one for one in page.relations if given & {key_of(one.subject), key_of(one.object)}]
+        rest = replace(page, name=left[0], aliases=tuple(left[1:]), not_names=(*page.not_names, *off))
+        rest = replace(rest, relations=tuple(one for one in page.relations if one not in own))
+        other = EntityPage(off[0], page.type, tuple(off[1:]), tuple(left), tuple(own), ())
+        new_id = okf.fact_id(memory.channel, f"entity {key_of(other.name)}")
+        if new_id == memory.node_id or self._core.catalog.node(new_id) is not None:
+            new_id = okf.fact_id(memory.channel, f"entity {key_of(other.name)} {memory.node_id}")
+        text = f"# {other.name}"
+        extra = {name: value for name, value in other.as_keys().items() if value is not None}
+        written = replace(
+            memory,
+            node_id=new_id,
+            title=other.name,
+            text=text,
+            description=page.type.value.capitalize(),
+            path=entity_path(other, new_id, memory.channel),
+            extra={**extra, BY_PERSON: "human:owner", BY_HAND: body_hash(text)},
+        )
+        create = Action(
+            kind=ActionKind.CREATE,
+            path=written.path,
+            node_id=new_id,
+            stage=STAGE,
+            reason=f"it is another than {rest.name}, a person decided",
+            content=okf.from_memory(written),
+        )
+        changed = self._replaced(memory, data, rest, f"{other.name} is another, a person decided")
+        return self._applied(new_id, other, (changed, create), f"split {other.name} off {node_id}")
+
+    def _page(self, node_id: NodeId) -> tuple[Memory, EntityPage, bytes]:
+        node = self._core.node(node_id)
+        data = self._core.vault.read_if_any(node.path)
+        if node.kind is not Kind.ENTITY or data is None:
+            raise InvalidInput(
+                f"{node_id} is no page of a person or thing", hint="`dreamctl entities` lists those that are."
+            )
+        memory = okf.to_memory(node.path, okf.parse(data))
+        page = entity_of(memory)
+        if page is None:
+            raise NotFound(f"there is no page {node_id}")
+        return memory, page, data
+
+    def _replaced(self, memory: Memory, data: bytes, page: EntityPage, reason: str) -> Action:
+        changes = {**page.as_keys(), "title": page.name, BY_PERSON: "human:owner"}
+        return Action.replacing(memory.path, memory.node_id, data, okf.edit(data, changes), stage=STAGE, reason=reason)
+
+    def _applied(self, node_id: NodeId, page: EntityPage, actions: tuple[Action, ...], note: str) -> Named:
+        now = self._core.now()
+        run_id = new_run_id(now, EDIT)
+        summary = {"node_id": node_id, "note": note}
+        self._changes.apply(Changeset(run_id=run_id, actions=actions), kind=EDIT, now=now, summary=summary)
+        self._core.settle()
+        return Named(node_id, page.name, page.aliases, run_id)
+
+
+def _place(turn: NodeId) -> tuple[str, int]:
+    session, _, ordinal = turn.partition("#")
+    return session, int(ordinal) if ordinal.isdecimal() else 0
+
+
+def _in_order(relations: Sequence[EntityRelation]) -> tuple[EntityRelation, ...]:
+    return tuple(sorted(dict.fromkeys(relations), key=lambda one: one.since.timestamp() if one.since else 0.0))

@@ -1,0 +1,221 @@
+"""People, things and their relations in the index: the rows of their pages, and the queries over them.
+
+The pages are files of the vault, so a rebuild makes the same rows. A relation names its two ends by folded names
+(`entity_page.key_of`), which `alias` leads to pages; an end without a page is a text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime
+from typing import Any, Final
+
+import apsw
+
+from ..model import NodeId
+from ..okf.entity_page import EntityPage, key_of
+from ..results import EntityLine, RelationLine
+from .projection import Node
+
+MOST_WALKED: Final = 2000
+"""Names that a walk reaches at most."""
+
+MOST_RELATED: Final = 500
+"""Relations that are read of some names."""
+
+_ENTITY = "entity.node_id, entity.channel, type, name, entity.key, aliases, mentions, relations"
+
+
+def write_entity(connection: apsw.Connection, node: Node, page: EntityPage) -> None:
+    """Write the rows of a page in place of those that it had; one that is archived has none."""
+    remove_entity(connection, node.node_id)
+    if not node.live:
+        return
+    last = page.mentions[-1] if page.mentions else None
+    connection.execute(
+        "INSERT INTO entity VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(node.node_id, node.channel, page.type.value, page.name, key_of(page.name)),
+            *(json.dumps(page.aliases), len(page.mentions), len(page.relations), last),
+        ),
+    )
+    connection.executemany(
+        "INSERT OR IGNORE INTO alias VALUES(?, ?, ?)", [(key, node.channel, node.node_id) for key in page.keys]
+    )
+    connection.executemany(
+        "INSERT INTO relation(page, channel, subject, subject_key, relation, object, object_key, what, what_key, words,"
+        " turn, since, until) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                *(node.node_id, node.channel, one.subject, key_of(one.subject), one.relation.value),
+                *(one.object, key_of(one.object), one.what, key_of(one.what), one.words, one.turn),
+                *(at.isoformat() if at else None for at in (one.since, one.until)),
+            )
+            for one in page.relations
+        ],
+    )
+
+
+def remove_entity(connection: apsw.Connection, node_id: NodeId) -> None:
+    """Remove the rows of a page, if it has any."""
+    for table, column in (("entity", "node_id"), ("alias", "node_id"), ("relation", "page")):
+        connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (node_id,))
+
+
+class Graph:
+    """Reads people, things and relations. `channels` None is all of them."""
+
+    def __init__(self, connection: Callable[[], apsw.Connection]) -> None:
+        self._connection = connection
+
+    def _rows(self, sql: str, *bindings: Any) -> list[tuple[Any, ...]]:
+        return self._connection().execute(sql, bindings).fetchall()
+
+    def named(self, name: str, channels: Collection[str] | None) -> list[EntityLine]:
+        """Return the pages that have a name, in any case; without one those with a name that holds its words."""
+        key = key_of(name)
+        exact = f"SELECT DISTINCT {_ENTITY}, last.created_at FROM alias JOIN entity USING(node_id) {_LAST}"
+        found = self._lines(f"{exact} WHERE alias.key = ?2 AND {_IN.format('entity')}", channels, key)
+        if found or not key:
+            return found
+        pattern = f"% {'% '.join(key.split())}%"
+        return self._lines(f"{exact} WHERE ' ' || alias.key LIKE ?2 AND {_IN.format('entity')}", channels, pattern)
+
+    def page(
+        self, channels: Collection[str] | None, kind: str | None, limit: int, offset: int
+    ) -> tuple[list[EntityLine], int]:
+        """Return a page of the entities, most mentioned first, and their number."""
+        where = f"{_IN.format('entity')} AND (?2 IS NULL OR type = ?2)"
+        total = self._rows(f"SELECT count(*) FROM entity WHERE {where}", _listed(channels), kind)[0][0]
+        sql = f"SELECT {_ENTITY}, last.created_at FROM entity {_LAST} WHERE {where}"
+        sql += " ORDER BY mentions DESC, name, entity.node_id LIMIT ?3 OFFSET ?4"
+        return self._lines(sql, channels, kind, limit, offset), total
+
+    def by_ids(self, node_ids: Collection[NodeId]) -> list[EntityLine]:
+        """Return the entities of some pages."""
+        sql = f"SELECT {_ENTITY}, last.created_at FROM entity {_LAST}"
+        sql += " WHERE ?1 IS NULL AND entity.node_id IN (SELECT value FROM json_each(?2))"
+        return self._lines(sql, None, json.dumps(list(node_ids)))
+
+    def keys_of_pages(self, node_ids: Collection[NodeId]) -> list[str]:
+        """Return the folded names of some pages."""
+        sql = "SELECT DISTINCT key FROM alias WHERE node_id IN (SELECT value FROM json_each(?1))"
+        return [key for (key,) in self._rows(sql, json.dumps(list(node_ids)))]
+
+    def sharing(self, node_ids: Collection[NodeId], channels: Collection[str] | None) -> list[NodeId]:
+        """Return the pages of other channels that have the same name, or the name of one as an alias of the other."""
+        sql = f"""
+        SELECT DISTINCT other.node_id FROM entity AS one JOIN alias ON alias.key = one.key
+        JOIN entity AS other ON other.node_id = alias.node_id AND other.type = one.type AND other.channel != one.channel
+        WHERE one.node_id IN (SELECT value FROM json_each(?2)) AND {_IN.format("other")}
+        """
+        return [node_id for (node_id,) in self._rows(sql, _listed(channels), json.dumps(list(node_ids)))]
+
+    def of_turns(self, turns: Collection[NodeId]) -> list[RelationLine]:
+        """Return the relations that some turns are the evidence of."""
+        return self._relations("?1 IS NULL AND turn IN (SELECT value FROM json_each(?2))", None, json.dumps([*turns]))
+
+    def of_keys(
+        self, keys: Collection[str], channels: Collection[str] | None, relation: str | None = None
+    ) -> list[RelationLine]:
+        """Return the relations with one of these names at an end, the newest first."""
+        if not keys:
+            return []
+        ends = " OR ".join(f"{end}_key IN (SELECT value FROM json_each(?2))" for end in ("subject", "object", "what"))
+        where = f"{_IN.format('relation')} AND ({ends}) AND (?3 IS NULL OR relation = ?3)"
+        return self._relations(where, channels, json.dumps([*keys]), relation)
+
+    def of_kind(self, relation: str, channels: Collection[str] | None) -> list[RelationLine]:
+        """Return the newest relations of a kind."""
+        return self._relations(f"{_IN.format('relation')} AND relation = ?2", channels, relation)
+
+    def from_pages(self, node_ids: Collection[NodeId]) -> list[RelationLine]:
+        """Return the relations that lie on some pages."""
+        where = "?1 IS NULL AND page IN (SELECT value FROM json_each(?2))"
+        return self._relations(where, None, json.dumps([*node_ids]))
+
+    def walk(self, name: str, depth: int, channels: Collection[str] | None) -> dict[str, int]:
+        """Return the folded names within some steps of a name, with the fewest steps to each, at most MOST_WALKED.
+
+        A step is a relation in force, in either direction; other names of the same page are no step away.
+        """
+        rows = self._rows(_WALK, _listed(channels), key_of(name), depth, MOST_WALKED)
+        return dict(rows)
+
+    def _lines(self, sql: str, channels: Collection[str] | None, *bindings: Any) -> list[EntityLine]:
+        return [
+            EntityLine(
+                node_id=node_id,
+                channel=channel,
+                type=kind,
+                name=name,
+                key=key,
+                aliases=tuple(json.loads(aliases)),
+                mentions=mentions,
+                relations=relations,
+                last_at=datetime.fromisoformat(last) if last else None,
+            )
+            for node_id, channel, kind, name, key, aliases, mentions, relations, last in self._rows(
+                sql, _listed(channels), *bindings
+            )
+        ]
+
+    def _relations(self, where: str, channels: Collection[str] | None, *bindings: Any) -> list[RelationLine]:
+        sql = f"""
+        SELECT subject, relation, object, what, words, turn, since, until, channel, page,
+            (SELECT min(node_id) FROM alias WHERE key = subject_key AND alias.channel = relation.channel),
+            (SELECT min(node_id) FROM alias WHERE key = object_key AND alias.channel = relation.channel)
+        FROM relation WHERE {where} ORDER BY since DESC, id DESC LIMIT {MOST_RELATED}
+        """
+        return [
+            RelationLine(
+                subject=subject,
+                relation=relation,
+                object=object_,
+                what=what,
+                words=words,
+                turn=turn,
+                since=datetime.fromisoformat(since) if since else None,
+                until=datetime.fromisoformat(until) if until else None,
+                channel=channel,
+                page=page,
+                subject_id=subject_id,
+                object_id=object_id,
+            )
+            for subject, relation, object_, what, words, turn, since, until, channel, page, subject_id, object_id in (
+                self._rows(sql, _listed(channels), *bindings)
+            )
+        ]
+
+
+def grouped(entities: Iterable[EntityLine]) -> list[list[EntityLine]]:
+    """Group pages of one name and kind, one a channel, the group with most mentions first."""
+    groups: dict[tuple[str, str], list[EntityLine]] = {}
+    for one in entities:
+        groups.setdefault((one.key, one.type), []).append(one)
+    return sorted(groups.values(), key=lambda group: (-sum(one.mentions for one in group), group[0].name))
+
+
+def _listed(channels: Collection[str] | None) -> str | None:
+    return None if channels is None else json.dumps(sorted(channels))
+
+
+_IN: Final = "(?1 IS NULL OR {}.channel IN (SELECT value FROM json_each(?1)))"
+_LAST: Final = "LEFT JOIN node AS last ON last.node_id = entity.last_mention"
+_WALK: Final = f"""
+WITH RECURSIVE walk(key, depth) AS (
+    VALUES(?2, 0)
+    UNION
+    SELECT other.key, walk.depth FROM walk CROSS JOIN alias ON alias.key = walk.key AND {_IN.format("alias")}
+    CROSS JOIN alias AS other ON other.node_id = alias.node_id
+    UNION
+    SELECT step.object_key, walk.depth + 1 FROM walk CROSS JOIN relation AS step ON step.subject_key = walk.key
+    WHERE walk.depth < ?3 AND step.until IS NULL AND {_IN.format("step")}
+    UNION
+    SELECT step.subject_key, walk.depth + 1 FROM walk CROSS JOIN relation AS step ON step.object_key = walk.key
+    WHERE walk.depth < ?3 AND step.until IS NULL AND {_IN.format("step")}
+    LIMIT 4 * ?4
+)
+SELECT key, min(depth) FROM walk GROUP BY key ORDER BY 2, 1 LIMIT ?4
+"""

@@ -1,0 +1,105 @@
+"""Entities: the pages of people and things that a dream proposes."""
+
+from __future__ import annotations
+
+from dreamd.pipelines.gate.action_checks import ActionChecker
+from dreamd.pipelines.stages import entities
+from dreamd.pipelines.workspace.snapshot import History
+from dreamd.store import okf
+from dreamd.store.model import Action, Memory
+from dreamd.store.okf.entity_page import BY_PERSON, EntityPage, EntityType, RelationType, entity_of
+from dreamd.store.okf.file import conformance
+
+from tests.pipelines.fakes import NOW, FakeSource
+
+OWNS = ("user", "Torbjørn Lium, he's head of operations. Torbjørn owns the order rules.")
+LATER = ("user", "ask torbjorn about the deadline. Emil Rønning owns the order rules now.")
+
+
+def dreamt(source: FakeSource, history: History | None = None) -> tuple[History, list[Action]]:
+    view = source.view(history)
+    planned = entities.plan(view, NOW)
+    assert ActionChecker(view, NOW).check(planned.actions)[0] == []
+    view.apply(planned.actions, planned.cursors)
+    return source.take(view), planned.actions
+
+
+def pages(source: FakeSource) -> dict[str, tuple[Memory, EntityPage]]:
+    found = {}
+    for path, data in source.files.items():
+        memory = okf.to_memory(path, okf.parse(data))
+        page = entity_of(memory)
+        if page is not None:
+            assert conformance(path, data) == []
+            found[page.name] = (memory, page)
+    return found
+
+
+def test_a_person_has_a_page_with_names_relations_and_mentions() -> None:
+    source = FakeSource()
+    source.add("s1", OWNS)
+    source.add("s2", LATER)
+    dreamt(source)
+    memory, page = pages(source)["Torbjørn Lium"]
+    assert (page.type, page.mentions) == (EntityType.PERSON, ("s1#1", "s2#1"))
+    assert "torbjorn" in page.aliases
+    (owns,) = page.relations
+    assert (owns.relation, owns.object, owns.turn, owns.ended_by) == (RelationType.OWNS, "order rules", "s1#1", "s2#1")
+    assert owns.words in OWNS[1]
+    assert memory.path.startswith("projects/proj/people/torbjorn-lium-")
+    assert "owns order rules" in memory.text
+    (now,) = pages(source)["Emil Rønning"][1].relations
+    assert (now.object, now.until) == ("order rules", None)
+
+
+def test_a_session_that_has_not_grown_changes_nothing() -> None:
+    source = FakeSource()
+    source.add("s1", OWNS)
+    history, _ = dreamt(source)
+    assert dreamt(source, history)[1] == []
+    source.add("s2", LATER)
+    _, actions = dreamt(source, history)
+    assert {action.pre_sha256 is None for action in actions} == {True, False}  # one page is new, one goes on
+
+
+def test_questions_doubts_and_denials_state_no_relation() -> None:
+    for said in (
+        "Does Anna Berg own the mirror?",
+        "Maybe Anna Berg owns the mirror.",
+        "Anna Berg does not own it, nobody owns the mirror.",
+    ):
+        source = FakeSource()
+        source.add("s1", ("user", f"Anna Berg called. {said}"), ("assistant", "Anna Berg owns the mirror."))
+        dreamt(source)
+        assert pages(source)["Anna Berg"][1].relations == ()
+
+
+def test_names_that_a_person_split_stay_apart() -> None:
+    source = FakeSource()
+    source.add("s1", ("user", "Beatriz Moreira called, and Beatriz asked for the key."))
+    history, _ = dreamt(source)
+    memory, page = pages(source)["Beatriz Moreira"]
+    assert page.aliases == ("Beatriz",)
+    apart = {**EntityPage(page.name, page.type, (), ("Beatriz",)).as_keys(), BY_PERSON: "human:owner"}
+    other = {**EntityPage("Beatriz", page.type, (), ("Beatriz Moreira",)).as_keys(), BY_PERSON: "human:owner"}
+    data = source.files[memory.path]
+    source.files[memory.path] = okf.edit(data, apart)
+    source.files["people/proj/beatriz--x.md"] = okf.edit(data, {**other, "node_id": "split-off", "title": "Beatriz"})
+    source.add("s2", ("user", "Beatriz said the key is back."))
+    dreamt(source, history)
+    found = pages(source)
+    assert found["Beatriz Moreira"][1].aliases == ()
+    assert found["Beatriz"][1].mentions == ("s1#1", "s2#1")
+
+
+def test_the_text_of_a_page_that_a_person_edited_stays() -> None:
+    source = FakeSource()
+    source.add("s1", OWNS)
+    history, _ = dreamt(source)
+    memory, _ = pages(source)["Torbjørn Lium"]
+    source.files[memory.path] = source.files[memory.path].replace(b"# Torbj", b"My own words.\n\n# Torbj")
+    source.add("s2", LATER)
+    dreamt(source, history)
+    memory, page = pages(source)["Torbjørn Lium"]
+    assert "My own words." in memory.text
+    assert page.mentions == ("s1#1", "s2#1")

@@ -1,0 +1,166 @@
+"""People and things: one found by its names, the graph in pages, and names merged and split by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from dreamd.store import okf
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import (
+    Action,
+    ActionKind,
+    Changeset,
+    InvalidInput,
+    Kind,
+    Level,
+    Memory,
+    NewTurn,
+    NodeId,
+    SessionHead,
+)
+from dreamd.store.okf.entity_page import EntityPage, EntityRelation, EntityType, RelationType, entity_path
+from dreamd.store.purge.plan import Selection
+
+MAY_8, MAY_9 = datetime(2026, 5, 8, tzinfo=UTC), datetime(2026, 5, 9, tzinfo=UTC)
+SAID = (
+    "Graça owns payments since this week.",
+    "graca is on holiday until Monday, ask Gigi.",
+    "Tom took over the invoices from Graça.",
+)
+OWNS = EntityRelation("Graça Moreira", RelationType.OWNS, "payments", "s1#1", SAID[0], MAY_8)
+GAVE = EntityRelation("Graça Moreira", RelationType.HANDED_OVER_TO, "Tom", "s1#3", SAID[2], MAY_9, what="invoices")
+
+
+@pytest.fixture
+def told(store: MemoryStore) -> MemoryStore:
+    turns = [NewTurn("user", text, MAY_8, f"t{n}") for n, text in enumerate(SAID)]
+    store.observe(SessionHead("s1", "shop"), turns).result()
+    return store
+
+
+def keep(store: MemoryStore, *pages: EntityPage, channel: str = "shop") -> list[NodeId]:
+    """Apply pages as a dream's run does."""
+    made = [_page(page, channel) for page in pages]
+    create = [
+        Action(kind=ActionKind.CREATE, path=one.path, node_id=one.node_id, stage="entities", reason="", content=data)
+        for one in made
+        for data in [okf.from_memory(one)]
+    ]
+    store.apply(Changeset(run_id=f"run-{channel}-{pages[0].name}", actions=tuple(create)))
+    return [one.node_id for one in made]
+
+
+def _page(page: EntityPage, channel: str) -> Memory:
+    node_id = okf.fact_id(channel, f"entity {page.keys[0]}")
+    return Memory(
+        node_id=node_id,
+        level=Level.PROFILE,
+        kind=Kind.ENTITY,
+        title=page.name,
+        text=f"# {page.name}",
+        channel=channel,
+        run="run",
+        path=entity_path(page, node_id, channel),
+        extra={key: value for key, value in page.as_keys().items() if value is not None},
+    )
+
+
+def graca(names: Sequence[str] = ("Graça", "graca"), turns: Sequence[NodeId] = ("s1#1", "s1#2", "s1#3")) -> EntityPage:
+    return EntityPage("Graça Moreira", EntityType.PERSON, tuple(names), (), (OWNS, GAVE), tuple(turns))
+
+
+def test_a_person_is_found_by_any_name_with_relations_facts_and_mentions(told: MemoryStore) -> None:
+    keep(told, graca())
+    for name in ("Graça Moreira", "GRACA", "graça", "moreira"):
+        found = told.about(name, "shop", 1000)
+        assert [one.name for one in found.entities] == ["Graça Moreira"], name
+    assert [(one.part, one.evidence) for one in found.lines] == [
+        ("relation", ("s1#3",)),
+        ("relation", ("s1#1",)),
+        ("mention", ("s1#2",)),
+    ]
+    assert f"Graça Moreira owns payments (since 8 May 2026): “{SAID[0]}” [s1#1]" in found.text
+    assert told.about("Graça", "shop", 60).tokens <= 60
+
+
+def test_a_name_without_a_page_is_answered_with_nothing(told: MemoryStore) -> None:
+    assert not told.about("Nobody", "shop", 1000).entities
+
+
+def test_a_relation_whose_turn_was_forgotten_is_not_told(told: MemoryStore) -> None:
+    keep(told, graca())
+    told.forget("s1#1")
+    assert "owns payments" not in told.about("Graça", "shop", 1000).text
+
+
+def test_a_purge_takes_the_relations_and_mentions_of_its_turns(told: MemoryStore, paths: StorePaths) -> None:
+    keep(told, graca())
+    told.purge(Selection(nodes=("s1#1",)))
+    (page,) = (paths.vault / "projects").rglob("people/*.md")
+    assert "owns" not in page.read_text().lower()
+    assert "s1#1" not in page.read_text()
+    assert "invoices" in page.read_text()
+
+
+def test_pages_of_one_name_in_two_channels_are_one_where_both_are_asked(told: MemoryStore) -> None:
+    keep(told, graca())
+    keep(told, EntityPage("Graça Moreira", EntityType.PERSON), channel="garden")
+    keep(told, EntityPage("Graça", EntityType.PROJECT), channel="kitchen")
+    found = told.about("Graça Moreira", "*", 1000)
+    assert {one.channel for one in found.entities} == {"shop", "garden"}
+    assert told.about("Graça", "*", 1000).others == ("Graça (project)",)
+    assert [one.channel for one in told.about("Graça Moreira", "garden", 1000).entities] == ["garden"]
+
+
+def test_the_graph_comes_in_pages(told: MemoryStore) -> None:
+    keep(told, graca(), EntityPage("Tom", EntityType.PERSON, mentions=("s1#3",)))
+    page = told.entities("shop", limit=1)
+    assert ([one.name for one in page.entities], page.total, page.next) == (["Graça Moreira"], 2, 1)
+    assert {(one.relation, one.object) for one in page.relations} == {("OWNS", "payments"), ("HANDED_OVER_TO", "Tom")}
+    assert next(one for one in page.relations if one.object == "Tom").object_id is not None
+    rest = told.entities("shop", limit=1, offset=1)
+    assert ([one.name for one in rest.entities], rest.next) == (["Tom"], None)
+    assert told.entities("shop", "tool").total == 0
+
+
+def test_a_walk_follows_relations_and_other_names(told: MemoryStore) -> None:
+    keep(told, graca(), EntityPage("Tom", EntityType.PERSON, ("Tommy",)))
+    walked = told.core.opened.graph.walk("tommy", 2, {"shop"})
+    assert walked == {"tommy": 0, "tom": 0, "graca moreira": 1, "graca": 1, "payments": 2}
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*.md")}
+
+
+def test_merged_and_split_pages_are_undone_byte_for_byte(told: MemoryStore, paths: StorePaths) -> None:
+    kept, other = keep(told, graca(), EntityPage("Gigi", EntityType.PERSON, mentions=("s1#2",)))
+    before = _files(paths.vault / "projects")
+    merged = told.merge_entities(kept, other)
+    assert [one.name for one in told.about("gigi", "shop", 1000).entities] == ["Graça Moreira"]
+    assert told.entities("shop").total == 1
+    split = told.split_entity(kept, ["gigi"])
+    assert told.about("Gigi", "shop", 1000).entities[0].node_id == split.node_id
+    assert told.about("Graça", "shop", 1000).entities[0].node_id == kept
+    told.undo(split.run_id)
+    told.undo(merged.run_id)
+    assert _files(paths.vault / "projects") == before
+
+
+def test_pages_of_two_channels_are_not_merged(told: MemoryStore) -> None:
+    (kept,) = keep(told, graca())
+    (other,) = keep(told, EntityPage("Gigi"), channel="garden")
+    with pytest.raises(InvalidInput, match="another channel"):
+        told.merge_entities(kept, other)
+    with pytest.raises(InvalidInput, match="no name"):
+        told.split_entity(kept, ["Anna"])
+
+
+def test_a_new_index_has_the_same_people(told: MemoryStore) -> None:
+    keep(told, graca())
+    before = told.about("Graça", "shop", 1000)
+    told.rebuild()
+    assert told.about("Graça", "shop", 1000) == before
