@@ -100,6 +100,7 @@ def flat_vault(store: MemoryStore) -> None:
     (root / "facts/my own.md").write_text("Mine, without an id.\n")
     edited = root / EPISODE.path
     edited.write_bytes(edited.read_bytes() + f"\nI add: see [the rule](../{FACTS[2].path}).\n".encode())
+    assert store.settle(60)
     store.reconcile()
 
 
