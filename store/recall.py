@@ -65,6 +65,9 @@ MOST_ANSWERED, TURNS_TO_A_REPLY, REPLY_CHARS = 50, 3, 200
 LISTED_CHARS = 2000
 """Characters of a memory in a list with texts."""
 
+FILE_SUFFIX = ".md"
+"""The end of a path in the vault, by which its memory can be named."""
+
 SHORTEST_ID = 6
 """Characters of a session's id that are enough to name it."""
 
@@ -230,7 +233,9 @@ class Recall:
         return slots
 
     def full_id(self, named: str) -> NodeId:
-        """Return the id that a session's or turn's short one (`1a2b3c4d#3`) means, if it means one; else the same."""
+        """Return the id that a session's or turn's short one (`1a2b3c4d#3`), or a file's path, means; else the same."""
+        if named.endswith(FILE_SUFFIX) and (of_file := self._catalog.nodes_of_file(named.lstrip("/"))):
+            return of_file[0].node_id
         head, mark, ordinal = named.partition("#")
         if len(head) < SHORTEST_ID or self._catalog.node(named) is not None:
             return named

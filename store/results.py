@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from .model import UNLESS_NONE, UNSENT, Evidence, Hit, Kind, Level, NodeId
+from .model import UNLESS_NONE, UNSENT, ActionKind, Evidence, Hit, Kind, Level, NodeId
 
 _QUOTED = re.compile(r"“([^”]*)”")
 
@@ -324,6 +324,24 @@ class Restored:
     run_id: str
     path: str
     beside: NodeId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunChange:
+    """A change of a file by a run: the memory's text `before` and `after` it, "" for none, and of a session always.
+
+    `state` is applied, undone or conflict.
+    """
+
+    node_id: NodeId
+    kind: ActionKind
+    stage: str
+    path: str
+    title: str
+    before: str
+    after: str
+    reason: str
+    state: str
 
 
 @dataclass(frozen=True, slots=True)

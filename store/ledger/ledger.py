@@ -514,9 +514,10 @@ class Ledger:
             raise NotFound(f"no run {run_id}", hint="`dreamctl runs` lists them.")
         return run_of_row(rows[0])
 
-    def actions(self, run_id: str) -> list[RecordedAction]:
-        """Return a run's actions with their images, in order."""
-        return [action_of_row(row) for row in self.ask(RecordedAction.SELECT, (run_id,))]
+    def actions(self, run_id: str, offset: int = 0, limit: int = -1) -> list[RecordedAction]:
+        """Return a run's actions with their images, in order; all of them, or a page."""
+        rows = self.ask(f"{RecordedAction.SELECT} LIMIT ? OFFSET ?", (run_id, limit, offset))
+        return [action_of_row(row) for row in rows]
 
     def run_that_left(self, path: str, content_sha256: str) -> str | None:
         """Return the id of the run that left a file as it is, if there is one that can be undone."""
