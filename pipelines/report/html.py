@@ -76,7 +76,8 @@ def render(report: RunReport, before: str = "") -> str:
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         f"<title>{title}</title>\n<style>\n{_STYLE.read_text(encoding='utf-8')}</style>\n</head>\n<body>\n"
         f"<header>{charts.moon()}<h1>{title}</h1></header>\n<main>\n{accounts}{_END}</main>\n"
-        "<footer>Written by dreamd, for you alone. Memories are files; nothing that faded is gone.</footer>\n"
+        "<footer>Written by dreamd, for you alone. Memories are files; nothing that faded is gone. <code>dreamctl open"
+        "</code> shows the memory behind this page, <code>dreamctl open --at review</code> what waits.</footer>\n"
         "</body>\n</html>\n"
     )
 
