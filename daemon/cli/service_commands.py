@@ -17,7 +17,7 @@ from ..host import installed_service as service_host
 from ..host.installed_service import Installed, InstallError, NoServiceManager
 from .arguments import whole
 from .connect_commands import offer
-from .formatting import DIM, RED, YELLOW, Look, clean, count, sentence
+from .formatting import DIM, RED, YELLOW, Look, clean, count, sentence, table
 from .terminal import Terminal
 
 if TYPE_CHECKING:
@@ -155,6 +155,41 @@ def metrics(options: Namespace, terminal: Terminal) -> int:
     answer = ask(terminal, "metrics")
     terminal.report(answer, answer["text"].splitlines())
     return 0
+
+
+def prove_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of prove."""
+    parser.add_argument("path", nargs="?", default="dreamd-proof.html", metavar="FILE", help="a new page, NAME.html")
+    parser.add_argument("--days", type=whole(1, 30), default=30, metavar="N", help="the questions of N days (30)")
+
+
+def prove(options: Namespace, terminal: Terminal) -> int:
+    """Put a person's own questions again, and write the outcome as a page and a card."""
+    from .request import ask, shown_progress
+
+    params = {"path": str(Path(options.path).expanduser().absolute()), "days": options.days}
+    with shown_progress(terminal, "Proving") as on_progress:
+        answer = ask(terminal, "prove", params, on_progress, timeout_s=None)
+    terminal.report(answer, proof_in_words(answer, terminal.look))
+    return 0
+
+
+def proof_in_words(answer: Json, look: Look) -> list[str]:
+    """Give the figures of each, and their limits."""
+    judged = max(answer["judged"], 1)
+    rows = [
+        (one["name"], f"{one['hits']}", f"{one['tokens'] / judged:,.0f}", f"{one['replaced']} of {one['lines']}")
+        for one in answer["contestants"]
+    ]
+    known = (
+        f"{count(answer['questions'], 'question')} of {answer['days']} days, {answer['judged']} with a known answer."
+    )
+    lines = look.wrap(known)
+    if answer["judged"]:
+        lines += table(rows, look, ("who", "carried", "tokens each", "lines replaced since"), (1, 2, 3))
+    for note in answer["notes"]:
+        lines += look.wrap(note, "  ")
+    return [*lines, *look.wrap(f"The page is {clean(answer['path'])}, the card {clean(answer['card'])}.")]
 
 
 def log_arguments(parser: ArgumentParser) -> None:

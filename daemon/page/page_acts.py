@@ -178,6 +178,12 @@ async def backup(asked: PageRequest) -> Json:
     }
 
 
+async def hand_over(asked: PageRequest) -> Json:
+    """Write one page of a project for another person."""
+    done = await asked.call("export", path=asked.word("path"), form="handover", channel=asked.word("channel"))
+    return {"words": f"Written: {number(done['memories'], 'line')} in {done['path']}."}
+
+
 async def dream(asked: PageRequest) -> Json:
     """Start a dream."""
     await asked.call("dream", kind=asked.word("kind", "daily"))
@@ -217,6 +223,7 @@ ACTS: Mapping[str, Act] = {
     "split": split,
     "close-thread": close_thread,
     "backup": backup,
+    "hand-over": hand_over,
     "dream": dream,
     "cancel-dream": cancel_dream,
     "learning": learning,

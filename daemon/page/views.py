@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
+from pathlib import Path
 
 from ...ipc.protocol import NOT_FOUND, Json, ProtocolError
 from ...store.model import ALL_CHANNELS
@@ -155,6 +156,7 @@ async def project(asked: PageRequest) -> Json:
     newest = sorted((one for some in decided for one in some), key=lambda one: one["created_at"] or "", reverse=True)
     return {
         "channel": channel,
+        "home": str(Path.home()),
         "brief": brief,
         "threads": threads["threads"],
         "sessions": sessions["memories"],

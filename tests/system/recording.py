@@ -269,6 +269,8 @@ class Recording:
         self.ask("rebuild")
         self.ask("migrate", "a move that is only shown", dry_run=True)
         self.ask("metrics")
+        self.ask("prove", path=str(self.empty.parent / "proof.html"))
+        self.ask("export", path=str(self.empty.parent / "all.jsonl"), form="jsonl")
         self.ask("backup", path=str(self.empty.parent))
         self.ask("purge", "a purge that is only shown", channel="kitchen", dry_run=True)
         self.ask("purge", "the past questions", probes=True)

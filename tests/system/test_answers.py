@@ -396,6 +396,8 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "check": (["check"], "warning: broken.md"),
     "migrate": (["migrate", "--dry-run"], "Nothing is to be moved."),
     "rebuild": (["rebuild"], "The index is rebuilt from"),
+    "export": (["export", "/x.jsonl"], "memories"),
+    "prove": (["prove", "/x.html"], "The page is "),
     "metrics": (["metrics"], 'dreamd_answers_total{method="recall",outcome="ok"}'),
     "backup": (["backup", "/x"], "was read back."),
     "pause": (["pause"], "Learning is paused."),

@@ -352,6 +352,14 @@ def test_a_memory_tells_its_history_and_one_change_of_it_is_undone(page: Page, d
     expect(page.locator("article .body")).to_have_text("The bell rings at seven.")
 
 
+def test_a_project_is_handed_over(page: Page, tmp_path: Path) -> None:
+    page.goto(f"/project/{SHOP}")
+    page.get_by_label("New file on this machine").fill(str(tmp_path / "shop.html"))
+    page.get_by_role("button", name="Write it").click()
+    said(page, "Written:")
+    assert "Postgres 16" in (tmp_path / "shop.html").read_text()
+
+
 def test_the_memory_is_backed_up(page: Page, tmp_path: Path) -> None:
     page.goto("/health")
     page.get_by_label("New file, or a folder").fill(str(tmp_path / "memory.dreamd"))
