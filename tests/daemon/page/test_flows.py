@@ -357,7 +357,7 @@ def test_a_project_is_handed_over(page: Page, tmp_path: Path) -> None:
     page.get_by_label("New file on this machine").fill(str(tmp_path / "shop.html"))
     page.get_by_role("button", name="Write it").click()
     said(page, "Written:")
-    assert "Postgres 16" in (tmp_path / "shop.html").read_text()
+    assert "PostgreSQL for the orders service" in (tmp_path / "shop.html").read_text()
 
 
 def test_the_memory_is_backed_up(page: Page, tmp_path: Path) -> None:
@@ -622,7 +622,7 @@ def test_all_texts_with_some_words_are_erased(page: Page, daemon: DaemonUnderTes
 
 
 def test_the_keys_lead_everywhere(page: Page) -> None:
-    for key, path in (("r", "/review"), ("s", "/search"), ("h", "/health"), ("t", "/")):
+    for key, path in (("r", "/review"), ("h", "/health"), ("p", "/projects"), ("t", "/")):
         page.keyboard.press("Escape")
         page.keyboard.press("g")
         page.keyboard.press(key)
