@@ -134,9 +134,12 @@ class Recall:
         ranking.leave_out_session(session)
         ranking.leave_out(self.known_to(agent) if agent else ())
         if like:
-            ranking.leave_out(self._same_as(like))
+            same = self._same_as(like)
+            ranking.leave_out(same)
             ranking.notes.clear()  # on a question that is long
-            return self._answer(ranking, limit)
+            found = self._answer(ranking, limit)
+            # A successor is put before its predecessor although it was left out.
+            return replace(found, hits=[hit for hit in found.hits if hit.node_id not in same])
         found = self._answer(ranking, limit)
         self._log(found.hits, "recalled", agent, query)
         if not (levels or include_archived or as_of or where or explain):
