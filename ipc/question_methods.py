@@ -106,7 +106,7 @@ def _like(store: MemoryStore, params: RecallParams, named: str) -> RecallAnswer:
         node.text or node.title,
         limit=params.limit,
         channel=channel,
-        levels=params.levels,
+        levels=params.levels or (() if node.level is Level.SESSION else (Level.FACT,)),
         include_archived=params.include_archived,
         where=filter_of(params.filter, store.channel_names_with),
         like=node.node_id,

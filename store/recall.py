@@ -137,9 +137,12 @@ class Recall:
         ranking.leave_out_session(session)
         ranking.leave_out(self.known_to(agent) if agent else ())
         if like:
-            ranking.leave_out(self._same_as(like))
+            same = self._same_as(like)
+            ranking.leave_out(same)
             ranking.notes.clear()  # on a question that is long
-            return self._answer(ranking, limit)
+            found = self._answer(ranking, limit)
+            # A successor is put before its predecessor although it was left out.
+            return replace(found, hits=[hit for hit in found.hits if hit.node_id not in same])
         found = self._answer(ranking, limit)
         if question.is_plain and (asked := relation_asked(query)) is not None:
             found = replace(found, exact=self._exact(asked, question.scope))

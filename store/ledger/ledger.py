@@ -528,6 +528,15 @@ class Ledger:
         rows = self.ask(sql, (path, content_sha256))
         return rows[0][0] if rows else None
 
+    def archived_by_runs(self, stage: str, reason: str, limit: int) -> list[NodeId]:
+        """Return the nodes whose latest applied change is of this stage, or for this reason, the newest first."""
+        sql = (
+            "SELECT node_id FROM action AS one WHERE state = 'applied' AND (stage = ? OR reason = ?) AND NOT EXISTS"
+            " (SELECT 1 FROM action WHERE node_id = one.node_id AND id > one.id AND state = 'applied')"
+            " ORDER BY id DESC LIMIT ?"
+        )
+        return [row[0] for row in self.ask(sql, (stage, reason, limit))]
+
     def runs_that_undid(self, run_id: str) -> list[str]:
         """Return the runs by which undos of a run changed other files, the oldest first."""
         sql = "SELECT run_id FROM run WHERE kind = 'undo' AND json_extract(summary, '$.undid') = ? ORDER BY run_id"

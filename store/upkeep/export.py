@@ -49,6 +49,11 @@ class Exports:
         self._core = core
         self._rank = rank
 
+    @property
+    def vault_id(self) -> str:
+        """The id of the vault, by which its copies are known; "" while none is known."""
+        return self._core.presence.vault_id or ""
+
     def backup(self, target: Path, version: str, settings: bytes | None, progress: Progress = silent) -> BackedUp:
         """Write vault, ledger and settings of one moment into an archive, and read it back; writes go on meanwhile."""
         return backup_of(self._core, target, version, settings, progress)

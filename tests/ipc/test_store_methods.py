@@ -215,7 +215,7 @@ def test_why_not_tells_the_turn_of_a_fact_and_what_feedback_did(client: Client, 
     source = {"sources": [{"id": "t1", "resource": "/s1.md", "title": "s1#1"}], "searched": False}
     fact = memories.fact("The bakery bills by Postgres.", "shop", sources=("s1#1",), extra=source)
     path = store.paths.vault / fact.path
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(okf.from_memory(fact))
     store.reconcile()
     asked = {"query": "PostgreSQL billing service", "channel": "shop", "why_not": fact.node_id, "explain": True}
