@@ -188,7 +188,7 @@ class Daemon:
 
 def _spans(store: MemoryStore) -> Callable[[str, float, str], None] | None:
     try:
-        return logs.memory_spans(store.vault.marker_id() or "")
+        return logs.memory_spans(store.exports.vault_id)
     except ImportError as error:  # `check` and `doctor` say so too
         logger.warning("no spans are exported: {} is not installed (pip install 'dreamd[otel]')", error.name)
         return None

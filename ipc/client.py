@@ -58,6 +58,7 @@ _READING = frozenset(
             "history",
             "list",
             "runs",
+            "run",
             "digest",
             "review_list",
             "decay_preview",

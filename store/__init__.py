@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .text.fence import fenced, unmarked, unmarked_lines, without_controls, without_element, without_recalled
     from .text.quotes import read_reply
     from .text.sentences import first_sentences
+    from .text.words import term_stems
     from .upkeep.backup import make_backup, restore_backup
     from .upkeep.backup_archive import read_archive
     from .upkeep.cleanup import DecayInputs
@@ -92,6 +93,7 @@ __all__ = [
     "restore_backup",
     "salvage_ledgers",
     "session_id",
+    "term_stems",
     "unmarked",
     "unmarked_lines",
     "within",
@@ -151,6 +153,7 @@ _HOMES = {
     "session_id": "okf.session",
     "unmarked": "text.fence",
     "unmarked_lines": "text.fence",
+    "term_stems": "text.words",
     "within": "engine.deadline",
     "without_controls": "text.fence",
     "without_element": "text.fence",

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from .changes.agent_statements import Waiting
@@ -40,7 +39,6 @@ from .purge.erase import Progress
 from .purge.plan import Selection
 from .results import (
     About,
-    BackedUp,
     ChosenTool,
     Decided,
     Document,
@@ -69,6 +67,7 @@ from .results import (
     Rebuilt,
     RecentSession,
     Restored,
+    RunChange,
     Shown,
     Stored,
     StoreStatus,
@@ -81,7 +80,6 @@ from .search.gathering import Ranking
 from .search.hits import Recalled
 from .search.question import Question
 from .settings import StorePaths, StoreSettings
-from .upkeep.backup import backup_of
 from .upkeep.cleanup import DecayInputs, read_decay_inputs
 from .vault.disk import Disk
 from .vault.vault import Absence
@@ -93,8 +91,8 @@ __all__ = ["MemoryStore", "StorePaths"]
 class MemoryStore:
     """One vault with its ledger and its index. Open it once; every method may be called from any thread.
 
-    Other rooms use the methods, and `pages`, `followed`, `handed` and `told`; `core` and `operations` are for tests and
-    the programs that measure.
+    Other rooms use the methods, and `pages`, `followed`, `handed`, `told` and `exports`; `core` and `operations` are
+    for tests and the programs that measure.
     """
 
     def __init__(
@@ -118,6 +116,7 @@ class MemoryStore:
         self.followed = self.core.followed
         self.handed = self.operations.handed
         self.told = self.operations.told
+        self.exports = self.operations.exports
         self.vault, self.ledger = self.core.vault, self.core.ledger
         self.index, self.catalog = self.core.index, self.core.catalog
         self.code = CodeChecks(self.catalog, self.vault, now)
@@ -594,6 +593,10 @@ class MemoryStore:
         """Return a run. Raises NotFound."""
         return self.operations.runs.run(run_id)
 
+    def changes_of(self, run_id: str, offset: int, limit: int) -> Sequence[RunChange]:
+        """Return a page of the changes of a run. Raises NotFound."""
+        return self.operations.runs.changes_of(run_id, offset, limit)
+
     def runs(
         self, limit: int = 20, *, kinds: Sequence[str] = (), states: Sequence[str] = (), hidden: Sequence[str] = ()
     ) -> Sequence[Run]:
@@ -817,16 +820,6 @@ class MemoryStore:
     def write_derived(self, pages: Mapping[str, str | None]) -> Sequence[str]:
         """Write derived pages (None: delete); return the paths that are a person's own files and stay."""
         return self.operations.pages.write(pages)
-
-    def backup(
-        self,
-        target: Path,
-        version: str,
-        settings: bytes | None,
-        progress: Callable[[str, int, int], None] = lambda *_: None,
-    ) -> BackedUp:
-        """Write vault, ledger and settings of one moment into an archive, and read it back; writes go on meanwhile."""
-        return backup_of(self.core, target, version, settings, progress)
 
     def decay_inputs(self) -> DecayInputs:
         """Return the inputs of decay, after acknowledged writes can be found."""

@@ -21,6 +21,7 @@ from .recall import Recall
 from .search.search import Judgements, QueryCache, Search
 from .upkeep.cleanup import Cleanup
 from .upkeep.embed_queue import EmbedQueue
+from .upkeep.export import Exports
 from .upkeep.feedback import Feedback
 from .upkeep.file_copies import FileCopies
 from .upkeep.health import Checkup, Health
@@ -148,6 +149,7 @@ class Operations:
         self.cleanup = Cleanup(core, self.runs.changes, self.documents)
         derived, leftovers = self.pages.derived, self.cleanup.leftovers
         self.health = Health(core, self.queue, self.deletions, self.questions)
+        self.exports = Exports(core, self.recall.rank)
         self.checkup = Checkup(core, self.deletions, derived, leftovers, self.reconciliation)
         self.purge = Purge(core, self.deletions, derived, leftovers, self._forget_working, self.work_gate)
         running.callback(self.purge.stop)

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from .model import UNLESS_NONE, UNSENT, Evidence, Hit, Kind, Level, NodeId
+from .model import UNLESS_NONE, UNSENT, ActionKind, Evidence, Hit, Kind, Level, NodeId
 
 _QUOTED = re.compile(r"“([^”]*)”")
 
@@ -327,6 +327,24 @@ class Restored:
 
 
 @dataclass(frozen=True, slots=True)
+class RunChange:
+    """A change of a file by a run: the memory's text `before` and `after` it, "" for none, and of a session always.
+
+    `state` is applied, undone or conflict.
+    """
+
+    node_id: NodeId
+    kind: ActionKind
+    stage: str
+    path: str
+    title: str
+    before: str
+    after: str
+    reason: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class Decided:
     """A person's decision, and the run that carries it out."""
 
@@ -623,6 +641,14 @@ class RelationLine:
     def in_force(self) -> bool:
         """True while no later turn ended it."""
         return self.until is None
+
+
+@dataclass(frozen=True, slots=True)
+class ExactAnswer:
+    """The answer to a question for a relation ("who owns payments?"), and the relation in force that says so."""
+
+    answer: str
+    relation: RelationLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,6 +88,7 @@ def _steer(word: str, terminal: Terminal) -> int:
 
 def runs_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of runs."""
+    parser.add_argument("run", nargs="?", help="a run's id: what it changed")
     parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most N runs (20)")
     parser.add_argument("--kind", help="only one kind: daily, weekly, compaction, forget, review, link …")
     parser.add_argument(
@@ -96,7 +97,9 @@ def runs_arguments(parser: ArgumentParser) -> None:
 
 
 def runs(options: Namespace, terminal: Terminal) -> int:
-    """List the runs."""
+    """List the runs, or the changes of one."""
+    if options.run:
+        return _changes(options.run, terminal)
     answer = ask(terminal, "runs", {"limit": options.limit, "kind": options.kind, "all": options.all or None})
     if terminal.as_json:
         terminal.document(answer)
@@ -105,6 +108,26 @@ def runs(options: Namespace, terminal: Terminal) -> int:
     else:
         terminal.note("there were no runs yet; `dreamctl dream daily --wait` makes one")
     return 0
+
+
+def _changes(run_id: str, terminal: Terminal) -> int:
+    answer = ask(terminal, "run", {"run_id": run_id})
+    while (at := answer["next"]) is not None:
+        more = ask(terminal, "run", {"run_id": run_id, "offset": at})
+        answer["changes"] += more["changes"]
+        answer["next"] = more["next"]
+    terminal.report(answer, run_in_words(answer, terminal.look))
+    return 0
+
+
+def run_in_words(answer: Json, look: Look) -> list[str]:
+    """List the changes of a run, each with its memory and the state that it is in."""
+    rows = [
+        (one["node_id"], one["kind"], one["stage"], one["state"], one["title"] or one["path"])
+        for one in answer["changes"]
+    ]
+    lines = runs_in_words([answer["run"]], look)
+    return [*lines, "", *table(rows, look, ("memory", "change", "by", "state", "title"))] if rows else lines
 
 
 def undo_arguments(parser: ArgumentParser) -> None:

@@ -45,6 +45,7 @@ COMMANDS = {
     "goals": ("query_commands", "show open threads, and close one"),
     "purge": ("purge_commands", "erase memories, sessions or secrets for good, everywhere"),
     "import": ("write_commands", "import transcripts, data sets or notes"),
+    "export": ("write_commands", "hand memories out: files, JSON lines, or a project's handover"),
     "watch": ("watch_commands", "follow an agent's sessions as they are written"),
     "unwatch": ("watch_commands", "follow an agent's sessions no more"),
     "dream": ("dream_commands", "run a dream now: consolidate what was learned"),
@@ -59,6 +60,7 @@ COMMANDS = {
     "status": ("admin_commands", "show what the daemon is doing"),
     "tools": ("query_commands", "count the calls, failures and times of agents' tools"),
     "metrics": ("service_commands", "print the daemon's measures in Prometheus' text format"),
+    "prove": ("service_commands", "put your own questions again, with dreamd and without"),
     "told": ("admin_commands", "show what agents were told, and what became of it"),
     "check": ("repair_commands", "look for problems in the settings and the vault (memory files)"),
     "doctor": ("service_commands", "look for all that ever went wrong, and repair it (--fix)"),
@@ -76,6 +78,7 @@ COMMANDS = {
     "install": ("service_commands", "install a service that starts the daemon"),
     "uninstall": ("service_commands", "remove the service (memories are kept)"),
     "mcp": ("entry", "speak MCP with an agent, which starts this by itself"),
+    "completion": ("service_commands", "print what completes commands in a shell, or the man page"),
     "log": ("service_commands", "show the daemon's log: its file, or the journal"),
     "version": ("admin_commands", "show the version of this program and of the daemon"),
 }
@@ -134,11 +137,8 @@ def _run(words: list[str], terminal: Terminal) -> int:
         raise UsageError(f"there is no command {command!r}", _nearest(command))
     module: Any = import_module(f".{COMMANDS[command][0]}", __package__)
     name = command if hasattr(module, command) else f"{command}_"  # `import` and `list` are words of Python
-    summary = COMMANDS[command][1]
-    parser = Parser(prog=f"dreamctl {command}", description=summary[0].upper() + summary[1:] + ".", allow_abbrev=False)
-    parser.add_argument("--json", action="store_true", help="answer in one JSON document")
-    if declare := getattr(module, f"{command}_arguments", None):
-        declare(parser)
+    parser = Parser(prog=f"dreamctl {command}", description=summary_of(command), allow_abbrev=False)
+    declare_arguments(command, parser)
     try:
         # Intermixed parsing allows words on both sides of an option, but would parse options behind a `--` too.
         options: Namespace = parser.parse_args(rest) if "--" in rest else parser.parse_intermixed_args(rest)
@@ -147,11 +147,26 @@ def _run(words: list[str], terminal: Terminal) -> int:
     return int(getattr(module, name)(options, terminal))
 
 
+def summary_of(command: str) -> str:
+    """Return the summary of a command as a sentence."""
+    summary = COMMANDS[command][1]
+    return f"{summary[0].upper()}{summary[1:]}."
+
+
+def declare_arguments(command: str, parser: ArgumentParser) -> None:
+    """Declare the arguments of a command."""
+    parser.add_argument("--json", action="store_true", help="answer in one JSON document")
+    if declare := getattr(import_module(f".{COMMANDS[command][0]}", __package__), f"{command}_arguments", None):
+        declare(parser)
+
+
 def _split(words: list[str]) -> tuple[str | None, list[str]]:
     """Return the command and its other words; `--json` may come first."""
     for position, word in enumerate(words):
         if word == "--version":
             return "version", words[:position] + words[position + 1 :]
+        if word == "--man":
+            return "completion", ["man", *words[:position], *words[position + 1 :]]
         if word in ("-h", "--help"):
             return None, words
         if word == "help":
@@ -171,7 +186,7 @@ def _overview() -> list[str]:
         "",
         *commands,
         "",
-        "`dreamctl COMMAND --help` tells more. Every command has --json.",
+        "`dreamctl COMMAND --help` tells more, --man all. Every command has --json.",
         "Exit codes: 0 done, 1 an error was answered, 2 not understood, 3 no daemon,",
         "4 nothing found, or left to undo, 65 nothing to import in it, 66 no such file,",
         "130 cancelled.",

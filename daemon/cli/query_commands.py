@@ -68,6 +68,11 @@ def recall(options: Namespace, terminal: Terminal) -> int:
     if terminal.as_json:
         terminal.document(answer)
     else:
+        for one in answer["exact"]:
+            words = clean(one["relation"]["words"])
+            terminal.lines(
+                [f"{terminal.look.paint(clean(one['answer']), BOLD)}: “{words}” [{one['relation']['turn']}]"]
+            )
         if answer["hits"]:
             terminal.lines(hits_in_words(answer["hits"], terminal.look))
             note_channels(answer["channel"], options.channel, terminal)
@@ -210,12 +215,14 @@ def history(options: Namespace, terminal: Terminal) -> int:
 
 
 def history_in_words(answer: Json, look: Look) -> list[str]:
-    """Describe each event in one line, with the run that can be undone."""
-    rows = [
-        (look.ago(one["at"]), one["what"], one["who"], " · ".join(part for part in (one["why"], one["run_id"]) if part))
-        for one in answer["events"]
-    ]
-    return table(rows, look, ("when", "what", "who", "why")) if rows else ["Nothing is recorded of it."]
+    """Describe each event, with the run that can be undone."""
+    lines: list[str] = []
+    for one in answer["events"]:
+        who = f" by {one['who']}" if one["who"] else ""
+        why = f": {one['why']}" if one["why"] else ""
+        lines += look.wrap(clean(f"{look.ago(one['at'])} · {one['what']}{who}{why}"))
+        lines += [look.paint(f"  run {clean(one['run_id'])}", DIM)] if one["run_id"] else []
+    return lines or ["Nothing is recorded of it."]
 
 
 def list_arguments(parser: ArgumentParser) -> None:

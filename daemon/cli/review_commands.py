@@ -22,7 +22,13 @@ MOST_SHOWN = 40
 MARKS_SHOWN = 20
 
 # The names of the two sides of a decision or of a mark.
-SIDES = {None: ("older", "newer"), "replaced": ("replaced", "by"), "likely": ("likely changed", "by")}
+SIDES = {
+    None: ("older", "newer"),
+    "replaced": ("replaced", "by"),
+    "likely": ("likely changed", "by"),
+    "same": ("stands", "archived as the same"),
+    "archived": ("archived", ""),
+}
 
 KEPT = {
     "newer": "The newer one holds.",
@@ -264,8 +270,9 @@ def marks_in_words(answer: Json, look: Look, most: int = MARKS_SHOWN) -> list[st
     if not shown:
         return []
     are = "statement is" if answer["marks_total"] == 1 else "statements are"
-    head = f"{answer['marks_total']:,} earlier {are} marked as changed by a later one. "
-    head += "`dreamctl review ID --keep both` takes a mark back: both stand, and no dream marks the two again."
+    head = f"{answer['marks_total']:,} {are} marked by dreams as changed, repeated or faded. "
+    head += "`dreamctl review ID --keep both` takes a mark back: what it put away holds, and no dream marks it again. "
+    head += "`--keep newer` confirms it."
     lines = ["", *look.wrap(head), ""]
     for mark in shown:
         lines += [look.paint(mark["decision_id"], BOLD), *decision_in_words(mark, look), ""]
@@ -311,6 +318,8 @@ def decision_in_words(decision: Json, look: Look) -> list[str]:
     """Describe both sides of a decision with their dates and sources."""
     lines = []
     for name, side in zip(SIDES[decision["mark"]], (decision["older"], decision["newer"]), strict=True):
+        if not name:  # a mark of one memory alone
+            continue
         since = look.ago(side["since"]) if side["since"] else "undated"
         about = " · ".join(clean(part) for part in (since, side["channel"], side["node_id"]))
         lines += [f"  {look.paint(name.upper(), BOLD, YELLOW)}  {look.paint(about, DIM)}"]

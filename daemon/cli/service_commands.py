@@ -1,4 +1,4 @@
-"""The commands about the service and its health: install, uninstall, log, doctor, metrics."""
+"""The commands about the service and its health: install, uninstall, log, doctor, metrics; completion in shells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..host import installed_service as service_host
 from ..host.installed_service import Installed, InstallError, NoServiceManager
 from .arguments import whole
 from .connect_commands import offer
-from .formatting import DIM, RED, YELLOW, Look, clean, count, sentence
+from .formatting import DIM, RED, YELLOW, Look, clean, count, sentence, table
 from .terminal import Terminal
 
 if TYPE_CHECKING:
@@ -157,6 +157,41 @@ def metrics(options: Namespace, terminal: Terminal) -> int:
     return 0
 
 
+def prove_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of prove."""
+    parser.add_argument("path", nargs="?", default="dreamd-proof.html", metavar="FILE", help="a new page, NAME.html")
+    parser.add_argument("--days", type=whole(1, 30), default=30, metavar="N", help="the questions of N days (30)")
+
+
+def prove(options: Namespace, terminal: Terminal) -> int:
+    """Put a person's own questions again, and write the outcome as a page and a card."""
+    from .request import ask, shown_progress
+
+    params = {"path": str(Path(options.path).expanduser().absolute()), "days": options.days}
+    with shown_progress(terminal, "Proving") as on_progress:
+        answer = ask(terminal, "prove", params, on_progress, timeout_s=None)
+    terminal.report(answer, proof_in_words(answer, terminal.look))
+    return 0
+
+
+def proof_in_words(answer: Json, look: Look) -> list[str]:
+    """Give the figures of each, and their limits."""
+    judged = max(answer["judged"], 1)
+    rows = [
+        (one["name"], f"{one['hits']}", f"{one['tokens'] / judged:,.0f}", f"{one['replaced']} of {one['lines']}")
+        for one in answer["contestants"]
+    ]
+    known = (
+        f"{count(answer['questions'], 'question')} of {answer['days']} days, {answer['judged']} with a known answer."
+    )
+    lines = look.wrap(known)
+    if answer["judged"]:
+        lines += table(rows, look, ("who", "carried", "tokens each", "lines replaced since"), (1, 2, 3))
+    for note in answer["notes"]:
+        lines += look.wrap(note, "  ")
+    return [*lines, *look.wrap(f"The page is {clean(answer['path'])}, the card {clean(answer['card'])}.")]
+
+
 def log_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of log."""
     parser.add_argument(
@@ -234,3 +269,100 @@ def _of_command(command: list[str]) -> Iterator[str]:
             yield from (line.rstrip("\n") for line in process.stdout)
         finally:
             process.terminate()
+
+
+# ---- completion and the man page
+
+SHELLS = ("bash", "zsh", "fish")
+CHANNELS = "dreamctl completion channels 2>/dev/null"
+COMPLETED_WITHIN_S = 1.0
+
+
+def completion_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of completion."""
+    parser.add_argument(
+        "what", choices=(*SHELLS, "man", "channels"), help="the shell; or the man page, or the channels' names"
+    )
+    parser.epilog = (
+        'bash: eval "$(dreamctl completion bash)" in ~/.bashrc; zsh: the same in ~/.zshrc, after compinit; '
+        "fish: dreamctl completion fish > ~/.config/fish/completions/dreamctl.fish. "
+        "man: dreamctl --man > ~/.local/share/man/man1/dreamctl.1"
+    )
+
+
+def completion(options: Namespace, terminal: Terminal) -> int:
+    """Print a script for a shell, the man page, or the names of the channels."""
+    if options.what == "channels":
+        lines = _channel_names(terminal)
+    elif options.what == "man":
+        lines = man_page()
+    else:
+        import shtab
+
+        lines = shtab.complete(whole_parser(), options.what).splitlines()
+    terminal.report({"what": options.what, "text": "\n".join(lines)}, lines)
+    return 0
+
+
+def _channel_names(terminal: Terminal) -> list[str]:
+    """Return the names of the channels; none without a daemon, since a shell asks at each press of a key."""
+    from .request import ask
+
+    try:
+        return sorted(ask(terminal, "status", timeout_s=COMPLETED_WITHIN_S)["channels"])
+    except ClientError:
+        return []
+
+
+def whole_parser() -> ArgumentParser:
+    """Return one parser of all commands, whose channels are completed by their names."""
+    import shtab
+
+    from .main import COMMANDS, declare_arguments, summary_of
+
+    parser = ArgumentParser(prog="dreamctl")
+    commands = parser.add_subparsers(metavar="COMMAND")
+    for command in COMMANDS:
+        # argparse expands the help of a subparser, in which a percent sign would begin a field.
+        sub = commands.add_parser(command, help=COMMANDS[command][1], description=summary_of(command))
+        declare_arguments(command, sub)
+        for action in sub._actions:
+            if action.dest == "channel":
+                action.complete = shtab.cmd(CHANNELS)  # type: ignore[attr-defined]
+            elif action.dest in ("paths", "path", "file"):
+                action.complete = shtab.FILE  # type: ignore[attr-defined]
+    return parser
+
+
+def man_page() -> list[str]:
+    """Return the man page of all commands, as roff."""
+    from ... import __version__
+    from .main import COMMANDS, Parser, declare_arguments, summary_of
+
+    lines = [
+        f'.TH DREAMCTL 1 "" "dreamd {__version__}"',
+        ".SH NAME",
+        r"dreamctl \- use the memory that dreamd keeps",
+        ".SH SYNOPSIS",
+        r"\fBdreamctl\fR \fICOMMAND\fR …",
+        ".SH COMMANDS",
+    ]
+    for command in COMMANDS:
+        parser = Parser(prog=f"dreamctl {command}", allow_abbrev=False)
+        declare_arguments(command, parser)
+        usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
+        lines += [f'.SS "{_roff(command)}"', _roff(usage), ".PP", _roff(summary_of(command))]
+        for action in parser._actions:
+            if action.dest not in ("help", "json") and action.help:
+                shown = action.metavar if isinstance(action.metavar, str) else action.dest
+                value = f" {shown.upper()}" if action.option_strings and action.nargs != 0 else ""
+                named = ", ".join(action.option_strings or [shown]) + value
+                lines += [".TP", rf"\fB{_roff(named)}\fR", _roff(action.help)]
+        lines += [".PP", _roff(" ".join(parser.epilog.split()))] if parser.epilog else []
+    return [*lines, ".SH SEE ALSO", "README.md and docs/ of dreamd"]
+
+
+def _roff(text: str) -> str:
+    """Return a text in which roff sees no command of its own."""
+    plain = text.replace("\\", r"\e").replace("-", r"\-").replace('"', r"\(dq")
+    return rf"\&{plain}" if plain.startswith((".", "'")) else plain

@@ -259,6 +259,35 @@ def _done(sentence: str, run_id: str | None) -> str:
     return f"{sentence}. `dreamctl undo {run_id}` takes it back." if run_id else f"{sentence} already."
 
 
+def export_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of export."""
+    parser.add_argument("path", metavar="FILE", help="a new file: NAME.tar.gz, NAME.jsonl, or NAME.md or .html")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--handover", action="store_true", help="a project's rules, decisions, people, pitfalls, threads")
+    form.add_argument("--jsonl", action="store_true", help="a JSON object a line (guessed from NAME.jsonl)")
+    parser.add_argument("--channel", help="only this project's memories (a handover: this folder's project)")
+    parser.add_argument("--sessions", action="store_true", help="the sessions too, word for word")
+
+
+def export(options: Namespace, terminal: Terminal) -> int:
+    """Write memories into a file for another program, or another person."""
+    path = os.path.abspath(os.path.expanduser(options.path))  # noqa: PTH100, PTH111  (as the shell's folder is)
+    is_page = options.handover or path.endswith((".md", ".html", ".htm"))
+    form = "handover" if is_page else "jsonl" if options.jsonl or path.endswith(".jsonl") else "okf"
+    channel = options.channel
+    if form == "handover" and channel is None:
+        channel = ask(terminal, "brief")["channel"]
+    params = {"path": path, "form": form, "channel": channel, "sessions": options.sessions or None}
+    with shown_progress(terminal, "Exporting") as on_progress:
+        answer = ask(terminal, "export", params, on_progress, timeout_s=None)
+    held = ("line", "") if form == "handover" else ("memory", "memories")
+    of = f" of {clean(answer['channel'])}" if answer["channel"] else ""
+    masked = f" {count(answer['redacted'], 'secret')} masked." if answer["redacted"] else ""
+    text = f"{clean(answer['path'])} holds {count(answer['memories'], *held)}{of}.{masked}"
+    terminal.report(answer, terminal.look.wrap(text))
+    return 0
+
+
 def import_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of import."""
     parser.add_argument("paths", nargs="+", metavar="PATH", help="files or folders")

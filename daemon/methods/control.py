@@ -317,7 +317,7 @@ class ControlMethods:
                 f"{params.path} is a relative path.", "The daemon has another working folder; send an absolute one."
             )
         settings = settings_check.settings_without_secrets(default_config_path())
-        done = self._store.backup(Path(params.path), __version__, settings, call.progress)
+        done = self._store.exports.backup(Path(params.path), __version__, settings, call.progress)
         logger.info("backed up {} files, {} bytes, {} s", done.files, done.size_bytes, done.seconds)
         return done
 

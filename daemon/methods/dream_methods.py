@@ -15,13 +15,13 @@ from pydantic import Field
 
 from ...ipc.answers import IF_ANY, widened
 from ...ipc.call import Call, Method
-from ...ipc.params import Nodes, NoParams, Params
+from ...ipc.params import Nodes, NoParams, Offset, Params
 from ...ipc.protocol import NOT_FOUND, ProtocolError, Refused
 from ...pipelines.messages import Progress, RunKind
 from ...store import LINK, Run, SkippedAction
 from ...store.model import ActionKind, NotFound, StoreError
 from ...store.names import Name
-from ...store.results import Digest, Migrated
+from ...store.results import Digest, Migrated, RunChange
 from ..agents.skills import Skills
 from ..clock import local_now
 from ..dreaming.dreamer import Dreamer, DreamResult
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 # The pages mark each section with the run that wrote it, in a comment that no reader of the markdown sees.
 _DREAM_MARK = re.compile(r"<!-- dream (\S+) -->")
 
+
+MOST_CHANGES = 50
+"""The changes of a run in one answer."""
 
 CAUGHT_UP_WITHIN_S = 10.0
 """The longest that a dream by hand waits until the changes that were made while the daemon was away are read."""
@@ -53,6 +56,13 @@ class RunsParams(Params):
     limit: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20
     kind: Annotated[str, Field(pattern=r"^[a-z_]{1,32}$")] | None = None
     all: bool = False
+
+
+class RunParams(Params):
+    """The run whose changes are wanted, from an offset."""
+
+    run_id: Name
+    offset: Offset = 0
 
 
 class UndoParams(Params):
@@ -127,6 +137,15 @@ class RunAnswer:
     replaced: int
     deleted: int
     note: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunChangesAnswer:
+    """A run, and a page of its changes; `next` is the offset of the next page."""
+
+    run: RunAnswer
+    changes: Sequence[RunChange]
+    next: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +264,13 @@ class DreamMethods:
         runs = self._store.runs(params.limit, kinds=kinds, hidden=() if params.all else (LINK,))
         return RunsAnswer([_run_answer(run) for run in runs])
 
+    def run(self, params: RunParams, call: Call) -> RunChangesAnswer:
+        """Return a run with a page of its changes."""
+        run = _run_answer(self._store.run(params.run_id))
+        changes = self._store.changes_of(params.run_id, params.offset, MOST_CHANGES + 1)
+        more = len(changes) > MOST_CHANGES
+        return RunChangesAnswer(run, changes[:MOST_CHANGES], params.offset + MOST_CHANGES if more else None)
+
     def undo(self, params: UndoParams, call: Call) -> UndoAnswer:
         """Undo a run, or its changes of some memories."""
         # Read before the undo: afterwards both cases look alike.
@@ -267,6 +293,8 @@ class DreamMethods:
         """Move a flat vault into folders by project and kind."""
         if self._dreamer.running is not None and not params.dry_run:
             raise Refused(f"The dream {self._dreamer.running} is running.", "Try again when it is over.")
+        # The catalogue, which is written after the move, is made of the index.
+        self._store.wait_until_caught_up(CAUGHT_UP_WITHIN_S)
         migrated = self._store.migrate(dry_run=params.dry_run)
         if migrated.run_id is not None:
             self._write_pages(self._pages.refresh)
@@ -360,6 +388,7 @@ DREAM_METHODS: tuple[Method[Any, Any], ...] = (
     Method("dream_resume", NoParams, SteeredAnswer, DreamMethods.dream_resume),
     Method("dream_cancel", NoParams, SteeredAnswer, DreamMethods.dream_cancel),
     Method("runs", RunsParams, RunsAnswer, DreamMethods.runs, blocking=True),
+    Method("run", RunParams, RunChangesAnswer, DreamMethods.run, blocking=True),
     Method("undo", UndoParams, UndoAnswer, DreamMethods.undo, long=True),
     Method("migrate", MigrateParams, Migrated, DreamMethods.migrate, long=True),
     Method("redo", UndoParams, RedoAnswer, DreamMethods.redo, long=True),

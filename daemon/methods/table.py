@@ -13,7 +13,9 @@ from ..importing.following.follower import Follower
 from ..page.opening import PAGE_METHODS, WebPage
 from .control import CONTROL_METHODS, ControlMethods, Process
 from .dream_methods import DREAM_METHODS, DreamMethods
+from .export_methods import EXPORT_METHODS, ExportMethods
 from .hook_methods import HOOK_METHODS
+from .proof import PROOF_METHODS, ProofMethods
 from .purge_methods import PURGE_METHODS, PurgeMethods
 from .review_methods import REVIEW_METHODS, ReviewMethods
 from .transcript_methods import TRANSCRIPT_METHODS, TranscriptMethods
@@ -33,6 +35,8 @@ METHODS: tuple[Method[Any, Any], ...] = (
     *TRANSCRIPT_METHODS,
     *REVIEW_METHODS,
     *PAGE_METHODS,
+    *EXPORT_METHODS,
+    *PROOF_METHODS,
 )
 
 
@@ -55,6 +59,8 @@ def methods_of(
         (CONTROL_METHODS, ControlMethods(store, dreams, transcripts, schedule, watcher, settings, process)),
         (HOOK_METHODS, hooks),
         (DREAM_METHODS, dreams),
+        (EXPORT_METHODS, ExportMethods(store)),
+        (PROOF_METHODS, ProofMethods(store)),
         (PURGE_METHODS, PurgeMethods(store, dreamer)),
         (TRANSCRIPT_METHODS, transcripts),
         (REVIEW_METHODS, ReviewMethods(store, settings)),

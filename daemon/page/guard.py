@@ -43,6 +43,8 @@ HEADERS = (
     ("cross-origin-resource-policy", "same-origin"),
     ("cache-control", "no-store"),
 )
+# A style and a script may be kept for as long as the page is open: at its next opening they have another address.
+KEPT = "private, max-age=3600"
 CLOSED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Closed</title>
 <h1>This door is closed</h1><p>{why}</p><p>The page opens with <code>dreamctl open</code>.</p></html>"""
 # What another site's link starts carries no cookie of ours to the place of a redirect: a page of our own does.
@@ -187,8 +189,10 @@ def _with_headers(send: Send) -> Send:
 
     async def write(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            kept = [pair for pair in message.get("headers", ()) if pair[0].lower() not in names]
-            message["headers"] = [*kept, *ours]
+            given = [pair for pair in message.get("headers", ()) if pair[0].lower() not in names]
+            is_kept = (b"cache-control", KEPT.encode()) in message.get("headers", ())
+            more = [(name, KEPT.encode() if is_kept and name == b"cache-control" else value) for name, value in ours]
+            message["headers"] = [*given, *more]
         await send(message)
 
     return write

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from ...ipc.protocol import Json
 from .asking import PageRequest
-from .wording import address, number, project
+from .wording import address, number, project, thing_address
 
 DECIDED = {
     "newer": "The newer one holds.",
@@ -73,15 +73,30 @@ async def restore(asked: PageRequest) -> Json:
 
 
 async def undo(asked: PageRequest) -> Json:
-    """Undo a run."""
-    done = await asked.call("undo", run_id=asked.word("run_id"))
+    """Undo a run, or its changes of some memories."""
+    run_id, items = asked.word("run_id"), asked.lists.get("item", [])
+    done = await asked.call("undo", run_id=run_id, items=items or None)
     if done["already"]:
         return {"words": "That was undone before; nothing was changed."}
     parts = [number(done["restored"], "file") + " as before"] if done["restored"] else []
     parts += [number(done["turns"], "turn") + " found again"] if done["turns"] else []
-    left = [f"{one['path']}: {one['reason']}" for one in done["conflicts"]]
     words = f"Undone: {', '.join(parts)}." if parts else "There was nothing left to undo."
-    return {"words": words, "left": left, "failed": bool(left)}
+    return {"words": words, "redo": run_id if parts else None, "parts": items, **_left(done)}
+
+
+async def redo(asked: PageRequest) -> Json:
+    """Do an undone run again, or its changes of some memories."""
+    run_id, items = asked.word("run_id"), asked.lists.get("item", [])
+    done = await asked.call("redo", run_id=run_id, items=items or None)
+    parts = [number(done["redone"], "file")] if done["redone"] else []
+    parts += [number(done["turns"], "turn")] if done["turns"] else []
+    words = f"Done again: {', '.join(parts)}." if parts else "There was nothing to do again."
+    return {"words": words, **_left(done)}
+
+
+def _left(done: Json) -> Json:
+    left = [f"{one['path']}: {one['reason']}" for one in done["conflicts"]]
+    return {"left": left, "failed": bool(left)}
 
 
 async def decide(asked: PageRequest) -> Json:
@@ -122,12 +137,51 @@ async def purge(asked: PageRequest) -> Json:
     return {"words": words, "left": left, "failed": bool(gone["traces"]), "at": asked.word("onward", "/memories")}
 
 
+async def merge(asked: PageRequest) -> Json:
+    """Make one page of two of the same person or thing."""
+    other = asked.word("other")
+    found = await asked.call("about", name=other, channel=asked.word("channel"))
+    pages = [one["node_id"] for one in found["entities"] if one["channel"] == asked.word("channel")]
+    if not pages:
+        return {"words": f"Nothing of the name {other} has a page in this project.", "failed": True}
+    done = await asked.call("entity_merge", node_id=asked.word("node_id"), other=pages[0])
+    return {
+        "words": f"{other} is {done['name']} from now on.",
+        "undo": done["run_id"],
+        "at": thing_address(done["name"]),
+    }
+
+
+async def split(asked: PageRequest) -> Json:
+    """Give some names of a page one of their own."""
+    names = asked.lists.get("names", [])
+    if not names:
+        return {"words": "No name was ticked.", "failed": True}
+    done = await asked.call("entity_split", node_id=asked.word("node_id"), names=names)
+    return {"words": f"{' and '.join(names)} is another now.", "undo": done["run_id"]}
+
+
 async def close_thread(asked: PageRequest) -> Json:
     """Close an open thread."""
     done = await asked.call(
         "goal_set", goal_id=asked.word("goal_id"), state=asked.word("state"), channel=asked.word("channel")
     )
     return {"words": f"Closed: {done['text']}"}
+
+
+async def backup(asked: PageRequest) -> Json:
+    """Back the memory up into a file of this machine."""
+    done = await asked.call("backup", path=asked.word("path"))
+    size_mb = done["size_bytes"] / 1e6
+    return {
+        "words": f"Backed up {number(done['files'], 'file')} into {done['path']} ({size_mb:.1f} MB), and read back."
+    }
+
+
+async def hand_over(asked: PageRequest) -> Json:
+    """Write one page of a project for another person."""
+    done = await asked.call("export", path=asked.word("path"), form="handover", channel=asked.word("channel"))
+    return {"words": f"Written: {number(done['memories'], 'line')} in {done['path']}."}
 
 
 async def dream(asked: PageRequest) -> Json:
@@ -160,11 +214,16 @@ ACTS: Mapping[str, Act] = {
     "forget": forget,
     "restore": restore,
     "undo": undo,
+    "redo": redo,
     "decide": decide,
     "tag": tag,
     "feedback": feedback,
     "purge": purge,
+    "merge": merge,
+    "split": split,
     "close-thread": close_thread,
+    "backup": backup,
+    "hand-over": hand_over,
     "dream": dream,
     "cancel-dream": cancel_dream,
     "learning": learning,

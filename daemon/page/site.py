@@ -20,7 +20,7 @@ from loguru import logger
 from starlette.applications import Starlette
 from starlette.datastructures import FormData
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from ...ipc.mcp.mcp_session import WireClient
@@ -29,13 +29,14 @@ from ...ipc.server.server import Server
 from ..clock import local_now
 from . import wording
 from .asking import PageRequest
+from .guard import KEPT
 from .page_acts import ACTS
 from .views import VIEWS
 
 HERE = Path(__file__).parent
 MOST_SAID = 64
 MOST_FIELDS = 64
-UNSAID: Json = {"hint": "", "left": (), "place": "", "undo": None, "failed": False}
+UNSAID: Json = {"hint": "", "left": (), "place": "", "undo": None, "redo": None, "parts": (), "failed": False}
 """The parts of a message after an act that most acts leave out."""
 
 KINDS_OF_FILES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -63,6 +64,7 @@ class Site:
 
     def __init__(self, server: Server) -> None:
         self._wire = WireClient(server)
+        self._known: dict[str, tuple[float, Json]] = {}
         self._said: OrderedDict[str, Json] = OrderedDict()
         self._files = {file.name: file.read_bytes() for file in sorted((HERE / "static").iterdir())}
         self._templates = Environment(
@@ -73,7 +75,18 @@ class Site:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        for name in ("marked", "marked_line", "glance", "project", "address", "sure", "number", "conversation"):
+        for name in (
+            "marked",
+            "marked_line",
+            "glance",
+            "project",
+            "said",
+            "thing_address",
+            "address",
+            "sure",
+            "number",
+            "conversation",
+        ):
             self._templates.filters[name] = getattr(wording, name)
 
     def routes(self) -> list[Route]:
@@ -99,13 +112,15 @@ class Site:
 
     def _view(self, template: str, view: Callable[[Any], Awaitable[Json]]) -> Handler:
         async def answer(request: Request) -> Response:
-            asked = PageRequest(self._wire, {**request.query_params, **request.path_params})
+            asked = PageRequest(self._wire, self._known, {**request.query_params, **request.path_params})
             try:
                 values = await view(asked)
             except ProtocolError as error:
                 return self._failed(request, error)
             if place := values.get("moved_to"):
                 return RedirectResponse(place, 303)
+            if (drawn := values.get("json")) is not None:
+                return JSONResponse(drawn)
             name = f"_{template}" if "part" in request.query_params else template
             return self._page(request, name, values)
 
@@ -115,9 +130,11 @@ class Site:
         async def answer(request: Request) -> Response:
             try:
                 async with request.form(max_files=0, max_fields=MOST_FIELDS) as form:
-                    asked = PageRequest(self._wire, *_fields(form))
+                    asked = PageRequest(self._wire, self._known, *_fields(form))
             except ClientDisconnect:
                 return HTMLResponse("", 413)
+            # What an act changes is seen at once.
+            self._known.clear()
             back = own_place(asked.word("back"))
             try:
                 done = await act(asked)
@@ -166,7 +183,8 @@ class Site:
         name = request.path_params["name"]
         if name not in self._files:
             return HTMLResponse("", 404)
-        return Response(self._files[name], media_type=KINDS_OF_FILES[Path(name).suffix])
+        kind = KINDS_OF_FILES[Path(name).suffix]
+        return Response(self._files[name], media_type=kind, headers={"cache-control": KEPT})
 
 
 async def _alive(request: Request) -> Response:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
+from pathlib import Path
 
-from ...ipc.protocol import Json
+from ...ipc.protocol import NOT_FOUND, Json, ProtocolError
 from ...store.model import ALL_CHANNELS
 from ..clock import local_now
 from .asking import PageRequest, together
-from .wording import ShownTurn, instant, turns
+from .wording import ShownTurn, instant, said, turns
 
 HITS, ROWS, TURNS = 20, 30, 120
 """The most hits of a search, rows of a list, and turns of a conversation on one page."""
 
-MOST_PROJECTS, MOST_LIVES = 12, 100
+THINGS, DRAWN_AT_ONCE, MOST_DRAWN = 100, 500, 2500
+"""The people and things of a list, of one answer for the drawing, and of the drawing."""
+
+MOST_LIVES, MOST_EVENTS = 100, 100
+CHANNELS_S, BRIEFS_S, FIRST_S = 10.0, 60.0, 600.0
+"""The age of answers that are shown again: the names of projects, their dates ahead, the time of their first fact."""
+
 DECIDED = ("decision", "value", "correction")
 LATELY = timedelta(days=1)
 KINDS = ("fact", "decision", "value", "preference", "procedure", "pitfall", "correction", "negative", "event", "person")
@@ -63,7 +70,7 @@ def _lead(text: str) -> str:
 async def _ahead(asked: PageRequest, channels: Iterable[str]) -> list[tuple[str, Sequence[str]]]:
     """Return the lines on days ahead of the projects that were worked on last."""
     names = list(channels)[:4]
-    briefs = await together(*(asked.call("brief", channel=name) for name in names))
+    briefs = await together(*(asked.lately(BRIEFS_S, "brief", channel=name) for name in names))
     found = [
         (name, section["lines"])
         for name, brief in zip(names, briefs, strict=True)
@@ -77,7 +84,7 @@ async def search(asked: PageRequest) -> Json:
     """Return the answers to a question, each with the way it was found."""
     query, channel = asked.word("q").strip(), asked.word("channel") or ALL_CHANNELS
     values: Json = {"q": query, "channel": channel, "on": asked.word("day"), "archived": asked.word("archived")}
-    values |= {"kind": asked.word("kind"), "kinds": KINDS_OF_MEMORIES}
+    values |= {"kind": asked.word("kind"), "kinds": ("turn", *KINDS_OF_MEMORIES)}
     if "part" not in asked.words:
         values["channels"] = await _channels(asked)
     if not query:
@@ -93,12 +100,16 @@ async def search(asked: PageRequest) -> Json:
         as_of=_end_of(values["on"]),
         filter={"field": "kind", "eq": values["kind"]} if values["kind"] else None,
     )
-    return values | {"answer": answer, "why": _why(answer["trace"])}
+    return values | {"answer": answer, "why": _why(answer)}
 
 
-def _why(trace: Json) -> Mapping[str, Json]:
-    """Return for each node that was ranked its ranks, and the priors that moved it."""
-    return {node: one for one in reversed(trace["candidates"]) for node in (one["unit"], *one["nodes"])}
+def _why(answer: Json) -> Mapping[str, Json]:
+    """Return for each hit its ranks and the priors that moved it; a fact has those of the turn behind it."""
+    candidates = reversed(answer["trace"]["candidates"])
+    ranked = {node: one for one in candidates for node in (one["unit"], *one["nodes"])}
+    names = {hit["node_id"]: (hit["node_id"], *(one["node_id"] for one in hit["evidence"])) for hit in answer["hits"]}
+    found = {hit: next((ranked[name] for name in of_hit if name in ranked), None) for hit, of_hit in names.items()}
+    return {hit: one for hit, one in found.items() if one is not None}
 
 
 def _end_of(day: str) -> str | None:
@@ -110,7 +121,7 @@ def _end_of(day: str) -> str | None:
 
 
 async def _channels(asked: PageRequest) -> Mapping[str, int]:
-    counted: Mapping[str, int] = (await asked.call("status"))["channels"]
+    counted: Mapping[str, int] = (await asked.lately(CHANNELS_S, "status"))["channels"]
     return dict(sorted(counted.items(), key=lambda one: -one[1]))
 
 
@@ -145,6 +156,7 @@ async def project(asked: PageRequest) -> Json:
     newest = sorted((one for some in decided for one in some), key=lambda one: one["created_at"] or "", reverse=True)
     return {
         "channel": channel,
+        "home": str(Path.home()),
         "brief": brief,
         "threads": threads["threads"],
         "sessions": sessions["memories"],
@@ -191,18 +203,16 @@ def _day(given: str, last: date) -> date:
 
 
 async def _first(asked: PageRequest, channel: str) -> str | None:
-    """Return the time of a project's oldest fact, found by halving the pages of its list."""
+    """Return the time of a project's oldest fact, found by halving its list."""
     low, high = 0, 1
-    while (await asked.call("list", channel=channel, level="L1", limit=1, offset=high))["memories"]:
+    while (await asked.lately(FIRST_S, "list", channel=channel, level="L1", limit=1, offset=high))["memories"]:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        if (await asked.call("list", channel=channel, level="L1", limit=1, offset=middle))["memories"]:
-            low = middle
-        else:
-            high = middle
-    found = (await asked.call("list", channel=channel, level="L1", limit=1, offset=low))["memories"]
-    return found[0]["created_at"] if found else None
+        found = await asked.lately(FIRST_S, "list", channel=channel, level="L1", limit=1, offset=middle)
+        low, high = (middle, high) if found["memories"] else (low, middle)
+    oldest = (await asked.lately(FIRST_S, "list", channel=channel, level="L1", limit=1, offset=low))["memories"]
+    return oldest[0]["created_at"] if oldest else None
 
 
 async def memories(asked: PageRequest) -> Json:
@@ -247,7 +257,8 @@ async def memory(asked: PageRequest) -> Json:
     named = [("was replaced by", [shown["superseded_by"]] if shown["superseded_by"] else [])]
     named += [("was perhaps replaced by", shown["later"]), ("took the place of", shown["supersedes"])]
     named += [("contradicts", shown["contradicts"]), ("is told in", shown["cited_by"])]
-    sources, *others = await together(
+    history, sources, *others = await together(
+        asked.call_if_any("history", node_id=shown["node_id"], limit=MOST_EVENTS),
         _shown(asked, [one["node_id"] for one in shown["evidence"][:6]]),
         *(_shown(asked, some[:6]) for _, some in named),
     )
@@ -256,6 +267,7 @@ async def memory(asked: PageRequest) -> Json:
         "memory": shown,
         "sources": sources,
         "related": related,
+        "events": history["events"] if history else (),
         "editable": EDITABLE,
         "editing": bool(asked.word("edit")),
     }
@@ -308,6 +320,76 @@ def _page_of(found: Sequence[ShownTurn], ordinal: int) -> int:
     return place - place % TURNS
 
 
+async def things(asked: PageRequest) -> Json:
+    """Return a page of the people and things, the most mentioned first."""
+    channel, kind, at = asked.word("channel"), asked.word("type"), asked.whole("from")
+    found, channels = await together(
+        asked.call("entities", channel=channel or ALL_CHANNELS, type=kind or None, limit=THINGS, offset=at),
+        _channels(asked),
+    )
+    return {
+        "things": _by_name(found["entities"]),
+        "total": found["total"],
+        "next": found["next"],
+        "before": max(0, at - THINGS) if at else None,
+        "channel": channel,
+        "kind": kind,
+        "channels": channels,
+        "kinds": KINDS_OF_THINGS,
+    }
+
+
+def _by_name(entities: Sequence[Json]) -> list[Json]:
+    """Return people and things once each, however many projects have a page of theirs."""
+    found: dict[str, Json] = {}
+    for one in entities:
+        known = found.setdefault(one["key"], {**one, "channels": [], "mentions": 0, "relations": 0})
+        known["channels"].append(one["channel"])
+        known["mentions"] += one["mentions"]
+        known["relations"] += one["relations"]
+    return list(found.values())
+
+
+async def graph(asked: PageRequest) -> Json:
+    """Return the nodes and edges of people and things, for the drawing: at most MOST_DRAWN nodes."""
+    channel, kind = asked.word("channel") or ALL_CHANNELS, asked.word("type") or None
+    entities: list[Json] = []
+    relations: list[Json] = []
+    at: int | None = 0
+    while at is not None and len(entities) < MOST_DRAWN:
+        page = await asked.call("entities", channel=channel, type=kind, limit=DRAWN_AT_ONCE, offset=at)
+        entities += page["entities"]
+        relations += page["relations"]
+        at = page["next"]
+    names = {one["node_id"]: one["key"] for one in entities}
+    drawn = {one["key"]: one for one in _by_name(entities)}
+    ends = (
+        (names.get(one["subject_id"]), one["relation"], names.get(one["object_id"]), one["until"]) for one in relations
+    )
+    edges = {(one, relation, other): until is None for one, relation, other, until in ends if one and other}
+    places = {key: place for place, key in enumerate(drawn)}
+    return {
+        "json": {
+            "nodes": [[one["name"], one["type"], one["mentions"]] for one in drawn.values()],
+            "edges": [[places[one], places[other], said(name), holds] for (one, name, other), holds in edges.items()],
+        }
+    }
+
+
+async def thing(asked: PageRequest) -> Json:
+    """Return a person or a thing by its relations, facts and mentions."""
+    name = asked.word("name")
+    found = await asked.call("about", name=name, channel=asked.word("channel") or ALL_CHANNELS, budget_tokens=4000)
+    if not found["entities"]:
+        raise ProtocolError(
+            f"Nothing is known of {name}.", "A dream makes a page of who is named more than once.", NOT_FOUND
+        )
+    # The text names its turn, to which the line is a link here.
+    for line in found["lines"]:
+        line["text"] = line["text"].removesuffix(f" [{', '.join(line['evidence'])}]")
+    return {"thing": found}
+
+
 async def review(asked: PageRequest) -> Json:
     """Return the open decisions, and the marks that may be taken back."""
     at = asked.whole("from")
@@ -336,6 +418,11 @@ async def runs(asked: PageRequest) -> Json:
     }
 
 
+async def run(asked: PageRequest) -> Json:
+    """Return a run and a page of its changes."""
+    return await asked.call("run", run_id=asked.word("run_id"), offset=asked.whole("from"))
+
+
 async def digest(asked: PageRequest) -> Json:
     """Return the digest of a day, the newest where none is named."""
     return {"digest": await asked.call("digest", date=asked.word("date") or None)}
@@ -358,9 +445,11 @@ async def health(asked: PageRequest) -> Json:
     """Return the state of the daemon and its problems."""
     # A check reads the whole vault: it is made when it is asked for.
     check = await asked.call("check") if asked.word("check") else None
-    return {"status": await asked.call("status"), "check": check}
+    status, metrics = await together(asked.call("status"), asked.call("metrics"))
+    return {"status": status, "check": check, "metrics": metrics["text"]}
 
 
+KINDS_OF_THINGS = ("person", "organisation", "team", "project", "service", "tool", "place", "file", "event", "other")
 View = Callable[[PageRequest], Awaitable[Json]]
 VIEWS: tuple[tuple[str, str, View], ...] = (
     ("/", "today.html", today),
@@ -369,11 +458,15 @@ VIEWS: tuple[tuple[str, str, View], ...] = (
     ("/project/{channel}", "project.html", project),
     ("/timeline", "timeline.html", timeline),
     ("/memories", "memories.html", memories),
-    ("/memory/{node_id}", "memory.html", memory),
+    ("/memory/{node_id:path}", "memory.html", memory),
     ("/sessions", "sessions.html", sessions),
     ("/session/{node_id}", "session.html", session),
+    ("/things", "things.html", things),
+    ("/things/graph", "", graph),
+    ("/thing/{name}", "thing.html", thing),
     ("/review", "review.html", review),
     ("/runs", "runs.html", runs),
+    ("/run/{run_id}", "run.html", run),
     ("/digest", "digest.html", digest),
     ("/told", "told.html", told),
     ("/purge", "purge.html", purging),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 from itertools import groupby
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from markupsafe import Markup
 
@@ -31,9 +31,7 @@ _INLINE = re.compile(
     r"|\*\*(?P<bold>[^*\n]{1,2000})\*\*"
     r"|~~(?P<gone>[^\n]{1,8000}?)~~"
 )
-_PLACE = re.compile(
-    r"/(?:facts|scenarios)/[^/]*--(?P<memory>[\w-]+)\.md|/sessions/(?:[\w-]+/)*(?P<session>[\w.-]+)\.md"
-)
+_PLACE = re.compile(r"/(?P<path>[^?#]{1,400}\.md)")
 _LISTED = re.compile(r"(?P<depth> *)(?:[-*+]|(?P<number>\d{1,3})[.)]) +(?P<words>\S.*)")
 _NOTE = re.compile(r"^\[\^[\w-]{1,16}\]: ")
 
@@ -90,6 +88,16 @@ def address(node_id: str) -> str:
         if mark
         else f"/memory/{quote(node_id, safe='')}"
     )
+
+
+def thing_address(name: str) -> str:
+    """Return the address of the page of a person or a thing."""
+    return f"/thing/{quote(name, safe='')}"
+
+
+def said(relation: str) -> str:
+    """Return the type of a relation in words: `reports to`."""
+    return relation.replace("_", " ").lower()
 
 
 def sure(confidence: float) -> str:
@@ -182,9 +190,8 @@ def _quote(lines: Sequence[str]) -> Iterator[str]:
 def _list(lines: Sequence[str]) -> Iterator[str]:
     found = [match for line in lines if (match := _LISTED.match(line))]
     tag = "ol" if found and found[0]["number"] else "ul"
-    items = "".join(
-        f"<li{' class=under' if len(one['depth']) > 1 else ''}>{_inline(one['words'])}</li>" for one in found
-    )
+    classes = [' class="under"' if len(one["depth"]) > 1 else "" for one in found]
+    items = "".join(f"<li{kind}>{_inline(one['words'])}</li>" for one, kind in zip(found, classes, strict=True))
     yield f"<{tag}>{items}</{tag}>"
 
 
@@ -224,7 +231,7 @@ def _span(found: re.Match[str], deep: int, links: bool) -> str:
         return escape(found["plain"])
     inner = found["words"] or found["bold"] or found["gone"]
     if inner is None:
-        return ""
+        return "" if links else escape(found[0])
     words = _inline(inner, deep + 1, links=links) if deep < 3 else escape(inner)
     if found["bold"]:
         return f"<strong>{words}</strong>"
@@ -233,7 +240,7 @@ def _span(found: re.Match[str], deep: int, links: bool) -> str:
     place = _PLACE.fullmatch(found["place"])
     if place is None or not links:
         return words
-    where = address(place["memory"]) if place["memory"] else f"/session/{quote(place['session'], safe='')}"
+    where = f"/memory/{quote(unquote(place['path']))}"
     return f'<a href="{escape(where)}">{words}</a>'
 
 

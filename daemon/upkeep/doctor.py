@@ -36,6 +36,7 @@ Severity = Literal["ok", "skipped", "note", "warning", "error"]
 """`skipped`: it needs a daemon, and none answers."""
 
 ANSWER_TIMEOUT_S: Final = 10.0
+HELLO_TIMEOUT_S: Final = 4.0
 CHECK_TIMEOUT_S: Final = 120.0
 START_TIMEOUT_S: Final = 20.0
 QUEUE_LOOK_S: Final = 2.0
@@ -128,7 +129,7 @@ def _daemon(patient: Patient) -> Iterator[Finding]:
         yield Finding("daemon", "error", complaint, why, "set DREAMD_SOCKET to a shorter path")
         return
     try:
-        patient.hello = patient.ask("hello", client="doctor")
+        patient.hello = patient.ask("hello", HELLO_TIMEOUT_S, client="doctor")
     except Absent as error:
         patient.silence = error
         yield Finding(
@@ -143,7 +144,10 @@ def _daemon(patient: Patient) -> Iterator[Finding]:
     except ClientError as error:
         patient.silence = error
         why = "Agents go on without their memory; a full disk or a very busy machine may be the cause."
-        yield Finding("daemon", "error", f"it is there and does not answer: {error}", why, "`dreamctl log`; restart it")
+        # A service manager accepts for a daemon that it cannot start: once its unit is repaired, it can.
+        repair = partial(_start, patient) if _is_installed(patient) else None
+        found = f"it is there and does not answer: {error}"
+        yield Finding("daemon", "error", found, why, "`dreamctl log`; restart it", repair)
         return
     if (theirs := patient.hello["version"]) != __version__:
         yield Finding(
@@ -207,7 +211,8 @@ def _service(patient: Patient) -> Iterator[Finding]:
             _install,
         )
     if service.failure:
-        yield Finding("service", "error", f"it could not start: {service.failure}", why, service.remedy)
+        found = f"it could not start: {service.failure}"
+        yield Finding("service", "error", found, why, service.remedy, partial(_start, patient))
     if installed_service.lingers() is False:
         yield Finding(
             "service",
@@ -480,7 +485,7 @@ def _install() -> str:
 
 def _start(patient: Patient) -> str:
     """Start the daemon: by its service, or else as a process of its own, whose log is beside the data."""
-    if installed_service.has_manager() and installed_service.installed_service(patient.environ) is not None:
+    if _is_installed(patient):
         installed_service.start()
     else:
         if patient.settings is None:
@@ -499,6 +504,10 @@ def _start(patient: Patient) -> str:
             if time.monotonic() > until:
                 raise
             time.sleep(0.1)
+
+
+def _is_installed(patient: Patient) -> bool:
+    return installed_service.has_manager() and installed_service.installed_service(patient.environ) is not None
 
 
 def _restart(patient: Patient) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -89,7 +89,11 @@ class BriefPart:
 
 
 def parts_of(
-    facts: Iterable[Memory], today: date, last_session: NodeId | None, elsewhere: Iterable[Memory] = ()
+    facts: Iterable[Memory],
+    today: date,
+    last_session: NodeId | None,
+    elsewhere: Iterable[Memory] = (),
+    most_of: Mapping[str, int] = MOST_OF,
 ) -> list[BriefPart]:
     """Return the briefing of a channel's facts; `last_session` is the one that ended before this start.
 
@@ -109,7 +113,7 @@ def parts_of(
     return [
         BriefPart(
             heading,
-            by_heading[heading][: MOST_OF[heading]],
+            by_heading[heading][: most_of[heading]],
             MOST_TOKENS.get(heading),
             last_session if heading == LAST else None,
         )

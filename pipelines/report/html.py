@@ -68,15 +68,24 @@ def render(report: RunReport, before: str = "") -> str:
     """Render the page; `before` is the day's page as earlier dreams left it, whose accounts it keeps."""
     account = "\n".join([f"<!-- dream {_safe(report.run_id)} -->", *_account(report)])
     accounts = "\n".join([account, *(kept.rstrip("\n") for kept in earlier(before.partition(_END)[0]))])
-    title = escape(headline(report.day))
+    footer = (
+        "Written by dreamd, for you alone. Memories are files; nothing that faded is gone. `dreamctl open` shows the "
+        "memory behind this page, `dreamctl open --at review` what waits."
+    )
+    return document(headline(report.day), f"{accounts}{_END}", footer)
+
+
+def document(heading: str, main: str, footer: str) -> str:
+    """Return a whole page around its main part, which is HTML; heading and footer are escaped."""
+    title = escape(heading)
     return plain(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         f"<title>{title}</title>\n<style>\n{_STYLE.read_text(encoding='utf-8')}</style>\n</head>\n<body>\n"
-        f"<header>{charts.moon()}<h1>{title}</h1></header>\n<main>\n{accounts}{_END}</main>\n"
-        "<footer>Written by dreamd, for you alone. Memories are files; nothing that faded is gone.</footer>\n"
+        f"<header>{charts.moon()}<h1>{title}</h1></header>\n<main>\n{main}</main>\n"
+        f"<footer>{escape(footer)}</footer>\n"
         "</body>\n</html>\n"
     )
 

@@ -187,7 +187,7 @@ class Corrections:
         _raise_if_refused(applied)
         self._tombstones.read()
         if decision.mark:  # else the older, long unused, would fade the next night
-            self._writer.write(*records.log_usage([decision.older.node_id], now)).result()
+            self._writer.write(*records.log_usage({decision.older.node_id, decision.newer.node_id}, now)).result()
         return Decided(decision.decision_id, applied.run_id, choice, (decision.older.path, decision.newer.path))
 
     @repeated_after_repair

@@ -6,7 +6,8 @@ A contradiction waits for a person; a mark stays until a person takes it back. A
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -15,15 +16,21 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 from .. import okf
 from ..core import Core
 from ..door import outgoing
-from ..index.projection import Node
-from ..index.tombstones import pair_key
+from ..index.projection import SUCCESSOR, Node
+from ..index.tombstones import edit_key, pair_key
 from ..model import Action, InvalidInput, Memory, NodeId, NotFound, Status
-from .links import is_over, parted, revival
+from .links import REPEATS, is_over, parted, revival
 from .run_kinds import REVIEW
 
-# The older memory of two is replaced by the newer, or likely changed by it.
+# The older memory of two is replaced by the newer, or likely changed by it; the newer was archived as the `same`; or
+# one memory, which is both sides, faded and was archived.
 Choice = Literal["newer", "older", "both", "edit"]
-Mark = Literal["replaced", "likely"]
+Mark = Literal["replaced", "likely", "same", "archived"]
+
+# The stage of a dream that archives faded memories, and the most memories that are listed as archived.
+DECAY, MOST_ARCHIVED = "decay", 300
+
+_SAME_AS = re.compile(rb"\bsame_as:\s*(?:\[|-)?\s*[\"']?([\w.-]+)")
 
 MOST_TURNS: Final = 3
 EXCERPT_CHARS: Final = 600
@@ -80,8 +87,12 @@ class _Marked(NamedTuple):
     mark: Mark
 
     @property
+    def pair(self) -> tuple[NodeId, NodeId]:
+        return self.older.node_id, self.newer.node_id
+
+    @property
     def decision_id(self) -> str:
-        return decision_id(self.older.node_id, self.newer.node_id)
+        return decision_id(*self.pair)
 
     def as_decision(self) -> Decision:
         """Return it for a client: both texts, without the turns that they cite."""
@@ -104,6 +115,7 @@ class Decisions:
         self._catalog = core.catalog
         self._vault = core.vault
         self._tombstones = core.tombstones
+        self._ledger = core.ledger
 
     def open(self) -> list[Decision]:
         """Return each pair of live memories that are linked as contradictory and not decided, newest first."""
@@ -125,7 +137,24 @@ class Decisions:
         pairs = [pair for pair in self._catalog.marks() if pair_key(*pair[:2]) not in closed]
         nodes = self._catalog.nodes({name for pair in pairs for name in pair[:2]})
         found = [_Marked(nodes[old], nodes[new], mark) for old, new, mark in pairs if {old, new} <= nodes.keys()]
-        return sorted(found, key=lambda one: (one.mark != "likely", -(one.newer.since or _LONG_AGO).timestamp()))
+        found.sort(key=lambda one: (one.mark != "likely", -(one.newer.since or _LONG_AGO).timestamp()))
+        return [*found, *(one for one in self._archived() if pair_key(*one.pair) not in closed)]
+
+    def _archived(self) -> Iterator[_Marked]:
+        """Yield the memories that dreams archived, the latest first: as repetitions of others, or as faded."""
+        names = self._ledger.archived_by_runs(DECAY, REPEATS, MOST_ARCHIVED)
+        nodes = self._catalog.nodes(names)
+        for node in (nodes[name] for name in names if name in nodes):
+            if node.live or node.forgotten or self._catalog.links(node.node_id, SUCCESSOR):
+                continue
+            data = self._vault.read_if_any(node.path)
+            if data is None:
+                continue
+            found = _SAME_AS.search(
+                data.partition(b"\n---")[0]
+            )  # reading the YAML of hundreds of files would take seconds
+            stands = self._catalog.nodes([name := found[1].decode()]).get(name) if found else None
+            yield _Marked(stands or node, node, "same" if stands else "archived")
 
     def find(self, name: str) -> Decision:
         """Find an open decision, else a mark, by its id or by one of its memories.
@@ -148,6 +177,8 @@ class Decisions:
         """Plan the changes of a choice to the two files. `edit` gives the newer one a new `text`, and lets it hold."""
         older, newer = self._memory(decision.older.path), self._memory(decision.newer.path)
         verified = {"by": f"human:{by}", "at": now.isoformat()}
+        if decision.mark in ("same", "archived"):
+            return self._of_archived(older, newer, choice, verified)
         if choice == "both" and decision.mark:  # neither is verified: a later memory may replace it
             changes = (parted(older, newer.node_id), parted(newer, older.node_id))
             reason = "a person decided that the newer one does not change the older"
@@ -178,6 +209,32 @@ class Decisions:
             self._replace(newer, changes[1], reason, key, text if choice == "edit" else None),
         )
         return tuple(action for action, changed in zip(replaced, changes, strict=True) if changed)
+
+    def _of_archived(
+        self, stands: Memory, archived: Memory, choice: Choice, verified: Mapping[str, str]
+    ) -> tuple[Action, ...]:
+        """Plan a choice about an archived memory: `both` brings it back, for good; any other agrees."""
+        if choice == "edit":
+            raise InvalidInput(f"{archived.node_id} is archived", hint="Bring it back first (`both`), then edit it.")
+        key = pair_key(stands.node_id, archived.node_id)
+        if choice != "both":
+            reason = "a person decided that it stays archived"
+            return (self._replace(stands, _settled(stands, archived, verified), reason, key),)
+        data = self._vault.read(archived.path)
+        content = okf.edit(data, revival(okf.parse(data).meta))
+        # Whatever a dream finds later, it does not make the same edit again.
+        again = edit_key(archived.path, content, data)
+        return (
+            Action.replacing(
+                archived.path,
+                archived.node_id,
+                data,
+                content,
+                stage=REVIEW,
+                reason="a person decided that it still holds",
+                fingerprint="\n".join(filter(None, (key, again))),
+            ),
+        )
 
     def _decision(self, one: NodeId, other: NodeId) -> Decision | None:
         nodes = self._catalog.nodes([one, other])

@@ -20,6 +20,9 @@ from ..text.judging import Relation
 # The key of an archived memory that lists the live one with the same statement.
 SAME_AS: Final = "same_as"
 
+# The reason for which a repetition is archived.
+REPEATS: Final = "it repeats an older fact in other words"
+
 # The keys of a memory that no longer holds.
 ENDINGS: Final = ("superseded_by", "valid_to", "archived_at", SAME_AS)
 
@@ -164,7 +167,7 @@ class LinkEdits:
     def repeat(self, older: Linked, newer: Linked, tombstone_key: str, now: datetime) -> None:
         """Archive the newer as a repetition of the older, which stays."""
         gone = {"status": Status.DEPRECATED.value, "archived_at": now.isoformat(), SAME_AS: [older.node_id]}
-        self.edit(newer, gone, "it repeats an older fact in other words", tombstone_key)
+        self.edit(newer, gone, REPEATS, tombstone_key)
 
     def contradict(self, older: Linked, newer: Linked, tombstone_key: str | None) -> None:
         """Link two contradictory memories; both stay live until a person decides."""

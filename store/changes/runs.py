@@ -9,15 +9,21 @@ from typing import Any
 
 from .. import okf
 from ..core import Core
+from ..door import outgoing
+from ..index.projection import is_session
 from ..index.repairs import refuse_without_history, repeated_after_repair
 from ..index.tombstones import TURN
 from ..ledger import records
 from ..ledger.records import RecordedAction, Run
 from ..model import SKILL, Changeset, InvalidInput, NodeId, StoreBusy
+from ..results import RunChange
 from .apply import WRITTEN_WITHIN_S, Changes
 from .migration import LayoutMigration
 from .run_kinds import FILE_SHA256, FORGET, MIGRATE, PURGE, REVIEW, TURN_FORGOTTEN, UNDID, AppliedRun, Undone
 from .undo import Reverting
+
+CHANGE_CHARS = 2000
+"""Characters of a text before and after a change."""
 
 
 class Runs:
@@ -115,6 +121,11 @@ class Runs:
         """Return a run. Raises NotFound."""
         return self._ledger.run(run_id)
 
+    def changes_of(self, run_id: str, offset: int, limit: int) -> Sequence[RunChange]:
+        """Return a page of the changes of a run, in their order. Raises NotFound."""
+        self._ledger.run(run_id)
+        return [_shown(action) for action in self._ledger.actions(run_id, offset, limit)]
+
     @repeated_after_repair
     def runs(
         self, limit: int = 20, *, kinds: Sequence[str] = (), states: Sequence[str] = (), hidden: Sequence[str] = ()
@@ -138,6 +149,27 @@ class Runs:
             raise StoreBusy("a purge is under way", hint="A dream begins when it is done.")
         if note := self._core.opened.note:
             raise StoreBusy(note, hint="Try again in a moment.")
+
+
+def _shown(action: RecordedAction) -> RunChange:
+    """Return a recorded action with its texts as they may be shown."""
+    is_memory = not is_session(action.path) and action.path.endswith(".md")
+    before, after = (
+        okf.to_memory(action.path, okf.parse(image)) if image and is_memory else None
+        for image in (action.pre_image, action.post_image)
+    )
+    memory = after or before
+    return RunChange(
+        node_id=action.node_id,
+        kind=action.kind,
+        stage=action.stage,
+        path=action.path,
+        title=outgoing(memory.title) if memory else "",
+        before=outgoing(before.text)[:CHANGE_CHARS] if before else "",
+        after=outgoing(after.text)[:CHANGE_CHARS] if after else "",
+        reason=outgoing(action.reason),
+        state=action.state,
+    )
 
 
 def _is_outside(run: Run, action: RecordedAction) -> bool:

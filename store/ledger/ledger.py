@@ -514,9 +514,10 @@ class Ledger:
             raise NotFound(f"no run {run_id}", hint="`dreamctl runs` lists them.")
         return run_of_row(rows[0])
 
-    def actions(self, run_id: str) -> list[RecordedAction]:
-        """Return a run's actions with their images, in order."""
-        return [action_of_row(row) for row in self.ask(RecordedAction.SELECT, (run_id,))]
+    def actions(self, run_id: str, offset: int = 0, limit: int = -1) -> list[RecordedAction]:
+        """Return a run's actions with their images, in order; all of them, or a page."""
+        rows = self.ask(f"{RecordedAction.SELECT} LIMIT ? OFFSET ?", (run_id, limit, offset))
+        return [action_of_row(row) for row in rows]
 
     def run_that_left(self, path: str, content_sha256: str) -> str | None:
         """Return the id of the run that left a file as it is, if there is one that can be undone."""
@@ -526,6 +527,15 @@ class Ledger:
         )
         rows = self.ask(sql, (path, content_sha256))
         return rows[0][0] if rows else None
+
+    def archived_by_runs(self, stage: str, reason: str, limit: int) -> list[NodeId]:
+        """Return the nodes whose latest applied change is of this stage, or for this reason, the newest first."""
+        sql = (
+            "SELECT node_id FROM action AS one WHERE state = 'applied' AND (stage = ? OR reason = ?) AND NOT EXISTS"
+            " (SELECT 1 FROM action WHERE node_id = one.node_id AND id > one.id AND state = 'applied')"
+            " ORDER BY id DESC LIMIT ?"
+        )
+        return [row[0] for row in self.ask(sql, (stage, reason, limit))]
 
     def runs_that_undid(self, run_id: str) -> list[str]:
         """Return the runs by which undos of a run changed other files, the oldest first."""

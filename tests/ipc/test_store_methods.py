@@ -78,7 +78,7 @@ def test_hello_and_ping(client: Client) -> None:
 def test_what_was_remembered_is_recalled(client: Client) -> None:
     kept = client.call("remember", {"text": "The deploy key lives in 1Password.", "kind": "procedure", "tags": ["ops"]})
     answer = client.call("recall", {"query": "where is the deploy key?"})
-    assert set(answer) == {"hits", "abstained", "notes", "channel", "confidence", "elsewhere"}
+    assert set(answer) == {"hits", "abstained", "notes", "channel", "confidence", "elsewhere", "exact"}
     [hit] = answer["hits"]
     assert set(hit) == {
         *(
@@ -215,7 +215,7 @@ def test_why_not_tells_the_turn_of_a_fact_and_what_feedback_did(client: Client, 
     source = {"sources": [{"id": "t1", "resource": "/s1.md", "title": "s1#1"}], "searched": False}
     fact = memories.fact("The bakery bills by Postgres.", "shop", sources=("s1#1",), extra=source)
     path = store.paths.vault / fact.path
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(okf.from_memory(fact))
     store.reconcile()
     asked = {"query": "PostgreSQL billing service", "channel": "shop", "why_not": fact.node_id, "explain": True}

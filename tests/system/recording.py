@@ -120,6 +120,7 @@ class Recording:
             self._page_of(name, also)
         people = {one["name"]: one["node_id"] for one in self.ask("entities", channel="kitchen")["entities"]}
         self.ask("about", name="graca", channel="kitchen")
+        assert self.ask("recall", "an exact answer", query="who owns the oven?", channel="kitchen")["exact"]
         self.ask("entity_merge", node_id=people["Graça Moreira"], other=people["Gracinha"])
         self.ask("entity_split", node_id=people["Graça Moreira"], names=["Gigi"])
         recipe = {"space": ["recipes"], "key": "tart.md"}
@@ -204,6 +205,7 @@ class Recording:
         self.ask("show", "a fact", node_id=self.fact["node_id"])
         self.ask("recall", "a fact recalled", query=self.fact["text"], channel=self.orders)
         self.ask("runs", "the runs", all=True)
+        self.ask("run", "what a run changed", run_id=self.dreamt["run_id"])
         self.ask("digest", "a digest")
         self.ask("decay_preview", "what fades", days=3650)
         self.ask("decay_preview", "what fades tomorrow", days=1)
@@ -268,6 +270,8 @@ class Recording:
         self.ask("rebuild")
         self.ask("migrate", "a move that is only shown", dry_run=True)
         self.ask("metrics")
+        self.ask("prove", path=str(self.empty.parent / "proof.html"))
+        self.ask("export", path=str(self.empty.parent / "all.jsonl"), form="jsonl")
         self.ask("backup", path=str(self.empty.parent))
         self.ask("purge", "a purge that is only shown", channel="kitchen", dry_run=True)
         self.ask("purge", "the past questions", probes=True)

@@ -333,6 +333,11 @@ def test_what_fades_is_a_table(recorded: Recording, look: Look) -> None:
     )
 
 
+def test_an_exact_answer_stands_before_the_hits(recorded: Recording) -> None:
+    (first, *_) = recorded.named["an exact answer"]["exact"]
+    assert (first["answer"], first["relation"]["relation"]) == ("Gracinha", "OWNS")
+
+
 def test_a_decision_shows_both_sides_and_what_they_rest_on(recorded: Recording, look: Look) -> None:
     answer = recorded.named["what waits"]
     said = text_of(review.decisions_in_words(answer, look))
@@ -383,6 +388,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "dream_resume": (["dream", "resume"], "is resumed."),
     "dream_cancel": (["dream", "cancel"], "was cancelled"),
     "runs": (["runs"], "applied"),
+    "run": (["runs", "x"], "create"),
     "undo": (["undo", "x"], "is undone"),
     "redo": (["redo", "x"], "is done again"),
     "digest": (["digest"], "has been undone since"),
@@ -395,6 +401,8 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "check": (["check"], "warning: broken.md"),
     "migrate": (["migrate", "--dry-run"], "Nothing is to be moved."),
     "rebuild": (["rebuild"], "The index is rebuilt from"),
+    "export": (["export", "/x.jsonl"], "memories"),
+    "prove": (["prove", "/x.html"], "The page is "),
     "metrics": (["metrics"], 'dreamd_answers_total{method="recall",outcome="ok"}'),
     "backup": (["backup", "/x"], "was read back."),
     "pause": (["pause"], "Learning is paused."),

@@ -178,3 +178,22 @@ def test_clients_get_the_error_of_bad_settings_until_they_are_repaired(home: Pat
         [ "$(state dreamd.service)" = active ] || fail "not active"
         """,
     )
+
+
+def test_the_doctor_repairs_a_service_of_another_installation(home: Path) -> None:
+    under_a_manager(
+        home,
+        """
+        "$DREAMCTL" install
+        unit="$HOME/.config/systemd/user/dreamd.service"
+        sed -i 's#^ExecStart=.*#ExecStart=/gone/python -m dreamd.daemon#' "$unit"
+        systemctl --user daemon-reload
+        "$DREAMCTL" doctor --json > "$HOME/first" && fail "a dead unit is well"
+        grep -q '"check": "service", "severity": "warning"' "$HOME/first" || fail "$(cat "$HOME/first")"
+        "$DREAMCTL" doctor --fix > "$HOME/second" || fail "$(cat "$HOME/second")"
+        grep -q "^ExecStart=\\"$PYTHON\\"" "$unit" || fail "the unit is as it was"
+        "$DREAMCTL" remember "The spare key hangs behind the clock."
+        [ "$(state dreamd.service)" = active ] || fail "it is not the service that runs"
+        "$DREAMCTL" doctor || fail "something is wrong still"
+        """,
+    )

@@ -81,6 +81,35 @@ def test_the_launch_agent_is_a_property_list_of_the_right_shape() -> None:
     assert not [value for value in agent.values() if "@" in str(value)]
 
 
+# launchd.plist(5), the keys that we use: their types, and the values or keys that are allowed within.
+KEYS: dict[str, tuple[type, frozenset[str] | None]] = {
+    "Label": (str, None),
+    "ProgramArguments": (list, None),
+    "EnvironmentVariables": (dict, None),
+    "RunAtLoad": (bool, None),
+    "KeepAlive": (dict, frozenset({"SuccessfulExit", "NetworkState", "PathState", "OtherJobEnabled", "Crashed"})),
+    "ThrottleInterval": (int, None),
+    "ProcessType": (str, frozenset({"Background", "Standard", "Adaptive", "Interactive"})),
+    "Umask": (int, None),
+    "StandardErrorPath": (str, None),
+}
+
+
+def test_the_launch_agent_has_the_keys_and_types_that_launchd_reads() -> None:
+    log = Path("/Users/a/Library/Logs/dreamd.log")
+    agent = plistlib.loads(plistlib.dumps(launch_agent({"DREAMD_DATA_DIR": "/d"}, "/opt/py", log)))
+    assert set(agent) == set(KEYS)
+    for key, (kind, allowed) in KEYS.items():
+        assert type(agent[key]) is kind, key
+        if allowed is not None:
+            assert {agent[key]} <= allowed if kind is str else set(agent[key]) <= allowed, key
+    assert all(type(word) is str for word in agent["ProgramArguments"])
+    assert all(type(value) is str for value in agent["EnvironmentVariables"].values())
+    # launchd knows an agent by its label; a file of another name would be a second one.
+    assert install.agent_path({"HOME": "/Users/a"}).name == f"{agent['Label']}.plist"
+    assert Path(agent["StandardErrorPath"]).is_absolute()
+
+
 def test_without_systemd_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("PATH", "/nowhere")

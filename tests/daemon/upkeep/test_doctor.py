@@ -176,7 +176,7 @@ def test_a_vault_without_its_marker(lived_in: Path) -> None:
 def test_a_backup_that_was_never_made_and_one_that_is_old(lived_in: Path, tmp_path: Path) -> None:
     assert "never" in found("backup")[0].found
     with contextlib.closing(kept()) as store:
-        store.backup(tmp_path, "1", None)
+        store.exports.backup(tmp_path, "1", None)
     assert found("backup") == []
     assert "2026-11-21" in found("backup", NOW + timedelta(days=40))[0].found
 

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from dreamd.store import okf
 from dreamd.store.changes.decisions import Choice, decision_id, with_body
+from dreamd.store.changes.links import LinkEdits
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.index.tombstones import pair_key
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, InvalidInput, Memory, NotFound
 from dreamd.store.okf.file import conformance
 from dreamd.store.settings import EmbeddingSettings, StoreSettings
+from dreamd.store.text.judging import Relation
 
 from tests import memories
 
@@ -291,3 +293,62 @@ def test_another_body_leaves_the_frontmatter(head: bytes) -> None:
 def test_a_body_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(InvalidInput):
         with_body(b"---\ntype: Note\n---\n\xff\n", "new")
+
+
+def archived_by_decay(store: MemoryStore, memory: Memory, run_id: str, days_on: int = 0) -> bool:
+    """Archive a memory as the stage decay does; False where that is forbidden."""
+    data = store.vault.read(memory.path)
+    at = (NOW + timedelta(days=days_on)).isoformat()
+    content = okf.edit(data, {"status": "deprecated", "archived_at": at})
+    fade = Action.replacing(memory.path, memory.node_id, data, content, stage="decay", reason="it has faded")
+    return store.apply(Changeset(run_id=run_id, actions=(fade,))).skipped == ()
+
+
+def repeated(store: MemoryStore) -> tuple[Memory, Memory]:
+    """Have a dream archive a memory as a repetition of another."""
+    first, again = fact("The door is blue.", 9), fact("Blue is the door.", 3)
+    put(store, first, again)
+    edits = LinkEdits(store.vault.read_if_any, "drift")
+    edits.link(Relation.SAME, first, again, NOW)
+    store.apply(Changeset(run_id="r1", actions=tuple(edits.actions())))
+    return first, again
+
+
+@pytest.mark.parametrize("choice", ["both", "newer"])
+def test_a_repetition_is_brought_back_or_stays_archived_for_good(store: MemoryStore, choice: Choice) -> None:
+    first, again = repeated(store)
+    assert listed(store) == [(first.text, again.text, "same")]
+    done = store.decide(again.node_id, choice, "ann")
+    assert (live(store, again), listed(store)) == (choice == "both", [])
+    assert ("verified" in meta(store, first)) == (choice == "newer")
+    if choice == "both":
+        edits = LinkEdits(store.vault.read_if_any, "drift")
+        edits.link(Relation.SAME, first, again, NOW)
+        assert store.apply(Changeset(run_id="r2", actions=tuple(edits.actions()))).applied == 0
+        assert live(store, again)
+    store.undo(done.run_id)
+    assert (live(store, again), len(listed(store))) == (False, 1)
+
+
+def test_an_archived_memory_is_brought_back_for_good_or_stays_archived(store: MemoryStore) -> None:
+    lamp, door = fact("The lamp is off.", 90), fact("The door is blue.", 80)
+    put(store, lamp, door)
+    assert archived_by_decay(store, lamp, "r1")
+    assert archived_by_decay(store, door, "r2")
+    assert [one[1:] for one in listed(store)] == [(door.text, "archived"), (lamp.text, "archived")]
+    store.decide(lamp.node_id, "both", "ann")
+    assert live(store, lamp)
+    assert not archived_by_decay(store, lamp, "r3", days_on=90)
+    assert live(store, lamp)
+    with pytest.raises(InvalidInput):
+        store.decide(door.node_id, "edit", "ann", "It is red.")
+    store.decide(door.node_id, "newer", "ann")
+    assert (live(store, door), listed(store)) == (False, [])
+
+
+def test_what_a_person_restored_is_no_mark_any_more(store: MemoryStore) -> None:
+    lamp = fact("The lamp is off.", 90)
+    put(store, lamp)
+    archived_by_decay(store, lamp, "r1")
+    store.restore(lamp.node_id)
+    assert listed(store) == []

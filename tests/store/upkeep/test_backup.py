@@ -91,7 +91,7 @@ def safe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_is_restored_elsewhere_is_the_same_memory(store: MemoryStore, safe: Path) -> None:
     run = lived_in(store)
-    done = store.backup(safe / "b.tar.gz", "1", b"[log]\n")
+    done = store.exports.backup(safe / "b.tar.gz", "1", b"[log]\n")
     there, here = rows(store.paths.ledger), known(store)
     assert stat.S_IMODE(Path(done.path).stat().st_mode) == 0o600
 
@@ -128,7 +128,7 @@ def test_a_backup_under_32_writers_is_of_one_moment(store: MemoryStore, safe: Pa
     while min(acknowledged) < 3:
         threads[0].join(0.001)
     before = list(acknowledged)
-    done = store.backup(safe / "b.tar.gz", "1", None)
+    done = store.exports.backup(safe / "b.tar.gz", "1", None)
     stop.set()
     for thread in threads:
         thread.join()
@@ -146,7 +146,7 @@ def test_a_backup_under_32_writers_is_of_one_moment(store: MemoryStore, safe: Pa
 
 def test_a_living_memory_is_not_written_over(store: MemoryStore, safe: Path) -> None:
     lived_in(store)
-    done = store.backup(safe, "1", None)
+    done = store.exports.backup(safe, "1", None)
     paths = places(safe / "other")
     with opened(paths) as other:
         other.remember("This one stays.").result()
@@ -159,14 +159,14 @@ def test_a_living_memory_is_not_written_over(store: MemoryStore, safe: Path) -> 
     assert {path.name for path in (safe / "other").rglob("*")} <= set(before)
     assert not list(safe.glob(".*"))
     with pytest.raises(InvalidInput, match="is there already"):
-        store.backup(Path(done.path), "1", None)
+        store.exports.backup(Path(done.path), "1", None)
     with pytest.raises(InvalidInput, match="in the memory itself"):
-        store.backup(store.paths.vault, "1", None)
+        store.exports.backup(store.paths.vault, "1", None)
 
 
 def test_a_new_memory_in_which_nothing_was_kept_gives_way(store: MemoryStore, safe: Path) -> None:
     lived_in(store)
-    done = store.backup(safe, "1", None)
+    done = store.exports.backup(safe, "1", None)
     paths = places(safe / "fresh")
     with opened(paths):
         pass
@@ -182,7 +182,7 @@ def test_a_new_memory_in_which_nothing_was_kept_gives_way(store: MemoryStore, sa
 def archive(store: MemoryStore, safe: Path) -> Path:
     """Give a whole backup."""
     lived_in(store)
-    return Path(store.backup(safe, "1", None).path)
+    return Path(store.exports.backup(safe, "1", None).path)
 
 
 def test_a_torn_or_altered_one_is_named_and_nothing_is_restored(archive: Path, safe: Path) -> None:

@@ -1,0 +1,224 @@
+// The drawing of people and things: a walk from one to the next by pointer or arrows. The list below it has the same.
+
+const walk = document.querySelector("[data-graph]");
+const canvas = walk?.querySelector("canvas");
+const near = walk?.querySelector(".near");
+const COLOURS = {
+  person: "--faded", organisation: "--waiting", team: "--waiting", project: "--learned", service: "--learned",
+  place: "--contradicted", event: "--contradicted",
+};
+const ROUNDS = 60;
+const LABELS = 70;
+
+// Springs along the relations, and a push among those in the same or a neighbouring cell of a grid: the cost of a round
+// grows with the number of nodes and not with that of pairs.
+function placed(nodes, edges) {
+  const SPREAD = 26;
+  const turn = Math.PI * (3 - Math.sqrt(5));
+  const x = new Float64Array(nodes.length);
+  const y = new Float64Array(nodes.length);
+  const degree = new Float64Array(nodes.length);
+  for (const [one, other] of edges) { degree[one] += 1; degree[other] += 1; }
+  const order = nodes.map((_, i) => i).sort((a, b) => degree[b] - degree[a] || nodes[b][2] - nodes[a][2]);
+  order.forEach((node, place) => {
+    const far = SPREAD * Math.sqrt(place);
+    x[node] = far * Math.cos(place * turn);
+    y[node] = far * Math.sin(place * turn);
+  });
+  const CELL = 3 * SPREAD;
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const heat = 1 - round / ROUNDS;
+    const cells = new Map();
+    for (let i = 0; i < nodes.length; i += 1) {
+      const cell = Math.floor(x[i] / CELL) * 65_536 + Math.floor(y[i] / CELL);
+      const held = cells.get(cell);
+      if (held) held.push(i); else cells.set(cell, [i]);
+    }
+    for (const [cell, held] of cells) {
+      for (const by of [0, 1, 65_535, 65_536, 65_537]) {
+        const others = by ? cells.get(cell + by) : held;
+        if (!others) continue;
+        for (const i of held) for (const j of others) {
+          if (by === 0 && j <= i) continue;
+          const dx = x[i] - x[j] || 0.01;
+          const dy = y[i] - y[j] || 0.01;
+          const square = dx * dx + dy * dy;
+          if (square > CELL * CELL) continue;
+          const push = heat * Math.min(9, (2.5 * SPREAD * SPREAD) / square);
+          const far = Math.sqrt(square);
+          x[i] += (dx / far) * push; y[i] += (dy / far) * push;
+          x[j] -= (dx / far) * push; y[j] -= (dy / far) * push;
+        }
+      }
+    }
+    for (const [i, j] of edges) {
+      const dx = x[j] - x[i];
+      const dy = y[j] - y[i];
+      const far = Math.hypot(dx, dy) || 1;
+      const pull = (heat * 0.1 * (far - 2 * SPREAD)) / far;
+      x[i] += (dx * pull) / degree[i]; y[i] += (dy * pull) / degree[i];
+      x[j] -= (dx * pull) / degree[j]; y[j] -= (dy * pull) / degree[j];
+    }
+  }
+  // The canvas is wider than it is high.
+  for (let i = 0; i < nodes.length; i += 1) x[i] *= 1.5;
+  return { x, y };
+}
+
+// What has no relation is in the list alone: there is nowhere to walk from it.
+function related({ nodes, edges }) {
+  const there = [...new Set(edges.flatMap(([one, other]) => [one, other]))].sort((a, b) => a - b);
+  const place = new Map(there.map((node, i) => [node, i]));
+  return { nodes: there.map((node) => nodes[node]), edges: edges.map(([one, other, ...rest]) => [place.get(one), place.get(other), ...rest]) };
+}
+
+function begin({ nodes, edges }) {
+  const { x, y } = placed(nodes, edges);
+  const beside = nodes.map(() => []);
+  for (const [one, other, name, holds] of edges) {
+    beside[one].push([other, name, holds, true]);
+    beside[other].push([one, name, holds, false]);
+  }
+  const size = nodes.map(([, , mentions]) => 3 + Math.min(9, Math.sqrt(mentions)));
+  const weight = (i) => nodes[i][2] + 2 * beside[i].length;
+  const labelled = nodes.map((_, i) => i).sort((a, b) => weight(b) - weight(a)).slice(0, LABELS);
+  const pen = canvas.getContext("2d");
+  const view = { x: 0, y: 0, scale: 1 };
+  let chosen = -1;
+  let waits = false;
+
+  const width = () => canvas.clientWidth;
+  const height = () => canvas.clientHeight;
+  const toScreen = (i) => [(x[i] - view.x) * view.scale + width() / 2, (y[i] - view.y) * view.scale + height() / 2];
+  const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  function fit() {
+    const reach = (values) => values.reduce((most, one) => Math.max(most, Math.abs(one)), 60);
+    view.scale = Math.min(1.6, width() / (2.4 * reach(x)), height() / (2.15 * reach(y)));
+  }
+
+  function draw() {
+    waits = false;
+    const ratio = window.devicePixelRatio || 1;
+    if (canvas.width !== Math.round(width() * ratio)) { canvas.width = width() * ratio; canvas.height = height() * ratio; }
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.clearRect(0, 0, width(), height());
+    const colours = new Map(nodes.map(([, type]) => [type, style(COLOURS[type] ?? "--plain")]));
+    const [line, ink, soft, paper] = ["--line", "--ink", "--soft", "--card"].map(style);
+    const around = new Set(chosen < 0 ? [] : [chosen, ...beside[chosen].map(([other]) => other)]);
+    pen.lineWidth = 1;
+    for (const [one, other, , holds] of edges) {
+      const isNear = one === chosen || other === chosen;
+      pen.strokeStyle = isNear ? soft : line;
+      pen.setLineDash(holds ? [] : [3, 4]);
+      pen.beginPath(); pen.moveTo(...toScreen(one)); pen.lineTo(...toScreen(other)); pen.stroke();
+    }
+    pen.setLineDash([]);
+    nodes.forEach(([, type], i) => {
+      const [px, py] = toScreen(i);
+      if (px < -20 || py < -20 || px > width() + 20 || py > height() + 20) return;
+      pen.globalAlpha = chosen >= 0 && !around.has(i) ? 0.3 : 1;
+      pen.fillStyle = colours.get(type);
+      pen.beginPath(); pen.arc(px, py, size[i] * Math.min(1.4, Math.max(0.6, view.scale)), 0, 2 * Math.PI); pen.fill();
+      if (i === chosen) { pen.strokeStyle = ink; pen.lineWidth = 2; pen.stroke(); pen.lineWidth = 1; }
+    });
+    pen.globalAlpha = 1;
+    pen.font = "13px system-ui, sans-serif";
+    pen.textBaseline = "middle";
+    const taken = [];
+    const named = [...new Set([...(chosen < 0 ? [] : [chosen]), ...[...around].slice(0, 40), ...(chosen < 0 ? labelled : [])])];
+    for (const i of named) {
+      const [px, py] = toScreen(i);
+      const words = nodes[i][0].length > 28 ? `${nodes[i][0].slice(0, 27)}…` : nodes[i][0];
+      const box = [px + size[i] + 4, py - 8, px + size[i] + 8 + pen.measureText(words).width, py + 8];
+      // A label that would lie on another is left out: a person zooms, or walks there.
+      if (i !== chosen && taken.some((one) => one[0] < box[2] && box[0] < one[2] && one[1] < box[3] && box[1] < one[3])) continue;
+      taken.push(box);
+      pen.lineWidth = 4; pen.strokeStyle = paper; pen.strokeText(words, box[0], py);
+      pen.fillStyle = i === chosen ? ink : soft; pen.fillText(words, box[0], py);
+    }
+  }
+  const redraw = () => { if (!waits) { waits = true; requestAnimationFrame(draw); } };
+
+  function button(words, act) {
+    const one = document.createElement("button");
+    one.type = "button"; one.textContent = words; one.addEventListener("click", act);
+    return one;
+  }
+  function choose(i, moves = true) {
+    chosen = i;
+    near.replaceChildren();
+    if (i >= 0) {
+      const [name, type, mentions] = nodes[i];
+      const head = document.createElement("h2");
+      const link = document.createElement("a");
+      link.href = `/thing/${encodeURIComponent(name)}`; link.textContent = name; head.append(link);
+      const kind = document.createElement("span");
+      kind.className = "soft"; kind.textContent = `${type}, ${mentions} mentions`;
+      const list = document.createElement("ul");
+      for (const [other, words, holds, leads] of beside[i].slice(0, 30)) {
+        const item = document.createElement("li");
+        item.append(`${leads ? words : `← ${words}`} `, button(nodes[other][0], () => { choose(other); }));
+        if (!holds) { const over = document.createElement("span"); over.className = "soft"; over.textContent = " (was)"; item.append(over); }
+        list.append(item);
+      }
+      near.append(head, kind, list);
+      if (moves) { view.x = x[i]; view.y = y[i]; view.scale = Math.max(view.scale, 0.9); }
+    }
+    redraw();
+  }
+  function at(px, py) {
+    let best = -1;
+    let least = 18 * 18;
+    for (let i = 0; i < nodes.length; i += 1) {
+      const [ax, ay] = toScreen(i);
+      const far = (ax - px) ** 2 + (ay - py) ** 2;
+      if (far < least) { least = far; best = i; }
+    }
+    return best;
+  }
+  let held = null;
+  canvas.addEventListener("pointerdown", (event) => { canvas.setPointerCapture(event.pointerId); held = { x: event.offsetX, y: event.offsetY, moved: false }; });
+  canvas.addEventListener("pointermove", (event) => {
+    if (!held) { canvas.style.cursor = at(event.offsetX, event.offsetY) >= 0 ? "pointer" : ""; return; }
+    const [dx, dy] = [event.offsetX - held.x, event.offsetY - held.y];
+    if (Math.hypot(dx, dy) > 3) held.moved = true;
+    if (held.moved) { view.x -= dx / view.scale; view.y -= dy / view.scale; held.x = event.offsetX; held.y = event.offsetY; redraw(); }
+  });
+  canvas.addEventListener("pointerup", (event) => { if (held && !held.moved) choose(at(event.offsetX, event.offsetY), false); held = null; });
+  canvas.addEventListener("dblclick", () => { if (chosen >= 0) location.href = `/thing/${encodeURIComponent(nodes[chosen][0])}`; });
+  canvas.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && document.activeElement !== canvas) return;
+    event.preventDefault();
+    view.scale = Math.min(6, Math.max(0.05, view.scale * Math.exp(-event.deltaY / 400)));
+    redraw();
+  }, { passive: false });
+  canvas.addEventListener("keydown", (event) => {
+    const way = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[event.key];
+    if (way) {
+      event.preventDefault();
+      if (chosen < 0) { choose(labelled[0] ?? 0); return; }
+      const known = beside[chosen].map(([other]) => other);
+      const from = known.length ? known : nodes.map((_, i) => i);
+      const ahead = from.filter((i) => i !== chosen && (x[i] - x[chosen]) * way[0] + (y[i] - y[chosen]) * way[1] > 0);
+      const far = (i) => Math.hypot(x[i] - x[chosen], y[i] - y[chosen]) + 2 * Math.abs((x[i] - x[chosen]) * way[1] + (y[i] - y[chosen]) * way[0]);
+      if (ahead.length) choose(ahead.reduce((best, i) => (far(i) < far(best) ? i : best)));
+    } else if (event.key === "Enter" && chosen >= 0) location.href = `/thing/${encodeURIComponent(nodes[chosen][0])}`;
+    else if (event.key === "+" || event.key === "-") { view.scale *= event.key === "+" ? 1.25 : 0.8; redraw(); }
+    else if (event.key === "Escape") { choose(-1); fit(); view.x = view.y = 0; redraw(); }
+  });
+  new ResizeObserver(redraw).observe(canvas);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  fit();
+  draw();
+}
+
+if (walk) {
+  const answer = await fetch(walk.dataset.graph).catch(() => null);
+  const drawn = answer?.ok ? await answer.json() : { nodes: [] };
+  if (drawn.edges?.length) {
+    walk.hidden = false;
+    begin(related(drawn));
+    walk.dataset.drawn = String(Math.round(performance.now()));
+  }
+}
