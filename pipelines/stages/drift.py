@@ -176,6 +176,7 @@ class _Comparing:
         self._vectors = view.vectors([fact.text for fact in facts])
         self._words = SharedWords([fact.text for fact in facts])
         self._compared = Compared(facts)
+        self._files: dict[NodeId, Memory] = {}
         self._is_fresh = np.array([fact.node_id in fresh for fact in facts])
         self._unasked = unasked
         self._open: list[_OpenComparison] = []
@@ -228,15 +229,15 @@ class _Comparing:
         something, so whether it changes what another turn said is estimated from labelled people.
         """
         found = judge(newer.text, candidates)
-        spoken = [one for one in candidates if REPLY in self._facts[self._place[one.node_id]].extra]
-        if REPLY not in newer.extra or not spoken:
+        newer = self._whole(newer)
+        spoken = [one for one in candidates if REPLY in self._whole(one).extra] if REPLY in newer.extra else []
+        if not spoken:
             return found
         by_words = {one.node_id for one in spoken}
         found = [one for one in found if one.relation not in CHANGES or one.node_id not in by_words]
         changed = []
         for one in spoken:
-            older = self._facts[self._place[one.node_id]]
-            is_nearest = one is candidates[0]
+            older, is_nearest = self._whole(one), one is candidates[0]
             probability = self._compared.change_probability(older, newer, one.cosine, is_nearest=is_nearest)
             if probability >= CHANGED_LIKELY:
                 relation = Relation.UPDATES if probability >= CHANGED_SURELY else Relation.LATER
@@ -249,6 +250,13 @@ class _Comparing:
         return changed[:CHANGED_MOST] + [
             one for one in found if one.relation is not Relation.SAME and one.node_id not in known
         ]
+
+    def _whole(self, fact: Memory | EarlierStatement) -> Memory:
+        """Return a fact with the keys of its file, read once."""
+        if (found := self._files.get(fact.node_id)) is None:
+            found = self._view.memory(fact.node_id) or self._facts[self._place[fact.node_id]]
+            self._files[fact.node_id] = found
+        return found
 
     def _take(self, one: _OpenComparison, judged: Sequence[FoundRelation], now: datetime) -> None:
         for found in judged:
