@@ -17,6 +17,7 @@ from ..store.results import (
     ChosenTool,
     Document,
     Elsewhere,
+    ExactAnswer,
     Goal,
     HistoryEvent,
     Lesson,
@@ -93,7 +94,7 @@ class WhyNotAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RecallAnswer:
-    """The memories that were found in `channel` and the global one."""
+    """The memories that were found in `channel` and the global one; `exact` is what a relation answers."""
 
     hits: Sequence[Hit]
     abstained: bool
@@ -101,6 +102,7 @@ class RecallAnswer:
     channel: str
     confidence: float
     elsewhere: Sequence[Elsewhere] = ()
+    exact: Sequence[ExactAnswer] = ()
     trace: TraceAnswer | None = field(default=None, metadata=IF_ANY)
     why_not: WhyNotAnswer | None = field(default=None, metadata=IF_ANY)
 

@@ -85,7 +85,7 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
         if is_empty:
             elsewhere = elsewhere_that_fits(store.elsewhere(params.query, params.limit, session))
     _note_told(store, params, channel, session, [(hit.node_id, hit.text or hit.title) for hit in hits])
-    answer = RecallAnswer(hits, found.abstained, notes, channel, found.confidence, elsewhere)
+    answer = RecallAnswer(hits, found.abstained, notes, channel, found.confidence, elsewhere, found.exact)
     if params.explain:
         answer = replace(answer, trace=trace_answer(found.trace))
     # `wanted=False`: to ask why a memory was not found is no use of it, and must not keep it from fading.

@@ -643,6 +643,14 @@ class RelationLine:
         return self.until is None
 
 
+@dataclass(frozen=True, slots=True)
+class ExactAnswer:
+    """The answer to a question for a relation ("who owns payments?"), and the relation in force that says so."""
+
+    answer: str
+    relation: RelationLine
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityGraph:
     """A page of entities, most mentioned first, with the relations among all of them that begin at these.

@@ -68,6 +68,11 @@ def recall(options: Namespace, terminal: Terminal) -> int:
     if terminal.as_json:
         terminal.document(answer)
     else:
+        for one in answer["exact"]:
+            words = clean(one["relation"]["words"])
+            terminal.lines(
+                [f"{terminal.look.paint(clean(one['answer']), BOLD)}: “{words}” [{one['relation']['turn']}]"]
+            )
         if answer["hits"]:
             terminal.lines(hits_in_words(answer["hits"], terminal.look))
             note_channels(answer["channel"], options.channel, terminal)

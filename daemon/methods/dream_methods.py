@@ -293,6 +293,8 @@ class DreamMethods:
         """Move a flat vault into folders by project and kind."""
         if self._dreamer.running is not None and not params.dry_run:
             raise Refused(f"The dream {self._dreamer.running} is running.", "Try again when it is over.")
+        # The catalogue, which is written after the move, is made of the index.
+        self._store.wait_until_caught_up(CAUGHT_UP_WITHIN_S)
         migrated = self._store.migrate(dry_run=params.dry_run)
         if migrated.run_id is not None:
             self._write_pages(self._pages.refresh)

@@ -169,6 +169,21 @@ async def close_thread(asked: PageRequest) -> Json:
     return {"words": f"Closed: {done['text']}"}
 
 
+async def backup(asked: PageRequest) -> Json:
+    """Back the memory up into a file of this machine."""
+    done = await asked.call("backup", path=asked.word("path"))
+    size_mb = done["size_bytes"] / 1e6
+    return {
+        "words": f"Backed up {number(done['files'], 'file')} into {done['path']} ({size_mb:.1f} MB), and read back."
+    }
+
+
+async def hand_over(asked: PageRequest) -> Json:
+    """Write one page of a project for another person."""
+    done = await asked.call("export", path=asked.word("path"), form="handover", channel=asked.word("channel"))
+    return {"words": f"Written: {number(done['memories'], 'line')} in {done['path']}."}
+
+
 async def dream(asked: PageRequest) -> Json:
     """Start a dream."""
     await asked.call("dream", kind=asked.word("kind", "daily"))
@@ -207,6 +222,8 @@ ACTS: Mapping[str, Act] = {
     "merge": merge,
     "split": split,
     "close-thread": close_thread,
+    "backup": backup,
+    "hand-over": hand_over,
     "dream": dream,
     "cancel-dream": cancel_dream,
     "learning": learning,

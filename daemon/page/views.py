@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
+from pathlib import Path
 
 from ...ipc.protocol import NOT_FOUND, Json, ProtocolError
 from ...store.model import ALL_CHANNELS
@@ -17,7 +18,7 @@ HITS, ROWS, TURNS = 20, 30, 120
 THINGS, DRAWN_AT_ONCE, MOST_DRAWN = 100, 500, 2500
 """The people and things of a list, of one answer for the drawing, and of the drawing."""
 
-MOST_LIVES = 100
+MOST_LIVES, MOST_EVENTS = 100, 100
 CHANNELS_S, BRIEFS_S, FIRST_S = 10.0, 60.0, 600.0
 """The age of answers that are shown again: the names of projects, their dates ahead, the time of their first fact."""
 
@@ -155,6 +156,7 @@ async def project(asked: PageRequest) -> Json:
     newest = sorted((one for some in decided for one in some), key=lambda one: one["created_at"] or "", reverse=True)
     return {
         "channel": channel,
+        "home": str(Path.home()),
         "brief": brief,
         "threads": threads["threads"],
         "sessions": sessions["memories"],
@@ -255,7 +257,8 @@ async def memory(asked: PageRequest) -> Json:
     named = [("was replaced by", [shown["superseded_by"]] if shown["superseded_by"] else [])]
     named += [("was perhaps replaced by", shown["later"]), ("took the place of", shown["supersedes"])]
     named += [("contradicts", shown["contradicts"]), ("is told in", shown["cited_by"])]
-    sources, *others = await together(
+    history, sources, *others = await together(
+        asked.call_if_any("history", node_id=shown["node_id"], limit=MOST_EVENTS),
         _shown(asked, [one["node_id"] for one in shown["evidence"][:6]]),
         *(_shown(asked, some[:6]) for _, some in named),
     )
@@ -264,6 +267,7 @@ async def memory(asked: PageRequest) -> Json:
         "memory": shown,
         "sources": sources,
         "related": related,
+        "events": history["events"] if history else (),
         "editable": EDITABLE,
         "editing": bool(asked.word("edit")),
     }
@@ -441,7 +445,8 @@ async def health(asked: PageRequest) -> Json:
     """Return the state of the daemon and its problems."""
     # A check reads the whole vault: it is made when it is asked for.
     check = await asked.call("check") if asked.word("check") else None
-    return {"status": await asked.call("status"), "check": check}
+    status, metrics = await together(asked.call("status"), asked.call("metrics"))
+    return {"status": status, "check": check, "metrics": metrics["text"]}
 
 
 KINDS_OF_THINGS = ("person", "organisation", "team", "project", "service", "tool", "place", "file", "event", "other")

@@ -190,9 +190,8 @@ def _quote(lines: Sequence[str]) -> Iterator[str]:
 def _list(lines: Sequence[str]) -> Iterator[str]:
     found = [match for line in lines if (match := _LISTED.match(line))]
     tag = "ol" if found and found[0]["number"] else "ul"
-    items = "".join(
-        f"<li{' class=under' if len(one['depth']) > 1 else ''}>{_inline(one['words'])}</li>" for one in found
-    )
+    classes = [' class="under"' if len(one["depth"]) > 1 else "" for one in found]
+    items = "".join(f"<li{kind}>{_inline(one['words'])}</li>" for one, kind in zip(found, classes, strict=True))
     yield f"<{tag}>{items}</{tag}>"
 
 

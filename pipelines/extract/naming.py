@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
 from ...store.model import NodeId
 from ...store.okf.entity_page import EntityType, key_of
-from ...store.text.languages import first_names, relation_words, words_in
-from ...store.text.words import CAPITAL, before_apostrophe, grammar_words
+from ...store.text.languages import entries, first_names, relation_words, words_in
+from ...store.text.words import CAPITAL, before_apostrophe, grammar_words, language_of
 from .contexts import Speaker, TurnContext
 
 # Characters of a turn that are read: the rest of a longer one is pasted.
@@ -42,6 +42,10 @@ _CODE = re.compile(
 _WORD: Final = r"[^\W\d_][\w'’-]*[^\W_]"
 _CAPITALISED: Final = rf"{CAPITAL}(?:[\w'’-]*[^\W_])?"
 _SHORT = 2
+_IDENTIFIER = re.compile(
+    r"(?<![\w./-])(?:(?P<file>[\w-]{2,60}\.(?:py|ts|tsx|js|cs|go|rs|md|toml|yml|yaml|json|csv|sql|sh|kt|dart|tf|tex|bib|R|xlsx|pdf))"
+    r"|[a-z0-9]{2,30}(?:-[a-z0-9]{2,30}){1,3})(?![\w/-])"
+)
 _HUMP = re.compile(r"[a-z][A-Z]")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _OPENS = re.compile(r"(?:^|[.!?:\n*\"(–—>-])\W*$")
@@ -167,8 +171,10 @@ def _beside() -> tuple[re.Pattern[str], re.Pattern[str]]:
     )
 
 
-def found_in(contexts: Sequence[TurnContext], decided: Sequence[DecidedNames] = ()) -> list[Found]:
-    """Return the people and things that turns name, most mentioned first; `decided` ones by their names."""
+def found_in(
+    contexts: Sequence[TurnContext], decided: Sequence[DecidedNames] = (), projects: Iterable[str] = ()
+) -> list[Found]:
+    """Return the people and things that turns name, most mentioned first; `decided` ones and `projects` by name."""
     signs: dict[str, _Signs] = defaultdict(_Signs)
     words = _Words()
     texts = [(context, plain_text(context.text)) for context in contexts]
@@ -179,7 +185,26 @@ def found_in(contexts: Sequence[TurnContext], decided: Sequence[DecidedNames] = 
     kinds: dict[str, EntityType] = dict.fromkeys(people, EntityType.PERSON)
     for key, kind in _things(signs, words, people).items():
         kinds.setdefault(key, kind)
+    for key, kind in _identifiers(texts, projects).items():
+        kinds.setdefault(key, kind)
     return _mentioned(_clusters(kinds, decided), signs, texts)
+
+
+def _identifiers(texts: Iterable[tuple[TurnContext, str]], projects: Iterable[str]) -> dict[str, EntityType]:
+    """Return the folded names of projects, and of files and hyphened things that people name in several turns."""
+    found = {key_of(name): EntityType.PROJECT for name in projects if key_of(name)}
+    turns: dict[str, set[NodeId]] = defaultdict(set)
+    kinds: dict[str, EntityType] = {}
+    for context, _ in texts:
+        if context.speaker is Speaker.ASSISTANT:
+            continue
+        for match in _IDENTIFIER.finditer(context.text[:READ_CHARS]):
+            key = key_of(match[0])
+            turns[key].add(context.turn.node_id)
+            kinds[key] = EntityType.FILE if match["file"] else EntityType.SERVICE
+    return found | {
+        key: kinds[key] for key, named in turns.items() if len(named) > 1 and " " in key and key not in found
+    }
 
 
 @dataclass(slots=True)
@@ -189,9 +214,12 @@ class _Words:
     lower: Counter[str] = field(default_factory=Counter)
     within: Counter[str] = field(default_factory=Counter)
     all: Counter[str] = field(default_factory=Counter)
+    named: Counter[str] = field(default_factory=Counter)
+    """As `within`, in languages whose nouns have no capital."""
 
     def count(self, text: str) -> None:
         """Count the words of a text."""
+        has_capital_nouns = "nouns" in entries(language_of(text), "capitals")
         for match in _LETTERS.finditer(text):
             key = key_of(match[0])
             self.all[key] += 1
@@ -199,6 +227,7 @@ class _Words:
                 self.lower[key] += 1
             elif match.start() and not _OPENS.search(text, max(0, match.start() - 4), match.start()):
                 self.within[key] += 1
+                self.named[key] += not has_capital_nouns
 
 
 def _note(signs: dict[str, _Signs], context: TurnContext, text: str) -> None:
@@ -272,20 +301,27 @@ def _people(signs: dict[str, _Signs], words: _Words) -> list[str]:
 
 
 def _is_person(key: str, one: _Signs, words: _Words) -> bool:
-    is_sure = first_names().get(key)
+    how = first_names().get(key)
     times = max(1, words.all[key])
     if " " in key:
         return one.person >= LEAST_SIGNS and one.person >= one.thing
-    if is_sure is not None and one.person >= one.thing:
-        return one.person > 0 or words.within[key] > 0 if is_sure else one.person >= LEAST_SIGNS / 2
+    if how is not None and one.person >= one.thing:
+        if how == "common":
+            return one.person >= LEAST_SIGNS / 2
+        is_always_capital = words.all[key] > words.lower[key] == 0
+        return one.person > 0 or is_always_capital or words.within[key] > 0 or (how == "rare" and times > 1)
     needed = LEAST_SIGNS if words.within[key] else 1.5 * LEAST_SIGNS
     return one.person >= needed and one.person > one.thing and one.person >= LEAST_SHARE * times
 
 
 def _is_acronym(one: _Signs) -> bool:
     """Return True for a name in capitals, or with one inside a word: "DPO", "ImageMagick"."""
+    return _is_in_capitals(one) or _HUMP.search(one.spelled.most_common(1)[0][0]) is not None
+
+
+def _is_in_capitals(one: _Signs) -> bool:
     spelling = one.spelled.most_common(1)[0][0]
-    return (spelling.isupper() and len(spelling) > 1) or _HUMP.search(spelling) is not None
+    return spelling.isupper() and len(spelling) > 1
 
 
 def _things(signs: dict[str, _Signs], words: _Words, people: Sequence[str]) -> dict[str, EntityType]:
@@ -297,9 +333,12 @@ def _things(signs: dict[str, _Signs], words: _Words, people: Sequence[str]) -> d
             continue
         kinds = [(weight, kind) for kind, weight in one.kinds.items() if kind is not EntityType.OTHER]
         weight, kind = max(kinds, default=(0, EntityType.OTHER))
-        is_common = words.lower[key] > len(one.turns)
-        if not is_common and weight >= 10 and len(one.turns) >= FEWEST_TURNS:
+        if len(one.turns) < FEWEST_TURNS or words.lower[key] > len(one.turns):
+            continue
+        if weight >= 10:
             found[key] = kind
+        elif words.named[key] >= FEWEST_TURNS and not words.lower[key] and not _is_in_capitals(one):
+            found[key] = EntityType.OTHER
     return found
 
 

@@ -19,7 +19,7 @@ from .contexts import Speaker, TurnContext
 from .naming import is_nameless, plain_text, spans_in
 
 # Characters of a sentence that is read, and the words of a noun phrase.
-LONGEST_SENTENCE: Final = 400
+LONGEST_SENTENCE: Final = 300
 MOST_WORDS: Final = 4
 
 # Of one thing at a time: the object has one owner, the subject works in one place.
@@ -34,6 +34,7 @@ _DETERMINER = re.compile(
     r"tous les|el|los|las|nuestr[oa]s?|todo|o|a|os|as|nosso|nossa|meu|minha|du|de|des|do|da|dos|del)\s*(?<=[\s'’]))+",
     re.IGNORECASE,
 )
+_ARTICLES = "the|our|my|his|her|all|die|das|den|der|unsere?n?|le|la|les|el|los|las|o|a|os|as"
 _MARK = "\x01"
 
 
@@ -63,7 +64,7 @@ def _ways() -> tuple[_Way, ...]:
     phrase = rf"{word}(?: {word}){{0,{MOST_WORDS - 1}}}"
     slots = {
         "P": mark, "P2": mark, "E": mark, "E2": mark, "G": mark, "T": mark, "L": mark,
-        "O": phrase, "W": rf"(?:the |das |die |den |le |la |el |o |a )?{phrase}", "S": phrase,
+        "O": phrase, "D": rf"(?:{_ARTICLES}) {phrase}", "W": rf"(?:(?:{_ARTICLES}) )?{phrase}", "S": phrase,
     }  # fmt: skip
     found = []
     for relation in RelationType:
@@ -76,7 +77,7 @@ def _ways() -> tuple[_Way, ...]:
                     relation,
                     re.compile(rf"(?<![\w{_MARK}]){pattern}(?![\w])", re.IGNORECASE),
                     _PERSON_ONLY & set(names),
-                    frozenset(names) - {"O", "W", "S"},
+                    frozenset(names) - {"O", "D", "W", "S"},
                 )
             )
     return tuple(found)
@@ -155,7 +156,9 @@ def _built(
     first |= {"BLOCKED_BY": "S", "REPLACED_BY": "E"}
     second = {"OWNS": "O", "WORKS_FOR": "G", "REPORTS_TO": "P2", "HANDED_OVER_TO": "P2", "CREATED_BY": "P"}
     second |= {"USES": "T", "LOCATED_IN": "L", "PART_OF": "E2", "REPLACED_BY": "E2"}
-    subject, object_ = said.get(first.get(relation.value, "E"), ""), said.get(second.get(relation.value, "O"), "")
+    said.setdefault("O", said.get("D", ""))
+    subject = said.get(first.get(relation.value, "E"), "")
+    object_ = said.get(second.get(relation.value, "O"), "") or said["O"]
     if not subject or not object_ or key_of(subject) == key_of(object_):
         return None
     if any(phrases("speech.pointing").fullmatch(end) or is_nameless(end) for end in (subject, object_)):
@@ -189,7 +192,7 @@ def _ends(newer: EntityRelation, older: EntityRelation) -> bool:
         return False
     subject, object_ = key_of(newer.subject), key_of(newer.object)
     if newer.relation is older.relation and newer.relation in ONE_SUBJECT:
-        return object_ == key_of(older.object) and subject != key_of(older.subject)
+        return _is_part(object_, key_of(older.object)) and subject != key_of(older.subject)
     if newer.relation is older.relation and newer.relation in ONE_OBJECT:
         return subject == key_of(older.subject) and object_ != key_of(older.object)
     if newer.relation is RelationType.HANDED_OVER_TO and older.relation is RelationType.OWNS:
@@ -197,3 +200,8 @@ def _ends(newer: EntityRelation, older: EntityRelation) -> bool:
     if newer.relation is RelationType.REPLACED_BY and older.relation is RelationType.USES:
         return subject == key_of(older.object)
     return False
+
+
+def _is_part(one: str, other: str) -> bool:
+    """Return True for two phrases of which one is a part of the other: "the group" and "the group of testers"."""
+    return f" {one} " in f" {other} " or f" {other} " in f" {one} "

@@ -68,7 +68,10 @@ def render(report: RunReport, before: str = "") -> str:
     """Render the page; `before` is the day's page as earlier dreams left it, whose accounts it keeps."""
     account = "\n".join([f"<!-- dream {_safe(report.run_id)} -->", *_account(report)])
     accounts = "\n".join([account, *(kept.rstrip("\n") for kept in earlier(before.partition(_END)[0]))])
-    footer = "Written by dreamd, for you alone. Memories are files; nothing that faded is gone."
+    footer = (
+        "Written by dreamd, for you alone. Memories are files; nothing that faded is gone. `dreamctl open` shows the "
+        "memory behind this page, `dreamctl open --at review` what waits."
+    )
     return document(headline(report.day), f"{accounts}{_END}", footer)
 
 

@@ -5,6 +5,7 @@ Names that a person merged or split stay as they left them; a page whose text th
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from ...store import okf
-from ...store.model import Action, Kind, Level, Memory, NodeId, Turn
+from ...store.model import GLOBAL_CHANNEL, Action, Kind, Level, Memory, NodeId, Turn
 from ...store.okf.entity_page import (
     BY_PERSON,
     EntityPage,
@@ -37,6 +38,8 @@ MOST_TURNS: Final = 20_000
 
 MOST_QUOTES: Final = 3
 LONGEST_QUOTE: Final = 300
+
+_DIGITS = re.compile(r"-[0-9a-f]{6}\Z")
 
 _SAYS = {
     "WORKS_FOR": "works for", "PART_OF": "is part of", "LOCATED_IN": "is in", "KNOWS": "knows",
@@ -73,7 +76,7 @@ def plan(view: View, now: datetime) -> Proposals:
         for memory, page in channel.pages
         if memory.extra.get(BY_PERSON)
     ]
-    found = found_in(everything, decided)
+    found = found_in(everything, decided, [_project(name) for name in channels if name != GLOBAL_CHANNEL])
     for name in view.steps.counted(sorted(channels), "channels"):
         planned.cursors[STAGE, name] = grown[name]
         for action in _Pages(view, channels[name], found, now).actions():
@@ -98,6 +101,11 @@ def _read(view: View) -> dict[str, _ChannelPages]:
         read = ((memory, entity_of(memory)) for memory in view.whole(Level.PROFILE, name))
         channel.pages = [(memory, page) for memory, page in read if page is not None]
     return channels
+
+
+def _project(channel: str) -> str:
+    """Return the name of a channel's project, without the digits of its folder."""
+    return _DIGITS.sub("", channel)
 
 
 def _began(turns: Sequence[Turn]) -> str:

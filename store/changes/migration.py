@@ -7,10 +7,11 @@ the new order too. Sessions and documents stay where they are.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -233,6 +234,8 @@ class LayoutMigration:
             else:  # side by side, so that a memory is away for no longer than a moment
                 planned.append(_of_run(change("delete", path), named))
                 planned.append(_of_run(FileChange("create", new, after), named))
+                if not self._core.settings.redact_personal:  # looked through before: the index need not do it again
+                    self._core.mask.note(hashlib.sha256(after).digest())
         return Planned(None, planned, rows)
 
     def _keep_times(self, changes: _Changes) -> None:
@@ -277,12 +280,17 @@ def _actions(changes: _Changes) -> Iterator[tuple[Action, bytes | None]]:
 
 
 def _rows(run: Run, changes: _Changes) -> list[Write]:
+    moved = {*changes.moves, *changes.moves.values()}
     return [
-        records.record_action(
-            run.run_id, ordinal, action, (records.packed(before), records.packed(action.content)), None
-        )
+        records.record_action(run.run_id, ordinal, action, _images(action, before, moved), None)
         for ordinal, (action, before) in enumerate(_actions(changes))
     ]
+
+
+def _images(action: Action, before: bytes | None, moved: Collection[str]) -> tuple[bytes | None, bytes | None]:
+    # Files that move were looked through for secrets; in notes that only link to them there may be some.
+    is_clean = action.path in moved
+    return records.packed(before, is_clean=is_clean), records.packed(action.content, is_clean=is_clean)
 
 
 def _ordinals(changes: _Changes) -> dict[str, int]:

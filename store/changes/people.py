@@ -22,6 +22,7 @@ from ..model import (
     Action,
     ActionKind,
     Changeset,
+    Conflict,
     InvalidInput,
     Kind,
     Memory,
@@ -49,10 +50,12 @@ SAYS: Final = {
 MOST_READ: Final = 80
 """The newest turns that name an entity, of which facts and sentences are read."""
 
-MOST_QUOTED: Final = 2
-"""Sentences of a turn that are shown."""
+MOST_QUOTED: Final = 1
+"""Sentences of a turn that are shown: many turns say more of a person than much of a few."""
 
+SHORT_ID: Final = 8
 LONGEST_LINE: Final = 400
+LONGEST_MENTION: Final = 200
 
 
 class Entities:
@@ -128,31 +131,39 @@ class Entities:
     def _lines(self, pages: Sequence[EntityLine], relations: Sequence[RelationLine]) -> Iterator[AboutLine]:
         """Yield the lines, of most worth first; a sentence that was shown is not shown again."""
         told: set[str] = set()
+        quoted: set[NodeId] = set()  # a turn is told once
         for one in sorted(relations, key=lambda one: not one.in_force):
             words = on_one_line(outgoing(one.words))
             quote = f": “{words}”" if words not in told and len(words) <= LONGEST_LINE else ""
             told.add(words)
+            quoted.add(one.turn)
             part = "relation" if one.in_force else "past"
-            yield AboutLine(part, f"{stated(one)}{quote} [{one.turn}]", one.turn, (one.turn,))
+            yield AboutLine(part, f"{stated(one)}{quote} [{_short(one.turn)}]", one.turn, (one.turn,))
         turns = self._mentions(pages)
         keys = self.graph.keys_of_pages([one.node_id for one in pages])
         drawn = self._facts([turn.node_id for turn in turns])
         for fact, turn in drawn:
             words = on_one_line(outgoing(fact.text))
-            if words in told or not _names(words, keys):
+            if words in told or turn in quoted or not _names(words, keys):
                 continue
             told.add(words)
-            shown = first_sentences(words, LONGEST_LINE)
-            yield AboutLine("fact", f"{_day(fact)}: “{shown}” [{turn}]", fact.node_id, (turn,))
+            quoted.add(turn)
+            shown = first_sentences(words, LONGEST_MENTION)
+            yield AboutLine("fact", f"{_day(fact)}: “{shown}” [{_short(turn)}]", fact.node_id, (turn,))
         for node in sorted(turns, key=lambda turn: turn.role in MACHINES):
-            said = [one for one in sentences_of(outgoing(node.text)) if _names(one, keys)][:MOST_QUOTED]
+            text = outgoing(node.text)
+            said = [one for one in (*sentences_of(text), *map(on_one_line, text.splitlines())) if _names(one, keys)]
+            said = said[:MOST_QUOTED]
             fresh = [one for one in said if one not in told and not any(one in line for line in told)]
-            if fresh:
+            if fresh and node.node_id not in quoted:
                 told.update(fresh)
-                words = first_sentences(" ".join(fresh), LONGEST_LINE)
+                words = first_sentences(" ".join(fresh), LONGEST_MENTION)
                 speaker = f", {node.role}" if node.role in MACHINES else ""
                 yield AboutLine(
-                    "mention", f"{_day(node)}{speaker}: “{words}” [{node.node_id}]", node.node_id, (node.node_id,)
+                    "mention",
+                    f"{_day(node)}{speaker}: “{words}” [{_short(node.node_id)}]",
+                    node.node_id,
+                    (node.node_id,),
                 )
 
     def _mentions(self, pages: Sequence[EntityLine]) -> list[Node]:
@@ -168,6 +179,12 @@ class Entities:
         drawn = {link.source: link.target for link in links if link.kind == "cites" and link.target in set(turns)}
         facts = [node for node in self._catalog.nodes(drawn).values() if node.live and not node.forgotten]
         return [(node, drawn[node.node_id]) for node in sorted(facts, key=lambda node: -(node.time_s or 0))]
+
+
+def _short(turn: NodeId) -> NodeId:
+    """Return a turn's id as short as `show` knows it again."""
+    session, mark, ordinal = turn.partition("#")
+    return f"{session[:SHORT_ID] if len(session) > 2 * SHORT_ID else session}{mark}{ordinal}"
 
 
 def channels_of(channel: str) -> frozenset[str] | None:
@@ -311,7 +328,11 @@ class NamesByHand:
         now = self._core.now()
         run_id = new_run_id(now, EDIT)
         summary = {"node_id": node_id, "note": note}
-        self._changes.apply(Changeset(run_id=run_id, actions=actions), kind=EDIT, now=now, summary=summary)
+        changeset = Changeset(run_id=run_id, actions=actions)
+        done = self._changes.apply(changeset, kind=EDIT, now=now, summary=summary, may_be_overtaken=False)
+        if done.skipped:
+            first = done.skipped[0]
+            raise Conflict(f"{first.path}: {first.reason}", hint=f"`dreamctl undo {run_id}` takes the rest back.")
         self._core.settle()
         return Named(node_id, page.name, page.aliases, run_id)
 

@@ -90,10 +90,13 @@ def _instant(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
 
 
-def packed(image: bytes | None) -> bytes | None:
-    """Return an image as the ledger keeps it: without a secret that a person wrote into it, which `undo` then lacks."""
+def packed(image: bytes | None, *, is_clean: bool = False) -> bytes | None:
+    """Return an image as the ledger keeps it: without a secret that a person wrote into it, which `undo` then lacks.
+
+    One that `is_clean` was looked through before.
+    """
     # Level 1: images are written while a client waits, and higher levels save little on short texts.
-    return None if image is None else zlib.compress(masked(image), 1)
+    return None if image is None else zlib.compress(image if is_clean else masked(image), 1)
 
 
 def unpacked(image: bytes | None) -> bytes | None:

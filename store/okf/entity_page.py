@@ -20,7 +20,8 @@ TYPE, ALIASES, NOT_NAMES, RELATIONS, MENTIONS = "entity", "aliases", "not_names"
 BY_PERSON: Final = "decided_by"
 """The key of a page whose names a person merged or split."""
 
-MOST_MENTIONS, MOST_RELATIONS, MOST_ALIASES = 500, 200, 40
+MOST_MENTIONS, MOST_RELATIONS, MOST_ALIASES = 150, 40, 40
+"""The newest turns and relations that a page holds: YAML is read slowly, and a frontmatter has at most 64 KiB."""
 
 _LETTERS: Final = str.maketrans({"ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"})
 """Letters that Unicode does not take apart, as people type them without."""

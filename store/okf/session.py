@@ -1,12 +1,15 @@
 r"""The L0 file: a session's turns, appended one by one and never rewritten.
 
-    <!-- turn n=3 role="user" at="2026-11-21T09:00:00+00:00" id="D1:3" bytes=11 sha256="0123456789abcdef" -->
+    <!-- turn n=3 role="user" at="2026-11-21T09:00:00+00:00" id="D1:3" bytes=11 sha256="0123456789abcdef" named -->
+    **User** · 2026-11-21 09:00
+
     hello there
 
-A turn is a comment line, exactly `bytes` bytes of text, and an empty line. A line of text that looks like such a
-comment begins with a backslash more. So every turn can be found from its length, and, where a person changed the text,
-still from the next comment line. A turn that a crash cut short is closed by a line of its own
-(`<!-- turn torn n=4 -->`); its number is never given again.
+A turn is a comment line, a line that tells people who speaks, exactly `bytes` bytes of text, and an empty line. Turns
+of before have no such line, and their comment does not end in `named`. A line of text that looks like such a comment
+begins with a backslash more. So every turn can be found from its length, and, where a person changed the text, still
+from the next comment line. A turn that a crash cut short is closed by a line of its own (`<!-- turn torn n=4 -->`); its
+number is never given again.
 """
 
 from __future__ import annotations
@@ -37,8 +40,12 @@ _LOOKALIKE = re.compile(rb"^(\\*<!-- turn )", re.MULTILINE)
 _ESCAPED = re.compile(rb"^\\(\\*<!-- turn )", re.MULTILINE)
 _HEADER = re.compile(
     rb'<!-- turn n=(\d{1,9}) role="((?:[^"\\\n]|\\.)*)"(?: at="([^"\n]*)")?(?: id="((?:[^"\\\n]|\\.)*)")?'
-    rb' bytes=(\d{1,12}) sha256="([0-9a-f]{16})" -->\r?\n'
+    rb' bytes=(\d{1,12}) sha256="([0-9a-f]{16})"( named)? -->\r?\n'
 )
+_NAME_LINE = re.compile(rb"\*\*[^\n]{0,200}\n\r?\n")
+"""A line that says who speaks, also one that a person changed."""
+
+_NAME_CHARS = 60
 _TORN = re.compile(rb"<!-- turn torn n=(\d{1,9}) -->\r?\n")
 # The closing line itself may have been cut short, and closed in its turn.
 _TORN_AT_LAST = re.compile(rb"(?:<!-- turn [^\n]*(?<!-->)\n+)*(<!-- turn torn n=\d{1,9} -->\r?\n)")
@@ -128,8 +135,8 @@ def encode_turn(turn: NewTurn, ordinal: int) -> bytes:
         parts.append(f'at="{_aware(turn.at).isoformat()}"')
     if turn.external_id is not None:
         parts.append(f'id="{_quote(turn.external_id)}"')
-    parts.append(f'bytes={len(text)} sha256="{_digest(text)}" -->\n')
-    return b"".join((" ".join(parts).encode(), text, b"\n\n"))
+    parts.append(f'bytes={len(text)} sha256="{_digest(text)}" named -->\n')
+    return b"".join((" ".join(parts).encode(), _name_line(turn.role, turn.at), text, b"\n\n"))
 
 
 def identity(turn: Turn) -> object:
@@ -209,7 +216,9 @@ def parse(data: bytes, from_offset: int = 0, session_id: NodeId = "", next_ordin
                 continue
         # A header that repeats a number (a copied turn) must not give two turns one id.
         ordinal = max(next_ordinal, int(found[1]))
-        start = found.end()
+        start, is_cut = _text_start(data, found)
+        if is_cut:
+            return _torn(data, found.start(), turns, next_ordinal, ordinal, found)
         end = start + int(found[5])
         raw = data[start:end]
         # The hash fits: the text is as we wrote it, whatever looks like a comment line in it.
@@ -241,7 +250,7 @@ def parse(data: bytes, from_offset: int = 0, session_id: NodeId = "", next_ordin
 
 
 def _turn(session: NodeId, ordinal: int, found: re.Match[bytes], raw: bytes, end: int) -> Turn:
-    _, role, at, external_id, _, _ = found.groups()
+    _, role, at, external_id, *_ = found.groups()
     return Turn(
         session,
         ordinal,
@@ -252,6 +261,33 @@ def _turn(session: NodeId, ordinal: int, found: re.Match[bytes], raw: bytes, end
         found.start(),
         end,
     )
+
+
+def _name_line(role: str, at: datetime | None) -> bytes:
+    """Return the line that says who speaks, and when; made of the header alone, it is known again."""
+    name = " ".join(_SURROGATES.sub("\ufffd", role).replace("*", "").split())[:_NAME_CHARS]
+    when = f" · {_aware(at):%Y-%m-%d %H:%M}" if at is not None else ""
+    return f"**{name[:1].upper()}{name[1:]}**{when}\n\n".encode()
+
+
+def _text_start(data: bytes, found: re.Match[bytes]) -> tuple[int, bool]:
+    """Return where a turn's text begins, and True if a crash cut the line before it."""
+    start = found.end()
+    if found[7] is None:
+        return start, False
+    line = _name_line(_unquote(found[2]), None if found[3] is None else instant(found[3].decode("utf-8", "replace")))
+    if data.startswith(line, start):
+        return start + len(line), False
+    tail = data[start : start + len(line)]
+    if len(tail) < len(line) or b"\0" in tail:
+        may_be = all(byte in (0, wanted) for byte, wanted in zip(tail, line, strict=False))
+        if may_be and _MARK_LINE.search(data, start) is None:
+            return start, True
+    # A person changed that line, or removed it.
+    if _digest(data[start : start + int(found[5])]) == found[6].decode():
+        return start, False
+    other = _NAME_LINE.match(data, start)
+    return (other.end() if other else start), False
 
 
 def _head_end(data: bytes) -> int | None:
@@ -304,8 +340,9 @@ def _torn(
     if header is None:
         closing = b"~" + closing
     else:
-        missing = header.end() + int(header[5]) - len(data)
-        if missing > 0 and _digest(data[header.end() :] + closing[:missing]).encode() == header[6]:
+        start, is_cut = _text_start(data, header)
+        missing = start + int(header[5]) - len(data)
+        if is_cut or (missing > 0 and _digest(data[start:] + closing[:missing]).encode() == header[6]):
             closing = b"~" + closing
     return Parsed(tuple(turns), start, True, torn_ordinal + 1, resume_ordinal, closing)
 

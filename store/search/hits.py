@@ -11,6 +11,7 @@ from typing import Any
 from ..index.catalog import Catalog
 from ..index.projection import Node
 from ..model import Hit, NodeId
+from ..results import ExactAnswer
 from ..text.sentences import Sentence as Piece
 from .fetch import AnswerRecords, fetch
 from .gathering import Candidate, Ranking, in_order, scores_by
@@ -33,7 +34,7 @@ FALLBACK_CHARS, MOST_CHARS = 3200, 8192
 class Recalled:
     """The answer of `recall`. `abstained`: nothing is near enough to be an answer, and `hits` is empty.
 
-    `confidence`, 0 to 1, is that of the best hit.
+    `confidence`, 0 to 1, is that of the best hit. `exact` answer a question for a relation, the newest first.
     """
 
     hits: list[Hit]
@@ -41,6 +42,7 @@ class Recalled:
     notes: list[str] = field(default_factory=list)
     confidence: float = 0.0
     trace: dict[str, Any] = field(default_factory=dict)
+    exact: Sequence[ExactAnswer] = ()
 
 
 def answer(ranking: Ranking, catalog: Catalog, limit: int) -> Recalled:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
+from typing import Literal, NamedTuple
 
 from ..filters import Clause, Condition, Filter, Group, wanted_fields
 from ..index.projection import FORGOTTEN
@@ -16,8 +18,9 @@ from ..index.visibility import Scope
 from ..limits import LONGEST_QUESTION_CHARS
 from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, InvalidInput, Kind, Level
 from ..text.dates import Event, Resolved, asks_for_newest, asks_for_time_alone, event_in, find_asked
+from ..text.languages import relation_words
 from ..text.token_count import beginning
-from ..text.words import query_terms, stems_of
+from ..text.words import content_stems, query_terms, stems_of
 
 # The levels that answer unless others are asked for: scenarios and profiles summarise many facts, and would crowd these
 # out.
@@ -27,6 +30,22 @@ BY_DEFAULT = (Level.SESSION, Level.FACT)
 PAGES = (Level.SCENARIO, Level.PROFILE)
 
 NO_PAGES_THEN = "pages are written anew with what is learned, so turns and facts alone answer as of an earlier time"
+
+
+# The kinds of relation that questions ask for, in the order in which their patterns are tried.
+ASKED_RELATIONS = (
+    *("HANDED_OVER_TO", "OWNS", "WORKS_FOR", "REPORTS_TO", "CREATED_BY", "BLOCKED_BY", "DEPENDS_ON", "USES"),
+    *("REPLACED_BY", "PART_OF", "LOCATED_IN"),
+)
+LONGEST_EXACT_CHARS = 160
+
+
+class AskedRelation(NamedTuple):
+    """A relation that a question asks for: its kind, the end that is the answer, and the stems of the rest."""
+
+    relation: str
+    end: Literal["subject", "object"]
+    stems: frozenset[str]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -126,6 +145,30 @@ def asked_by(question: str, terms: int, now: datetime) -> Asked:
         newest=newest,
         nothing_else=is_short and has_begun and asks_for_time_alone(question, spans),
     )
+
+
+@cache
+def _ways_to_ask() -> tuple[tuple[str, Literal["subject", "object"], re.Pattern[str]], ...]:
+    return tuple(
+        (
+            relation,
+            way["end"],
+            re.compile(rf"\s*{way['pattern'].replace('{X}', '(?P<thing>.{1,120}?)')}\s*[?.!]*\s*", re.I),
+        )
+        for relation in ASKED_RELATIONS
+        for way in relation_words(f"{relation}.asks")
+    )
+
+
+def relation_asked(question: str) -> AskedRelation | None:
+    """Return the relation that a short question asks for, None for any other question."""
+    if len(question) > LONGEST_EXACT_CHARS:
+        return None
+    for relation, end, pattern in _ways_to_ask():
+        if (match := pattern.fullmatch(question)) is not None:
+            words = frozenset(content_stems(match["thing"]))
+            return AskedRelation(relation, end, words) if words else None
+    return None
 
 
 READ_CHARS = 2_000

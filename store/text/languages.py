@@ -65,13 +65,13 @@ def relation_words(section: str) -> tuple[Any, ...]:
 
 
 @cache
-def first_names() -> dict[str, bool]:
-    """Return the first names of many countries, folded; False for one that is also a common word.
+def first_names() -> dict[str, str]:
+    """Return the first names of many countries, folded, and how often each is a word: `rare`, `sure` or `common`.
 
     Those that are among the most common words of a language are left out.
     """
     listed = tomllib.loads((_FOLDER.parent / "first_names.toml").read_text(encoding="utf-8"))
-    return dict.fromkeys(listed["sure"].split(), True) | dict.fromkeys(listed["common"].split(), False)
+    return {name: how for how, names in listed.items() for name in names.split()}
 
 
 @cache

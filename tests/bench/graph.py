@@ -1,7 +1,7 @@
 """A walk of two steps over 100,000 things and 500,000 relations: `python -m tests.bench.graph`.
 
-The index alone, in memory; each thing has two names. Printed are the milliseconds of a walk, the median and the 95th of
-a hundred, and the names that it reached.
+The index alone, in memory; each thing has two names. Printed are the median and the 95th percentile of the milliseconds
+of processor that a walk takes, and the names that it reaches.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def main() -> int:
     took_ms, reached = [], 0
     for _ in range(WALKS):
         name = f"Name {rng.randrange(THINGS)}"
-        began = time.perf_counter()
+        began = time.thread_time()
         reached += len(graph.walk(name, 2, {"c"}))
-        took_ms.append((time.perf_counter() - began) * 1e3)
+        took_ms.append((time.thread_time() - began) * 1e3)
     took_ms.sort()
     median, high = took_ms[WALKS // 2], took_ms[int(WALKS * 0.95)]
     print(f"walk of 2 steps: median {median:.2f} ms, p95 {high:.2f} ms, {reached / WALKS:.0f} names")

@@ -37,7 +37,7 @@ SESSIONS = 4
 CATALOGUE = "index.md"
 """The derived list of the files beside it."""
 
-_TURN = re.compile(r'^<!-- turn n=(\d+) role="([^"]*)"(?: at="([^"]*)")?[^\n]*-->\n', re.MULTILINE)
+_TURN = re.compile(r'^<!-- turn n=(\d+) role="([^"]*)"(?: at="([^"]*)")?[^\n]*-->\n(?:\*\*[^\n]*\n\n)?', re.MULTILINE)
 _NUMBERS = dict(
     zip("one two three four five six seven eight nine ten eleven twelve".split(), range(1, 13), strict=True)
 )

@@ -78,7 +78,7 @@ def test_hello_and_ping(client: Client) -> None:
 def test_what_was_remembered_is_recalled(client: Client) -> None:
     kept = client.call("remember", {"text": "The deploy key lives in 1Password.", "kind": "procedure", "tags": ["ops"]})
     answer = client.call("recall", {"query": "where is the deploy key?"})
-    assert set(answer) == {"hits", "abstained", "notes", "channel", "confidence", "elsewhere"}
+    assert set(answer) == {"hits", "abstained", "notes", "channel", "confidence", "elsewhere", "exact"}
     [hit] = answer["hits"]
     assert set(hit) == {
         *(

@@ -120,6 +120,7 @@ class Recording:
             self._page_of(name, also)
         people = {one["name"]: one["node_id"] for one in self.ask("entities", channel="kitchen")["entities"]}
         self.ask("about", name="graca", channel="kitchen")
+        assert self.ask("recall", "an exact answer", query="who owns the oven?", channel="kitchen")["exact"]
         self.ask("entity_merge", node_id=people["Graça Moreira"], other=people["Gracinha"])
         self.ask("entity_split", node_id=people["Graça Moreira"], names=["Gigi"])
         recipe = {"space": ["recipes"], "key": "tart.md"}

@@ -164,3 +164,29 @@ def test_a_new_index_has_the_same_people(told: MemoryStore) -> None:
     before = told.about("Graça", "shop", 1000)
     told.rebuild()
     assert told.about("Graça", "shop", 1000) == before
+
+
+@pytest.mark.parametrize(
+    ("question", "answers"),
+    [
+        ("who owns payments?", ["Graça Moreira"]),
+        ("who is in charge of payments", ["Graça Moreira"]),
+        ("who took over the invoices from Graça?", ["Tom"]),
+        ("who handed over the invoices", ["Graça Moreira"]),
+        ("who owns the garden?", []),
+        ("who owns payments and refunds?", []),
+        ("what did we say about payments?", []),
+    ],
+)
+def test_a_question_for_a_relation_is_answered_by_the_one_in_force(
+    told: MemoryStore, question: str, answers: list[str]
+) -> None:
+    old = EntityRelation("Tom", RelationType.OWNS, "payments", "s1#3", SAID[2], MAY_8, MAY_9)
+    keep(told, graca(), EntityPage("Tom", EntityType.PERSON, relations=(old,)))
+    assert [one.answer for one in told.recall(question, channel="shop").exact] == answers
+
+
+def test_a_relation_of_another_channel_answers_nothing(told: MemoryStore) -> None:
+    keep(told, graca())
+    assert told.recall("who owns payments?", channel="garden").exact == []
+    assert [one.answer for one in told.recall("who owns payments?", channel="*").exact] == ["Graça Moreira"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -226,3 +227,39 @@ def test_a_safe_id_stays_and_a_changed_one_is_told_apart() -> None:
         assert session.session_id(raw) == raw
     assert session.session_id("a/b") != session.session_id("a:b")
     assert session.session_id("a/b").startswith("a-b-")
+
+
+def test_a_turn_says_who_speaks_and_a_person_may_say_it_otherwise() -> None:
+    turns = [NewTurn("user", "**Bold**\n\nhello", AT), NewTurn("assistant", "hi there")]
+    content = session.open_file(HEAD) + session.encode_turns(turns, 1)
+    assert f"named -->\n**User** · {AT:%Y-%m-%d %H:%M}\n\n**Bold**".encode() in content
+    assert b"named -->\n**Assistant**\n\nhi there\n\n" in content
+    name = f"**User** · {AT:%Y-%m-%d %H:%M}\n\n".encode()
+    for other in (b"**Tunde**, in the morning\n\n", b"**Tunde**\r\n\r\n".replace(b"\r\n\r\n", b"\n\n"), b""):
+        read = session.parse(content.replace(name, other)).turns
+        assert [turn.text for turn in read] == [turn.text for turn in turns]
+    edited = session.parse(content.replace(b"hello", b"good morning")).turns
+    assert [turn.text for turn in edited] == ["**Bold**\n\ngood morning", "hi there"]
+
+
+def test_turns_of_before_have_no_name_and_are_read_as_they_were() -> None:
+    turns = [NewTurn("user", "**Bold**\n\nhello", AT), NewTurn("assistant", "hi there")]
+    named = session.encode_turns(turns, 1)
+    before = re.sub(rb" named -->\n\*\*[^\n]*\n\n", b" -->\n", named)
+    assert b"**User**" not in before
+    content = session.open_file(HEAD) + before
+    assert [turn.text for turn in session.parse(content).turns] == [turn.text for turn in turns]
+    longer = content + session.encode_turns(turns, 3)
+    assert [turn.ordinal for turn in session.parse(longer).turns] == [1, 2, 3, 4]
+
+
+def test_a_crash_within_the_name_closes_the_turn_and_keeps_its_number() -> None:
+    first = session.open_file(HEAD) + session.encode_turn(NewTurn("user", "one", AT), 1)
+    second = session.encode_turn(NewTurn("assistant", "two **is** more", AT), 2)
+    for cut in range(second.index(b"-->") + 4, len(second) - 2):
+        for zeros in (b"", b"\0\0"):
+            torn = session.parse(first + second[:cut] + zeros)
+            assert torn.torn, cut
+            mended = first + second[:cut] + zeros + torn.closing + session.encode_turn(NewTurn("user", "three"), 3)
+            read = session.parse(mended)
+            assert [(turn.ordinal, turn.text) for turn in read.turns] == [(1, "one"), (3, "three")], cut

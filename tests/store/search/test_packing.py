@@ -166,7 +166,7 @@ def test_words_of_a_person_are_told_before_those_of_the_turn_which_held_until_th
     )
     by_hand = okf.from_memory(told).replace(b"\nThe Anna is moored at pier 4.", b"\nThe Anna is moored at pier 9.")
     path = store.paths.vault / told.path
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(by_hand)
     os.utime(path, times=(EDITED.timestamp(), EDITED.timestamp()))
     store.reconcile()

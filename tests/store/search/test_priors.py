@@ -211,7 +211,7 @@ def drawn_fact(store: MemoryStore, turn: str, text: str, at: datetime = NOW) -> 
     source = {"id": "t1", "resource": "/s.md", "title": turn}
     drawn = memories.fact(text, "shop", created_at=at, extra={"sources": [source], "searched": False})
     path = store.paths.vault / drawn.path
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(okf.from_memory(replace(drawn, sources=(turn,))))
     store.reconcile()
     return drawn.node_id
@@ -243,7 +243,7 @@ def test_feedback_on_a_fact_moves_the_turn_that_it_was_drawn_from(store: MemoryS
 def test_feedback_on_a_page_moves_none_of_the_turns_that_it_cites(store: MemoryStore) -> None:
     store.observe(SessionHead("s1", "shop", started_at=NOW), [NewTurn("user", TEXT, NOW)]).result()
     page = store.paths.vault / "scenarios" / "boxes.md"
-    page.parent.mkdir(exist_ok=True)
+    page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(
         "---\ntype: Scenario\ntitle: Boxes\nnode_id: boxes\nlevel: L2\nkind: episode\nchannel: shop\n"
         'sources:\n  - { id: t1, resource: /s.md, title: "s1#1" }\n---\n\nBoxes were chosen.\n'
