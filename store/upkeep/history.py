@@ -24,7 +24,7 @@ MOST_CHANGES: Final = 500
 DREAM, ITSELF = "dream", "dreamd"
 
 # The kinds of run by whose doing they are; all others are a person's.
-_DREAMS: Final = frozenset({"daily", "weekly", "compaction", "learn"})
+_DREAMS: Final = frozenset({"daily", "weekly", "compaction"})
 _ITS_OWN: Final = frozenset({LINK, "remember", "files", "joined"})
 
 
