@@ -32,7 +32,7 @@ from ...store.vault.layout import is_titled
 from ..extract.attributes import REPLY
 from ..grounding.relations import judge_by_model
 from ..grounding.verify import SharedWords
-from ..pages.outdated import CHANGED_LIKELY, CHANGED_SURELY, Compared
+from ..pages.outdated import CHANGED, CHANGED_IN_WORDS, Compared
 from ..settings import SAME_SUBJECT, most_superseded
 from ..workspace.memo import once
 from ..workspace.proposals import Proposals
@@ -225,31 +225,30 @@ class _Comparing:
     def _judged(self, newer: Memory, candidates: Sequence[EarlierStatement]) -> list[FoundRelation]:
         """Return the relations of a fact to the candidates, the nearest of which is the first.
 
-        A plain statement is judged by its words; a turn of a conversation seldom says so plainly that it changes
-        something, so whether it changes what another turn said is estimated from labelled people.
+        A plain statement is judged by its words. A turn of a conversation seldom says so plainly that it changes
+        something, so what it changes of other turns is estimated from labelled people; what is doubtful is left alone.
         """
         found = judge(newer.text, candidates)
         newer = self._whole(newer)
-        spoken = [one for one in candidates if REPLY in self._whole(one).extra] if REPLY in newer.extra else []
+        spoken = {one.node_id for one in candidates if REPLY in self._whole(one).extra} if REPLY in newer.extra else ()
         if not spoken:
             return found
-        by_words = {one.node_id for one in spoken}
-        found = [one for one in found if one.relation not in CHANGES or one.node_id not in by_words]
+        said = {one.node_id for one in found if one.relation is Relation.UPDATES}
         changed = []
-        for one in spoken:
-            older, is_nearest = self._whole(one), one is candidates[0]
-            probability = self._compared.change_probability(older, newer, one.cosine, is_nearest=is_nearest)
-            if probability >= CHANGED_LIKELY:
-                relation = Relation.UPDATES if probability >= CHANGED_SURELY else Relation.LATER
-                changed.append(FoundRelation(one.node_id, relation, probability))
-        if not changed:
-            return found
+        for one in candidates:
+            if one.node_id not in spoken:
+                continue
+            is_nearest = one is candidates[0]
+            probability = self._compared.change_probability(self._whole(one), newer, one.cosine, is_nearest=is_nearest)
+            if probability >= (CHANGED_IN_WORDS if one.node_id in said else CHANGED):
+                changed.append(FoundRelation(one.node_id, Relation.UPDATES, probability))
         changed.sort(key=lambda one: (-one.score, one.node_id))
+        changed = changed[:CHANGED_MOST]
         # A change outweighs a repetition, and what is replaced is not disputed as well.
         known = {one.node_id for one in changed}
-        return changed[:CHANGED_MOST] + [
-            one for one in found if one.relation is not Relation.SAME and one.node_id not in known
-        ]
+        others = [one for one in found if one.node_id not in known]
+        others = [one for one in others if one.relation not in CHANGES or one.node_id not in spoken]
+        return changed + [one for one in others if not changed or one.relation is not Relation.SAME]
 
     def _whole(self, fact: Memory | EarlierStatement) -> Memory:
         """Return a fact with the keys of its file, read once."""
