@@ -140,7 +140,7 @@ class Site:
             try:
                 done = await act(asked)
             except ProtocolError as error:
-                done = {"words": str(error), "hint": error.hint, "failed": True}
+                done = {"words": wording.sentence(str(error)), "hint": error.hint, "failed": True}
             return RedirectResponse(self._told(done, own_place(done.get("at", "")) if done.get("at") else back), 303)
 
         return answer
@@ -172,7 +172,7 @@ class Site:
         return HTMLResponse(self._templates.get_template(template).render(common | values), status)
 
     def _failed(self, request: Request, error: ProtocolError) -> Response:
-        values = {"message": str(error), "hint": error.hint}
+        values = {"message": wording.sentence(str(error)), "hint": error.hint}
         return self._page(request, "error.html", values, STATUS.get(error.code, 409))
 
     async def nowhere(self, request: Request, error: Exception) -> Response:

@@ -100,6 +100,11 @@ def said(relation: str) -> str:
     return relation.replace("_", " ").lower()
 
 
+def sentence(text: str) -> str:
+    """Return a message as a sentence: with a capital and a full stop."""
+    return text[:1].upper() + text[1:] + ("" if text[-1:] in ".!?…:" else ".")
+
+
 def sure(confidence: float) -> str:
     """Return a confidence of 0 to 1 in a word."""
     return "sure" if confidence >= 0.6 else "likely" if confidence >= 0.3 else "perhaps"

@@ -26,7 +26,7 @@ from .current_facts import LONGEST_NOTE, SURE_WORTH, current, newest_first, plac
 from .outdated import without_outdated
 
 RULES, AHEAD, LAST = "Rules", "Dates ahead", "Last session"
-PEOPLE, CHANGED, STEPS, DECIDED = "People", "Changed lately", "Procedures", "Decided before"
+PEOPLE, CHANGED, STEPS, DECIDED = "People", "Changed lately", "Procedures", "Decided"
 HEADINGS = (RULES, AHEAD, LAST, PEOPLE, CHANGED, STEPS, DECIDED)
 
 MOST_OF = {RULES: 24, AHEAD: 5, LAST: 6, PEOPLE: 5, CHANGED: 5, STEPS: 4, DECIDED: 24}

@@ -15,6 +15,7 @@ from itertools import product, takewhile
 
 from ...store import okf
 from ...store.model import Kind, Memory, NodeId
+from ...store.okf.memory_file import EDITED_AT
 from ...store.roles import MACHINES, Role
 from ...store.text.dates import format_date
 from ...store.text.judging import RELATED_FROM, change_reasons, change_score
@@ -116,7 +117,9 @@ def current_parts(facts: Iterable[Memory], today: date) -> list[Part]:
     newer = {node_id for fact in every for node_id in (fact.superseded_by, *fact.later)}
     by_heading: dict[str, list[Memory]] = defaultdict(list)
     for fact in current(every):
-        if heading := heading_of(fact, today) or (KNOWN if fact.node_id in newer else ""):
+        # What replaced something, or was put right by hand, has a line whatever its kind.
+        is_wanted = fact.node_id in newer or EDITED_AT in fact.extra
+        if heading := heading_of(fact, today) or (KNOWN if is_wanted else ""):
             by_heading[heading].append(fact)
     return [_part(heading, by_heading[heading]) for heading in HEADINGS if by_heading[heading]]
 

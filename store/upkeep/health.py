@@ -48,7 +48,7 @@ TURNS_READ, LEAST_TURNS, LEAST_CHARS, MOST_CHARS = 100, 20, 40, 400
 NO_MODEL = "none"
 
 OTHER_MODEL = (
-    'Most of what is said here is not English: with store.embedding.model = "multilingual" recall finds more of it '
+    'Most of what was said lately is not English: with store.embedding.model = "multilingual" recall finds more of it '
     '(pip install "dreamd[multilingual]").'
 )
 

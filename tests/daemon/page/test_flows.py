@@ -308,12 +308,12 @@ def test_a_change_that_somebody_else_made_meanwhile_is_not_overwritten(page: Pag
 def test_a_memory_is_told_always_and_no_longer(page: Page, daemon: DaemonUnderTest) -> None:
     node_id = kept(daemon, "Never deploy on a Friday.", kind="preference")
     page.goto(f"/memory/{node_id}")
-    page.get_by_role("button", name="Tell it always").click()
+    page.get_by_role("button", name="Always tell agents").click()
     expect(page.locator("article .pin")).to_have_text("told always")
     page.goto("/memories?always=1")
     expect(page.locator("main ul.rows")).to_contain_text("Never deploy on a Friday.")
     page.goto(f"/memory/{node_id}")
-    page.get_by_role("button", name="Tell it no longer always").click()
+    page.get_by_role("button", name="Stop always telling agents").click()
     expect(page.locator("article .pin")).to_have_count(0)
 
 
@@ -371,7 +371,7 @@ def test_the_memory_is_backed_up(page: Page, tmp_path: Path) -> None:
 def test_a_message_is_not_said_twice(page: Page, daemon: DaemonUnderTest) -> None:
     node_id = kept(daemon, "The roof was mended in May.")
     page.goto(f"/memory/{node_id}")
-    page.get_by_role("button", name="It was of use").click()
+    page.get_by_role("button", name="Useful", exact=True).click()
     said(page, "Noted.")
     assert page.evaluate("document.activeElement.className") == "said"
     assert "said=" not in page.url

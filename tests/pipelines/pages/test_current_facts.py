@@ -10,6 +10,7 @@ import pytest
 from dreamd.pipelines.extract.attributes import WORTH
 from dreamd.pipelines.pages import current_facts
 from dreamd.store.model import Kind, Memory, StatementSlot
+from dreamd.store.okf.memory_file import EDITED_AT
 
 from tests.pipelines.pages.said import said
 
@@ -20,6 +21,12 @@ def rendered(*facts: Memory) -> str:
     return current_facts.profile_body(
         current_facts.current_parts(facts, TODAY), current_facts.Predecessors(facts), "`dreamctl list` lists them."
     )[0]
+
+
+def test_what_a_person_put_right_has_a_line_whatever_its_kind() -> None:
+    weekly = said("The weekly is on Thursdays.", kind=Kind.EVENT)
+    assert rendered(weekly) == ""
+    assert "The weekly is on Thursdays." in rendered(replace(weekly, extra={EDITED_AT: "2026-03-02T09:00:00+00:00"}))
 
 
 def test_each_kind_has_its_heading_and_what_only_happened_has_none() -> None:
