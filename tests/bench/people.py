@@ -37,7 +37,7 @@ Figures = Mapping[str, tuple[float, int]]
 
 def scored(scorer: Path, *arguments: str) -> Figures:
     """Run a scorer and return the figures that it prints. Raises CalledProcessError."""
-    command = [sys.executable, str(scorer), *arguments]
+    command = [sys.executable, "-m", "tests.bench.flat_scorer", str(scorer), *arguments]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return {match["name"]: (float(match["value"]), int(match["n"])) for match in _FIGURE.finditer(printed)}
 
