@@ -335,7 +335,8 @@ def test_what_fades_is_a_table(recorded: Recording, look: Look) -> None:
 
 def test_an_exact_answer_stands_before_the_hits(recorded: Recording) -> None:
     (first, *_) = recorded.named["an exact answer"]["exact"]
-    assert (first["answer"], first["relation"]["relation"]) == ("Gracinha", "OWNS")
+    assert first["relation"]["relation"] == "OWNS"
+    assert first["answer"] in {"Gracinha", "Graça Moreira"}  # both pages are said to own the oven
 
 
 def test_a_decision_shows_both_sides_and_what_they_rest_on(recorded: Recording, look: Look) -> None:
