@@ -119,6 +119,20 @@ def certain(text: str, said_on: date) -> list[Resolved]:
     ]
 
 
+def calendar_day(text: str, said_on: date) -> date | None:
+    """Return the day of the calendar that a text names and nothing else: "Mon, 2 March 2026", "2026-03-02 14:30"."""
+    if not any(char.isdigit() for char in text):
+        return None
+    found = [one for one in certain(text, said_on) if one.is_day]
+    if len(found) != 1 or not _is_of_calendar(text[found[0].start : found[0].end], found[0], said_on):
+        return None
+    # "Monday, " beside the date names a day as well; other words say something.
+    left = list(text)
+    for one in [found[0], *find(text[: found[0].start], said_on)]:
+        left[one.start : one.end] = " " * (one.end - one.start)
+    return None if any(map(str.isalpha, left)) else found[0].first
+
+
 def _is_of_calendar(words: str, day: Resolved, said_on: date) -> bool:
     """Check for a day that the words name whenever they are said; "next Tuesday" moves with the week."""
     a_week_on = find(words, said_on + timedelta(weeks=1))
