@@ -139,7 +139,8 @@ def _turns(note: _Note) -> Iterator[NewTurn]:
 class _Entries:
     """The paragraphs and items of a note, each with its day.
 
-    A day in a heading or alone on a line holds until the next, one at the start of an item for that item alone.
+    A day in a heading, alone on a line or at the start of a paragraph holds until the next day or heading, one at the
+    start of an item for that item alone.
     """
 
     def __init__(self, note: _Note) -> None:
@@ -159,8 +160,11 @@ class _Entries:
                 self._lines.append(line)
                 continue
             heading, item = _HEADING.fullmatch(line), _ITEM.match(line)
+            begins = self._day_at_start(line)[0] is not None
+            if item and begins and item[2][0].isdigit():
+                item = None  # "2. März 2026" looks like the second item of a list
             is_deeper = item is not None and len(item[1]) > self._indent >= 0
-            ends = not line.strip() or heading or (item and not is_deeper)
+            ends = not line.strip() or heading or begins or (item and not is_deeper)
             if ends and not self._is_heading_alone():
                 yield from self._finished()
             if heading:
@@ -191,13 +195,9 @@ class _Entries:
 
     def _add(self, line: str, item: re.Match[str] | None) -> None:
         if not self._lines or self._is_heading_alone():
-            # "2. März 2026" looks like the second item of a list.
-            day, rest = self._day_at_start(line)
-            if day is not None:
-                item = None
-            elif item is not None:
+            if item is not None:
                 line = line[item.end() :]
-                day, rest = self._day_at_start(line)
+            day, rest = self._day_at_start(line)
             self._indent = len(item[1]) if item else -1
             if day is not None:
                 self._entry_day = day
