@@ -381,6 +381,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "goal_set": (["goals", "--complete", "x"], "Completed: the disk is mounted"),
     "purge": (["purge", "--channel", "kitchen", "--yes"], "Nothing of it is left"),
     "import": (["import", "/nope"], "Took 10 new turns"),
+    "learn": (["learn", "/nope"], "Kept 1 fact in kiln of 2 new passages."),
     "watch": (["watch", "/x"], "Watching "),
     "unwatch": (["unwatch", "/x"], "is not watched any more."),
     "dream": (["dream", "--wait"], "is done after"),

@@ -113,6 +113,9 @@ def test_a_chat_is_learned_and_what_cannot_be_is_named(daemon: DaemonUnderTest, 
     assert learned["kept_total"] == len(learned["kept"]) > 0
     assert [one["refused"] for one in learned["skipped"]] == ["unreadable"]
     assert typed(daemon, "learn", tmp_path / "nowhere.md").returncode == 66
+    daemon.call("dream")
+    with pytest.raises(Refused, match="is running"):
+        daemon.call("learn", paths=[str(tmp_path / "chat.jsonl")])
     daemon.call("pause")
     with pytest.raises(Refused, match="paused"):
         daemon.call("learn", paths=[str(tmp_path / "chat.jsonl")])
