@@ -135,7 +135,7 @@ class Check(BaseModel):
 
 
 class ReadTurn(BaseModel):
-    """What became of a turn that was read: a new fact, one that was known, one that its person forbade, or nothing."""
+    """The outcome of a turn that was read: a fact that is new, known or forbidden by its person, or nothing."""
 
     model_config = ConfigDict(frozen=True)
 

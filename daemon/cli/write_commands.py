@@ -345,7 +345,7 @@ def learn(options: Namespace, terminal: Terminal) -> int:
 
 
 def learned_in_words(answer: Json, look: Look, most: int) -> list[str]:
-    """List what was kept, what was known, and what was left, by the reason."""
+    """List the new and known facts, and the passages without one by their reasons."""
     kept, known, left = answer["kept_total"], answer["known_total"], answer["left_total"]
     lines = look.wrap(_learned(answer))
     lines += _dated(answer["kept"], kept, look, most)

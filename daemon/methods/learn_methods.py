@@ -1,4 +1,4 @@
-"""The method `learn`: the facts of files at once, by a run over their sessions, and what became of each passage."""
+"""The method `learn`: the facts of files at once, by a run over their sessions, and an account of each."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class PassedOver:
 
 @dataclass(frozen=True, slots=True)
 class LearnAnswer:
-    """What was kept and what not; `run_id` is undone by `undo`, and null where there was nothing to read.
+    """The facts and the passages without one; `run_id` can be undone, and is null where there was nothing to read.
 
     `kept` and `known` are facts, `left` passages without one; each holds the first, and `_total` counts all. `changed`
     counts the older facts that the new ones replaced or dispute. `read_before` counts turns that a dream had read.

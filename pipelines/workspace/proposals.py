@@ -23,7 +23,7 @@ ARCHIVED_BY = "archived_by"
 class Proposals:
     """The result of a stage. `counts` and `notes` go into the run's report; notes quote no text of a person.
 
-    `turns` says what became of each turn that was read.
+    `turns` are the turns that were read, with their outcome.
     """
 
     actions: list[Action] = field(default_factory=list)

@@ -45,9 +45,11 @@ _TITLE_CHARS = 120
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)[# \t]*")
 _ITEM = re.compile(r"([ \t]*)([-*+•]|\d{1,3}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?")
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
-# Where a day at the start of a line may end: before a colon, a dash, a bracket, the end; behind an ISO date anywhere.
-_DAY_ENDS = re.compile(r"[*_]{0,3}(?:[:|)\]][*_]{0,3}(?:\s+[-–—])?(?=\s)|\s+[-–—]+(?=\s)|\s*$)")
-_ISO_DAY = re.compile(r"[*_\[(]{0,4}(\d{4}-\d\d-\d\d)(?:[T ]\d\d:\d\d(?::\d\d)?)?[*_\])]{0,4}(?:\s*[:|–—-]+)?(?:\s+|$)")
+# The ends of a day at the start of a line, beside the line's own: a colon, dash or bracket; of an ISO date any space.
+_DAY_ENDS = re.compile(r"[*_]{0,3}(?:[:|)\]][*_]{0,3}(?:[ \t]{1,3}[-–—])?|[ \t]{1,3}[-–—]{1,3})(?=\s)")
+_ISO_DAY = re.compile(
+    r"[*_\[(]{0,4}(\d{4}-\d\d-\d\d)(?:[T ]\d\d:\d\d(?::\d\d)?)?[*_\])]{0,4}(?:[ \t]{0,3}[:|–—-]{1,3})?(?:\s|$)"
+)
 _LONGEST_DAY = 40
 _HASH_DIGITS = 12
 
@@ -65,7 +67,7 @@ def read(path: Path) -> Iterator[NoteRead | Remark | Skipped]:
 def read_entries(path: Path) -> Iterator[SessionRead | Remark | Skipped]:
     """Read a note as a session in its author's words, or yield the reason why there is none.
 
-    An entry is known again by its day and words, so a note that has grown adds what is new in it.
+    An entry is known again by its day and words, so a note that has grown adds its new ones.
     """
     note = _read(path)
     if isinstance(note, Skipped):
@@ -145,7 +147,7 @@ class _Entries:
 
     def __init__(self, note: _Note) -> None:
         self._note = note
-        # What a file says was not said after it was written: such a day is one that it tells of.
+        # A day after the file was written is one that it tells of.
         self._last = note.written_at.date() + timedelta(days=1)
         self._day = self._entry_day = note.day
         self._lines: list[str] = []
@@ -175,7 +177,7 @@ class _Entries:
         yield from self._finished()
 
     def _is_heading_alone(self) -> bool:
-        """Return True while the entry is a heading, which belongs to what follows it."""
+        """Return True while the entry is a heading, which belongs to the next lines."""
         return len(self._lines) == 1 and self._indent < 0 and bool(_HEADING.fullmatch(self._lines[0]))
 
     def _finished(self) -> Iterator[tuple[datetime, str]]:
@@ -212,8 +214,9 @@ class _Entries:
         if iso := _ISO_DAY.match(text):
             day, end = calendar_day(iso[1], self._note.day.date()), iso.end()
         else:
-            ends = (end for end in _DAY_ENDS.finditer(text[: _LONGEST_DAY + 1]) if end.end() <= _LONGEST_DAY)
-            found = ((calendar_day(text[: end.start()], self._note.day.date()), end.end()) for end in ends)
+            ends = [(end.start(), end.end()) for end in _DAY_ENDS.finditer(text[:_LONGEST_DAY])]
+            ends += [(len(text), len(text))] if len(text) <= _LONGEST_DAY else []
+            found = ((calendar_day(text[:start], self._note.day.date()), end) for start, end in ends)
             day, end = next((one for one in found if one[0] is not None), (None, 0))
         if day is None or day > self._last:
             return None, text
