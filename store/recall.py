@@ -146,10 +146,13 @@ class Recall:
         found = self._answer(ranking, limit)
         if question.is_plain and (asked := relation_asked(query)) is not None:
             found = replace(found, exact=self._exact(asked, question.scope))
+        # To look at how something is found, or to type half a question, is no use of it.
+        if explain:
+            return replace(found, trace=hits.trace(ranking))
         self._log(found.hits, "recalled", agent, query)
-        if not (levels or include_archived or as_of or where or explain):
+        if not (levels or include_archived or as_of or where):
             self._feedback.answered(query, channel, session, ranking, [shown_hit(hit) for hit in found.hits])
-        return replace(found, trace=hits.trace(ranking)) if explain else found
+        return found
 
     @repeated_after_repair
     def context(

@@ -54,6 +54,7 @@ NAVIGATION = (
     ("/memories", "Memories", "m"),
     ("/sessions", "Sessions", "c"),
     ("/runs", "Runs", "d"),
+    ("/told", "Told to agents", "o"),
     ("/health", "Health", "h"),
 )
 """The places of the page, and the key that leads to each after a `g`."""

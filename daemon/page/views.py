@@ -63,8 +63,8 @@ def _waits(review: Json) -> int:
 
 def _lead(text: str) -> str:
     """Return the first sentences of a digest: those of its latest dream."""
-    lines = (line for line in text.splitlines() if line.strip() and not line.startswith(("#", "<!--", "Undo it all")))
-    return next(lines, "")
+    others = ("#", "<!--", ">", "Undo it all")
+    return next((line for line in text.splitlines() if line.strip() and not line.startswith(others)), "")
 
 
 async def _ahead(asked: PageRequest, channels: Iterable[str]) -> list[tuple[str, Sequence[str]]]:

@@ -26,11 +26,13 @@ from ...store.index.tombstones import pair_key
 from ...store.model import Level, Memory, NodeId
 from ...store.okf.memory_file import BY_HAND, EDITED_AT, body_hash, is_reworded
 from ...store.roles import MACHINES, Role
-from ...store.text.judging import RELATED_FROM, EarlierStatement, FoundRelation, Relation, judge
+from ...store.text.judging import CHANGED_MOST, RELATED_FROM, EarlierStatement, FoundRelation, Relation, judge
 from ...store.text.quotes import title_of_fact
 from ...store.vault.layout import is_titled
+from ..extract.attributes import REPLY
 from ..grounding.relations import judge_by_model
 from ..grounding.verify import SharedWords
+from ..pages.outdated import CHANGED, CHANGED_IN_WORDS, Compared
 from ..settings import SAME_SUBJECT, most_superseded
 from ..workspace.memo import once
 from ..workspace.proposals import Proposals
@@ -55,6 +57,8 @@ COUNTED = {
 
 ENDS = frozenset({Relation.SAME, Relation.UPDATES})
 """The relations that end a fact; where the judge finds one for a new fact, the model is not asked about it."""
+
+CHANGES = frozenset({Relation.UPDATES, Relation.LATER})
 
 SURE = ENDS | {Relation.CONTRADICTS}
 
@@ -176,6 +180,8 @@ class _Comparing:
         self._place = {fact.node_id: place for place, fact in enumerate(facts)}
         self._vectors = view.vectors([fact.text for fact in facts])
         self._words = SharedWords([fact.text for fact in facts])
+        self._compared = Compared(facts)
+        self._files: dict[NodeId, Memory] = {}
         self._is_fresh = np.array([fact.node_id in fresh for fact in facts])
         self._unasked = unasked
         self._open: list[_OpenComparison] = []
@@ -192,7 +198,7 @@ class _Comparing:
                 self._planned.count("reworded by hand")
         for place, newer in enumerate(self._view.steps.counted(self._facts, "facts compared")):
             candidates = self._candidates(place)
-            judged = judge(newer.text, candidates)
+            judged = self._judged(newer, candidates)
             near = [one for one in candidates if one.cosine >= RELATED_FROM]
             one = _OpenComparison(newer, place, near, judged)
             is_asked = bool(near) and newer.node_id in self._unasked
@@ -220,6 +226,41 @@ class _Comparing:
             self._take(one, judged, now)
         self._planned.actions += self._edits.actions()
         return is_asked
+
+    def _judged(self, newer: Memory, candidates: Sequence[EarlierStatement]) -> list[FoundRelation]:
+        """Return the relations of a fact to the candidates, the nearest of which is the first.
+
+        A plain statement is judged by its words. A turn of a conversation seldom says so plainly that it changes
+        something, so what it changes of other turns is estimated from labelled people; what is doubtful is left alone.
+        """
+        found = judge(newer.text, candidates)
+        newer = self._whole(newer)
+        spoken = {one.node_id for one in candidates if REPLY in self._whole(one).extra} if REPLY in newer.extra else ()
+        if not spoken:
+            return found
+        said = {one.node_id for one in found if one.relation is Relation.UPDATES}
+        changed = []
+        for one in candidates:
+            if one.node_id not in spoken:
+                continue
+            is_nearest = one is candidates[0]
+            probability = self._compared.change_probability(self._whole(one), newer, one.cosine, is_nearest=is_nearest)
+            if probability >= (CHANGED_IN_WORDS if one.node_id in said else CHANGED):
+                changed.append(FoundRelation(one.node_id, Relation.UPDATES, probability))
+        changed.sort(key=lambda one: (-one.score, one.node_id))
+        changed = changed[:CHANGED_MOST]
+        # A change outweighs a repetition, and what is replaced is not disputed as well.
+        known = {one.node_id for one in changed}
+        others = [one for one in found if one.node_id not in known]
+        others = [one for one in others if one.relation not in CHANGES or one.node_id not in spoken]
+        return changed + [one for one in others if not changed or one.relation is not Relation.SAME]
+
+    def _whole(self, fact: Memory | EarlierStatement) -> Memory:
+        """Return a fact with the keys of its file, read once."""
+        if (found := self._files.get(fact.node_id)) is None:
+            found = self._view.memory(fact.node_id) or self._facts[self._place[fact.node_id]]
+            self._files[fact.node_id] = found
+        return found
 
     def _take(self, one: _OpenComparison, judged: Sequence[FoundRelation], now: datetime) -> None:
         for found in judged:

@@ -39,7 +39,8 @@ LONGEST_NAME = 200
 MOST_BEFORE = 4000
 _NAME_BEFORE = re.compile(r"[\w./-]{1,200}$")
 _OUR_NAME = re.compile(
-    r"(?:[\w./-]{1,400}--[a-z2-7]{13}(?:\.md)?|/?(?:projects|general|people)/[\w./-]{1,400}-[a-z2-7]{6}\.md)(?![\w-])"
+    r"(?:[\w./-]{1,400}--[a-z2-7]{13}(?:\.md)?|/?(?:projects|general|people)/[\w./-]{1,400}-[a-z2-7]{6}\.md"
+    r"|/?sessions/\d{4}/\d\d/\d\d/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.md)(?![\w-])"
 )
 _OUR_LINE = re.compile(r"(?:sources: \[\{|dreamd: \{) ")
 _BEFORE_ID = re.compile(

@@ -97,6 +97,7 @@ ANSWERS: dict[str, Any] = {
         "notes": ["12 chunks wait for their embedding"],
         "channel": "work",
         "elsewhere": [],
+        "exact": [],
     },
     "context": {
         "text": "The office is in Linz.",

@@ -433,7 +433,7 @@ def test_the_older_is_chosen_by_a_key_after_moving_to_it(page: Page, daemon: Dae
         page.keyboard.press("j")
         if page.evaluate("document.activeElement.id") == f"d{decision}":
             break
-    page.keyboard.press("n")
+    page.keyboard.press("o")
     said(page, "The older one holds.")
 
 

@@ -69,6 +69,16 @@ def test_a_run_that_learns_compares_its_own_facts_alone() -> None:
     ]
 
 
+def test_a_new_value_in_other_words_ends_the_old_one_and_nothing_else() -> None:
+    source = FakeSource()
+    source.add("s1", ("user", "The application log group keeps 30 days, leave that."))
+    source.add("s2", ("user", "The build agents keep their caches for 14 days."), at=MAY_8 + timedelta(days=2))
+    source.add("s3", ("user", "The auditors want 90 days in the application log group."), at=MAY_8 + timedelta(days=9))
+    held = facts(dreamt(source))
+    (ended,) = [text for text, memory in held.items() if memory.superseded_by or memory.later]
+    assert "30 days" in ended
+
+
 def test_a_denied_statement_waits_for_a_decision_with_both_sides_living() -> None:
     source = FakeSource()
     source.add("s1", ("Ann", "I submitted my cover letter to Greg for a review on April 10."))

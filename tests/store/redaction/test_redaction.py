@@ -422,6 +422,7 @@ def test_whole_conversations_lose_nothing_but_the_passwords_in_them(data: Path) 
     [
         "/facts/three-ways-with-a-key-from-the-client-the--qpprzhfthc3zm.md",
         "[password of the db: (redacted:password)](/facts/password-of-the-db-redacted-password--qpprzhfthc3zm.md)",
+        "[01:52 local. api 500s](/sessions/2026/08/05/928743a2-f910-4e3a-aa2b-9e3cfe0a021c.md)",
     ],
 )
 def test_the_name_of_a_memory_is_no_secret(name: str) -> None:

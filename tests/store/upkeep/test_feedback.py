@@ -141,6 +141,15 @@ def test_what_a_person_tries_out_is_no_probe(filled: MemoryStore) -> None:
     assert asked(filled) == []
 
 
+def test_what_a_person_tries_out_is_no_use_of_it(filled: MemoryStore) -> None:
+    hits = filled.recall(QUESTION, channel="shop", explain=True).hits
+    assert asked(filled) == []
+    assert filled.ledger.usage() == {}
+    filled.recall(QUESTION, channel="shop")
+    assert asked(filled)
+    assert filled.ledger.usage().keys() == {hit.node_id for hit in hits}
+
+
 def test_the_oldest_questions_are_pruned(store: MemoryStore) -> None:
     old = record_question("an old question", None, [], True, AT - timedelta(days=31))
     many = [record_question(f"question {n}", None, [], True, AT + timedelta(seconds=n)) for n in range(2010)]

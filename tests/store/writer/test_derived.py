@@ -230,7 +230,7 @@ def test_a_dreams_page_that_a_person_edited_is_noted_until_it_is_as_it_was(
 ) -> None:
     page = paths.vault / "profiles" / "shop" / "what-holds-now.md"
     page.parent.mkdir(parents=True)
-    head = f'---\ntype: Profile\nbody_sha256: "{body_hash("One.")}"\n---\n\n'
+    head = f'---\ntype: Profile\nnode_id: k2m4k2m4k2m4k\nlevel: L3\nbody_sha256: "{body_hash("One.")}"\n---\n\n'
     page.write_text(f"{head}One.\n")
     assert "profiles/shop/what-holds-now.md" not in notes(store)
     page.write_text(f"{head}One.\nMine.\n")
