@@ -334,7 +334,8 @@ def learn_arguments(parser: ArgumentParser) -> None:
 def learn(options: Namespace, terminal: Terminal) -> int:
     """Have the facts of files at once."""
     paths = [str(Path(path).expanduser().absolute()) for path in options.paths]
-    params = {"paths": paths, "format": options.format, "channel": options.channel}
+    agent = written_by(os.environ).get("agent_id")
+    params = {"paths": paths, "format": options.format, "channel": options.channel, "agent_id": agent}
     with shown_progress(terminal, "Learning") as on_progress:
         answer = ask(terminal, "learn", params, on_progress, timeout_s=None)
     most = len(answer["kept"]) + len(answer["left"]) if options.all else MOST_LEARNED

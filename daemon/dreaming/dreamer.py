@@ -216,7 +216,8 @@ class Dreamer:
             kind=kind,
             dry_run=dry_run,
             at_idle=not awaited,
-            checkpoint=self._paths.checkpoint,
+            # It belongs to a dream that was interrupted, and goes when that is applied.
+            checkpoint=None if kind == LEARN else self._paths.checkpoint,
             store=self._settings.store,
             pipelines=self._settings.pipelines,
             llm=self._settings.llm,

@@ -13,6 +13,7 @@ from ...ipc.call import Call
 from ...store.channel import channel_of_folder
 from ...store.model import GLOBAL_CHANNEL, InvalidInput, Kind, NewTurn, NodeId, SessionHead, StoreBusy, StoreReadOnly
 from ...store.results import Kept
+from ...store.roles import Role
 from . import FOLLOWED
 from .detect import read
 from .following.followed_places import folder_of, other_folders_of
@@ -115,16 +116,18 @@ class Importer:
         *,
         trust_frontmatter: bool = False,
         to_learn: bool = False,
+        written_by: str | None = None,
     ) -> None:
         """Make an import. Notes go into `channel`, else their folder's; trusted ones choose channel and kind.
 
-        `to_learn`: notes become sessions.
+        `to_learn`: notes become sessions, in the words of the agent that they are `written_by`, else of their person.
         """
         self._store = store
         self._call = call
         self._channel = channel
         self._trust_frontmatter = trust_frontmatter
         self._to_learn = to_learn
+        self._written_by = written_by
         self._folders_channel = GLOBAL_CHANNEL
         self._known_channels = frozenset(store.channels())
         self._by_place: dict[NodeId, Mapping[str, str]] = {}
@@ -185,6 +188,9 @@ class Importer:
     def _submit(self, item: SessionRead | NoteRead) -> Future[Any]:
         if isinstance(item, NoteRead):
             return self._remember(item)
+        if self._written_by and not item.head.channel:  # a note
+            turns = tuple(replace(turn, role=Role.ASSISTANT.value) for turn in item.turns)
+            item = replace(item, head=replace(item.head, agent_id=self._written_by), turns=turns)
         item = item if self._channel else self._admitted(item)
         asked = self._channel or item.head.channel or self._folders_channel  # a note's session names none
         # A session stays in the channel in which it was first kept.

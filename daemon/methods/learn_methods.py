@@ -17,7 +17,7 @@ from ...ipc.params import Params
 from ...ipc.protocol import Refused
 from ...pipelines.messages import LEARN, ReadTurn
 from ...store.model import Kind, NodeId
-from ...store.names import Channel
+from ...store.names import Channel, Name
 from ...store.roles import MACHINES
 from ..dreaming.dreamer import Dreamer, DreamResult
 from ..importing import FormatName
@@ -37,11 +37,15 @@ REFUSED = "the test of the memory left it out: with it, recall would find less"
 
 
 class LearnParams(Params):
-    """The files to learn from, read as `import` does; `channel` is that of their notes, and of all of them if named."""
+    """The files to learn from, read as `import` does; `channel` is that of their notes, and of all of them if named.
+
+    `agent_id`: an agent's shell asks, so that notes are its words and not its person's.
+    """
 
     paths: Annotated[tuple[str, ...], Field(min_length=1, max_length=10_000)]
     format: FormatName | None = None
     channel: Channel | None = None
+    agent_id: Name | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,8 @@ class LearnMethods:
         channel = params.channel and full_name(
             params.channel, self._store.channel_names_with(params.channel), beginning=False
         )
-        account = Importer(self._store, call, channel, to_learn=True).take(map(Path, params.paths), params.format)
+        importer = Importer(self._store, call, channel, to_learn=True, written_by=params.agent_id)
+        account = importer.take(map(Path, params.paths), params.format)
         self._store.settle()
         return account
 

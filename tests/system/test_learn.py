@@ -119,3 +119,9 @@ def test_a_chat_is_learned_and_what_cannot_be_is_named(daemon: DaemonUnderTest, 
     daemon.call("pause")
     with pytest.raises(Refused, match="paused"):
         daemon.call("learn", paths=[str(tmp_path / "chat.jsonl")])
+
+
+def test_notes_that_an_agent_has_learned_are_its_own_words(daemon: DaemonUnderTest, diary: Path) -> None:
+    assert typed(daemon, "learn", diary, "--channel", "house", CLAUDECODE="1").returncode == 0
+    (hit, *_) = daemon.call("recall", query="orders service Postgres 16", levels=["L0"], channel="house")["hits"]
+    assert hit["speaker"] == "assistant"
