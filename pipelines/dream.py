@@ -24,12 +24,12 @@ from ..store.model import Changeset
 from ..store.writer.derived import unmarked
 from .gate.gate import Gate
 from .gate.shadow_index import ShadowIndex
-from .messages import SPENT, Done, Progress, RunKind, RunRequest, write_changeset
+from .messages import LEARN, SPENT, Done, Progress, RunKind, RunRequest, write_changeset
 from .pipe import OnProgress, PauseListener, StepProgress
 from .report import digest_text as markdown
 from .report import html
 from .report.run_report import ModelUse, RunOutcome, RunReport, SinceTheLast, counts_in_words
-from .settings import COMPACTION, STEPS, Stage
+from .settings import COMPACTION, LEARNING, STEPS, Stage
 from .stages.lint import LintProposals
 from .workspace.memo import CachedEmbedder, Memo, cache_copy
 from .workspace.snapshot import Snapshot
@@ -61,6 +61,7 @@ def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener 
                 listener.before_pausing(view.model.abort)
         open_shadow = cache(lambda: closing.enter_context(_shadow(request, view, embedder)))
         gate = Gate(open_shadow, view, request.pipelines.gate, request.now)
+        view.learns = request.sessions if request.kind == LEARN else None
         outcome = run_steps(view, request.now, _stages(request), weekly=request.kind == "weekly", gate=gate)
         outcome.model = ModelUse.of(view.model, why_not)
         return finish(view, request, outcome, snapshot.ledger.runs(hidden=(LINK,)), _since_the_last(snapshot))
@@ -129,7 +130,8 @@ def finish(
     # A run that changes nothing writes no digest, with two exceptions: refusals of the gate are reported once a day,
     # and pages that were left as a person edited them whenever they would have changed.
     is_refused = outcome.gate and outcome.gate.dropped and view.read(written) is None
-    if changeset.changes_something or view.left_alone or is_refused:
+    # A person who has a file learned is told at once.
+    if view.learns is None and (changeset.changes_something or view.left_alone or is_refused):
         derived = {written: text, shown: html.render(report, _text(view, shown))}
     return Done(
         changeset_path=path if path.exists() else None,
@@ -137,6 +139,7 @@ def finish(
         derived=derived,
         report=_numbers(view, changeset, outcome),
         checks=outcome.checks,
+        turns=tuple(outcome.turns) if view.learns is not None else (),
     )
 
 
@@ -176,6 +179,8 @@ def run_steps(
     """Run the steps that are switched on, in order; later steps do not see what the gate refuses."""
     outcome = RunOutcome()
     steps = [step for step in STEPS if stages.get(step.switch, True) and (weekly or not step.weekly_only)]
+    if view.learns is not None:
+        steps = [step for step in steps if step.name in LEARNING]
     planners = [step.load() for step in steps]  # before the first step, whose seconds would count the imports
     for done, (step, plan) in enumerate(zip(steps, planners, strict=True)):
         view.steps.at(step.name, done, len(steps))
@@ -192,6 +197,7 @@ def run_steps(
         outcome.seconds[step.name] = time.monotonic() - began_s
         outcome.counts[step.name] = dict(proposals.counts)
         outcome.notes += proposals.notes
+        outcome.turns += proposals.turns
         if isinstance(proposals, LintProposals):
             outcome.findings = proposals.findings
         view.steps.at(step.name, done + 1, len(steps), counts_in_words(proposals.counts))

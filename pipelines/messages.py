@@ -11,7 +11,7 @@ import base64
 import json
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 
 RunKind = Literal["daily", "weekly", "compaction"]
+LEARN: Final = "learn"
+PlanKind = RunKind | Literal["learn"]
+"""The kinds of run that a child plans: the dreams, which become due, and one over some sessions when a person asks."""
+
 PAUSE, RESUME = b"p", b"r"
 SPENT = "spent.json"
 """A file in a run's folder: the language model's cost so far, for a daemon that finds the run ended."""
@@ -39,13 +43,15 @@ class RunRequest(BaseModel):
 
     `local_date` and `utc_offset_s` are the person's when the run began; `now` is aware. `at_idle`: the child gets a
     processor only while it is idle, since no client waits. `checkpoint` is the file of finished units, for a dream that
-    starts again. `calls_spent` and `tokens_spent` are the model's cost in other runs of the last 24 hours.
+    starts again. `calls_spent` and `tokens_spent` are the model's cost in other runs of the last 24 hours. A run of
+    kind `learn` reads `sessions` alone.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     run_id: str
-    kind: RunKind = "daily"
+    kind: PlanKind = "daily"
+    sessions: frozenset[str] = frozenset()
     folder: Path
     vault: Path
     ledger: Path
@@ -128,12 +134,23 @@ class Check(BaseModel):
     foreseen: Foreseen | None = None
 
 
+class ReadTurn(BaseModel):
+    """The outcome of a turn that was read: a fact that is new, known or forbidden by its person, or nothing."""
+
+    model_config = ConfigDict(frozen=True)
+
+    node_id: str
+    outcome: Literal["new", "known", "forbidden", "nothing"]
+    fact: str = ""
+
+
 class Done(BaseModel):
     """The dream is planned: a changeset file in the run's folder (None: nothing to change).
 
     `digest` is the day's digest as markdown. `derived` maps each path of it in the vault to its whole text
     (`digests/2026-11-21.md` and `.html`); empty where there is nothing to report. `report` is the summary that `runs`
-    shows: counts and dropped stages, no texts. `checks` are asked after applying.
+    shows: counts and dropped stages, no texts. `checks` are asked after applying. `turns` are those that a run of kind
+    `learn` read.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -144,6 +161,7 @@ class Done(BaseModel):
     derived: dict[str, str] = Field(default_factory=dict)
     report: dict[str, Any] = Field(default_factory=dict)
     checks: tuple[Check, ...] = ()
+    turns: tuple[ReadTurn, ...] = ()
 
 
 class Failed(BaseModel):

@@ -194,6 +194,9 @@ class Stage(StrEnum):
 COMPACTION = frozenset({Stage.CONSOLIDATE, Stage.DRIFT})
 """The switches whose steps also run in a compaction: they read only new turns and facts."""
 
+LEARNING = frozenset({"consolidate", "drift"})
+"""The steps of a run over chosen sessions: facts and their effects on others. Their pages follow in the next dream."""
+
 
 @dataclass(frozen=True, slots=True)
 class DreamStep:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .settings import StorePaths
     from .text.acts import EDITS, SHELL, lines_of_errors
     from .text.chunking import estimate_tokens
-    from .text.dates import MONTH_NUMBERS, find_asked
+    from .text.dates import MONTH_NUMBERS, calendar_day, find_asked
     from .text.fence import fenced, unmarked, unmarked_lines, without_controls, without_element, without_recalled
     from .text.quotes import read_reply
     from .text.sentences import first_sentences
@@ -64,6 +64,7 @@ __all__ = [
     "Waiting",
     "beginning",
     "bounds_of_secret",
+    "calendar_day",
     "check_closed",
     "checkouts",
     "discard_ledgers",
@@ -147,6 +148,7 @@ _HOMES = {
     "parse_document": "okf.file:parse",
     "read_reply": "text.quotes",
     "bounds_of_secret": "redaction",
+    "calendar_day": "text.dates",
     "replace_file": "vault.disk",
     "redact": "redaction",
     "salvage_ledgers": "ledger.salvage:salvage",

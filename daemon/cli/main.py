@@ -45,6 +45,7 @@ COMMANDS = {
     "goals": ("query_commands", "show open threads, and close one"),
     "purge": ("purge_commands", "erase memories, sessions or secrets for good, everywhere"),
     "import": ("write_commands", "import transcripts, data sets or notes"),
+    "learn": ("write_commands", "have the facts of notes or chats now (undo takes them back)"),
     "export": ("write_commands", "hand memories out: files, JSON lines, or a project's handover"),
     "watch": ("watch_commands", "follow an agent's sessions as they are written"),
     "unwatch": ("watch_commands", "follow an agent's sessions no more"),

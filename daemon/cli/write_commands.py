@@ -1,4 +1,4 @@
-"""The commands that change memories: remember, forget, feedback, link, tag, import."""
+"""The commands that change memories: remember, forget, feedback, link, tag, import, learn."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ KEPT = {
 RELATIONS = ("RelatesTo", "Supersedes", "Contradicts")
 VERDICTS = ("useful", "not-useful", "rejected")
 MOST_SKIPPED, MOST_CHANGES, LONGEST_CHANGE = 10, 3, 120
+MOST_LEARNED = 20
 # Variables that agents set for the commands that they run; a person's own terminal has none of them.
 AGENTS_SHELLS = {
     "CLAUDECODE": "claude-code",
@@ -317,6 +318,80 @@ def import_(options: Namespace, terminal: Terminal) -> int:
     return import_code(answer)
 
 
+def learn_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of learn."""
+    parser.add_argument("paths", nargs="+", metavar="FILE", help="notes (text, markdown), a folder of them, or chats")
+    parser.add_argument("--format", choices=FORMAT_NAMES, help="their format; detected by default")
+    parser.add_argument("--channel", help="the channel (a project's memories) for all of it; notes have their folder's")
+    parser.add_argument("--all", action="store_true", help="list each fact and each passage (200 of each)")
+    parser.epilog = (
+        "A day at the start of a line, in a heading, a file's name or its frontmatter is the day of its facts. "
+        "`dreamctl undo RUN` takes the facts back. What was read stays as if imported, and is found word for word; "
+        "`dreamctl purge` erases it. Pages and episodes follow in the next dream. Exit codes as of import."
+    )
+
+
+def learn(options: Namespace, terminal: Terminal) -> int:
+    """Have the facts of files at once."""
+    paths = [str(Path(path).expanduser().absolute()) for path in options.paths]
+    agent = written_by(os.environ).get("agent_id")
+    params = {"paths": paths, "format": options.format, "channel": options.channel, "agent_id": agent}
+    with shown_progress(terminal, "Learning") as on_progress:
+        answer = ask(terminal, "learn", params, on_progress, timeout_s=None)
+    most = len(answer["kept"]) + len(answer["left"]) if options.all else MOST_LEARNED
+    terminal.report(answer, learned_in_words(answer, terminal.look, most))
+    if answer["state"] in ("failed", "cancelled", "preempted", "undone"):
+        return 1
+    return import_code({**answer, "notes": 0, "notes_known": 0})
+
+
+def learned_in_words(answer: Json, look: Look, most: int) -> list[str]:
+    """List the new and known facts, and the passages without one by their reasons."""
+    kept, known, left = answer["kept_total"], answer["known_total"], answer["left_total"]
+    lines = look.wrap(_learned(answer))
+    lines += _dated(answer["kept"], kept, look, most)
+    if answer["changed"]:
+        lines += look.wrap(
+            f"They changed {count(answer['changed'], 'older fact')}: `dreamctl runs {answer['run_id']}`."
+        )
+    if known:
+        lines += look.wrap(f"{count(known, 'fact')} {'was' if known == 1 else 'were'} known already, and said again:")
+        lines += _dated(answer["known"], known, look, most)
+    for reason in dict.fromkeys(piece["reason"] for piece in answer["left"]):
+        pieces = [piece for piece in answer["left"] if piece["reason"] == reason]
+        number = left - len(answer["left"]) + len(pieces) if len(pieces) == len(answer["left"]) else len(pieces)
+        lines += look.wrap(f"No fact was made of {count(number, 'passage')}: {reason}.")
+        lines += _dated(pieces, number, look, most)
+    if left:
+        lines += look.wrap("`dreamctl remember TEXT` keeps one of them all the same.")
+    lines += redacted_in_words(answer["redacted"], look)
+    for remark in (*answer["remarks"], *([sentence(answer["note"])] if answer["note"] else [])):
+        lines += look.wrap(remark)
+    return lines + _left_out(answer, look)
+
+
+def _learned(answer: Json) -> str:
+    run, kept = answer["run_id"], answer["kept_total"]
+    if not answer["turns"]:
+        return "Nothing was found to learn from."
+    if run is None:
+        return f"Nothing is new: {count(answer['turns'], 'passage')} of it were read before, and nothing was changed."
+    if answer["state"] in ("failed", "cancelled", "preempted", "undone"):
+        return f"The run {run} is {answer['state']}; nothing was changed. What it reads is imported: learn it again."
+    of = f" in {listing(answer['channels'])}" if answer["channels"] else ""
+    said = f"Kept {count(kept, 'fact')}{of} of {count(answer['turns'] - answer['read_before'], 'new passage')}"
+    return f"{said}. `dreamctl undo {run}` takes {'it' if kept == 1 else 'them'} back." if kept else f"{said}."
+
+
+def _dated(pieces: list[Json], total: int, look: Look, most: int) -> list[str]:
+    lines = []
+    for piece in pieces[:most]:
+        at = f"{piece['at'][:10]} " if piece["at"] else ""
+        text = clean(clip(" ".join(piece["text"].split()), LONGEST_CHANGE))
+        lines += look.wrap(f"- {at}{text} ({clean(piece['node_id'])})", "  ")
+    return [*lines, f"  … and {total - most:,} more (--all, --json)"] if total > most else lines
+
+
 def import_code(answer: Json) -> int:
     """Return 0 if every named path had content to import."""
     refusals = {piece["refused"] for piece in answer["skipped"]}
@@ -337,6 +412,12 @@ def import_in_words(answer: Json, look: Look) -> list[str]:
         lines += look.wrap(f"The contents of ignored files were left out {times} (.gitignore, .secretsignore).")
     for remark in answer["remarks"]:
         lines += look.wrap(remark)
+    return lines + _left_out(answer, look)
+
+
+def _left_out(answer: Json, look: Look) -> list[str]:
+    """Name the paths that were refused, and the parts that were passed over."""
+    lines: list[str] = []
     skipped = answer["skipped"]
     refused = [piece for piece in skipped if piece["refused"]]
     for piece in refused:

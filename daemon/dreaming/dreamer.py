@@ -10,17 +10,17 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
 from ...ipc.protocol import REFUSED
-from ...pipelines.messages import Done, Progress, RunKind, RunRequest
+from ...pipelines.messages import LEARN, Done, PlanKind, Progress, ReadTurn, RunRequest
 from ...store import AppliedRun, Run, SkippedAction, new_run_id
-from ...store.model import Changeset, StoreError
+from ...store.model import Changeset, NodeId, StoreError
 from ..settings import Settings
 from .bounds import DAY, DREAMS, DailyUsage, usage_in_a_day
 from .child import CHILD, Child, DreamError, ProgressSink, remove_orphans, write_run_marker
@@ -60,13 +60,14 @@ class DreamResult:
     """
 
     run_id: str
-    kind: RunKind
+    kind: PlanKind
     state: str
     changeset: Changeset
     seconds: float
     digest: str = ""
     refused: tuple[SkippedAction, ...] = ()
     note: str = ""
+    turns: tuple[ReadTurn, ...] = ()
 
     @property
     def actions(self) -> dict[str, int]:
@@ -102,7 +103,7 @@ class Dreamer:
         self._over = asyncio.Event()
         self._over.set()
         self.running: str | None = None
-        self.kind: RunKind = "daily"
+        self.kind: PlanKind = "daily"
         self.progress = Progress(stage="")
         self.paused = ""
         self.before: Callable[[], None] = lambda: None
@@ -116,14 +117,15 @@ class Dreamer:
     def spent(self) -> DailyUsage:
         """Sum the usage of the dreams of the last 24 hours. Blocks for a moment."""
         now = self._local_now()
-        return usage_in_a_day(self._store.runs_since(now - DAY, DREAMS), now)
+        return usage_in_a_day(self._store.runs_since(now - DAY, (*DREAMS, LEARN)), now)
 
     # ---- a dream
 
     async def dream(
         self,
-        kind: RunKind = "daily",
+        kind: PlanKind = "daily",
         *,
+        sessions: Collection[NodeId] = (),
         dry_run: bool = False,
         by_hand: bool = False,
         awaited: bool = False,
@@ -132,8 +134,8 @@ class Dreamer:
         """Run one dream and apply it, or with `dry_run` only plan it. Raises DreamError; a failed one is recorded.
 
         `by_hand`: a person asked for it, so it resumes sooner after a pause. `awaited`: a person waits for it, so it
-        gets more of the processor than idle time. Cancelling ends a dream that is being planned; one that is being
-        applied is finished first.
+        gets more of the processor than idle time. `sessions` are those that a run of kind `learn` reads. Cancelling
+        ends a dream that is being planned; one that is being applied is finished first.
         """
         if self.running is not None:
             raise DreamBusy(f"The dream {self.running} is running.", "`dreamctl runs` shows when it is over.")
@@ -146,7 +148,8 @@ class Dreamer:
         self._sink, self._is_landing, self._ended_as = progress, False, None
         self._over.clear()
         try:
-            return await self._dream(self._request(run_id, kind, began, dry_run, awaited), by_hand)
+            request = self._request(run_id, kind, began, dry_run, awaited)
+            return await self._dream(request.model_copy(update={"sessions": frozenset(sessions)}), by_hand)
         except (Exception, asyncio.CancelledError) as error:  # a job's boundary
             state, reason = self._ended_as or state_and_reason(error)
             seconds = time.monotonic() - began_s
@@ -200,11 +203,11 @@ class Dreamer:
             "dream {} {}: {} actions, {} left out, {:.1f} s",
             *(request.run_id, state, len(changeset.actions), len(refused), seconds),
         )
-        note = note_on_edited(done)
-        return DreamResult(request.run_id, request.kind, state, changeset, seconds, done.digest, refused, note)
+        result = DreamResult(request.run_id, request.kind, state, changeset, seconds, done.digest, refused)
+        return replace(result, note=note_on_edited(done), turns=done.turns)
 
     def _request(
-        self, run_id: str, kind: RunKind, local_now: datetime, dry_run: bool, awaited: bool = False
+        self, run_id: str, kind: PlanKind, local_now: datetime, dry_run: bool, awaited: bool = False
     ) -> RunRequest:
         return RunRequest.of(
             self._paths,
@@ -213,7 +216,8 @@ class Dreamer:
             kind=kind,
             dry_run=dry_run,
             at_idle=not awaited,
-            checkpoint=self._paths.checkpoint,
+            # It belongs to a dream that was interrupted, and goes when that is applied.
+            checkpoint=None if kind == LEARN else self._paths.checkpoint,
             store=self._settings.store,
             pipelines=self._settings.pipelines,
             llm=self._settings.llm,

@@ -49,7 +49,7 @@ def set_up(settings: LogSettings) -> None:
 OPERATIONS: Final = {
     **dict.fromkeys(("recall", "context", "brief", "find_strategy", "document_search"), "search_memory"),
     **dict.fromkeys(("remember", "reflect"), "create_memory"),
-    **dict.fromkeys(("observe", "import", "document_put"), "upsert_memory"),
+    **dict.fromkeys(("observe", "import", "learn", "document_put"), "upsert_memory"),
     **dict.fromkeys(("edit", "tag", "link", "feedback", "restore", "undo", "review_decide"), "update_memory"),
     **dict.fromkeys(("forget", "purge", "document_delete"), "delete_memory"),
 }

@@ -115,23 +115,29 @@ _BY_DOCUMENT: Mapping[str, Callable[[object], bool]] = {
 LINES = ".jsonl"
 _LINES_TRIED = 50
 _SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"}) | markdown.SUFFIXES
+_NOTES_TO_LEARN = markdown.SUFFIXES | {".txt", ".text"}
 _NOT_ENTERED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 BESIDE_NOTES = "a conversation beside notes, which is not taken unless its format is named (--format)"
 LEADS_OUT = "a link that leads out of the folder, which is not followed"
 
 
-def read(path: Path, format_name: str | None = None, own: Collection[Path] = ()) -> Iterator[Item]:
+def read(
+    path: Path, format_name: str | None = None, own: Collection[Path] = (), *, to_learn: bool = False
+) -> Iterator[Item]:
     """Read a file, or every file of a folder by name. Raises UnsupportedFile before the first item.
 
     Files of other kinds in a folder are counted in a few Skipped at the end, and no link leads out of it; a named link
     stands for its target. `own` are the folders in which agents keep their sessions. Elsewhere a conversation beside
-    or below notes is read only if its format is named: the notes' author may have written it.
+    or below notes is read only if its format is named: the notes' author may have written it. `to_learn`: notes, and
+    plain text with them, come as sessions.
     """
     if format_name is not None and format_name not in FORMATS:
         raise UnsupportedFile(f"There is no format {format_name}.", SUPPORTED)
     real = _readable(path)
     if real.is_dir():
-        return _folder(real, format_name, [folder.resolve() for folder in own])
+        return _folder(real, format_name, [folder.resolve() for folder in own], to_learn)
+    if to_learn and format_name in (None, "markdown") and real.suffix.lower() in _NOTES_TO_LEARN:
+        return markdown.read_entries(real)
     return FORMATS[format_name or detect_format(real)](real)
 
 
@@ -222,7 +228,7 @@ def _by_document(path: Path) -> str | _UnsupportedFormat | None:
     return next(found, None) or _unsupported_document(document)
 
 
-def _folder(folder: Path, format_name: str | None, own: Collection[Path]) -> Iterator[Item]:
+def _folder(folder: Path, format_name: str | None, own: Collection[Path], to_learn: bool) -> Iterator[Item]:
     """Read the files of a folder. Files left out are counted by reason, so that a thousand pictures are one line."""
     left_out: Counter[str] = Counter()
     # Known before the first file is read: notes may come after a conversation, by name.
@@ -231,18 +237,19 @@ def _folder(folder: Path, format_name: str | None, own: Collection[Path]) -> Ite
         for path in _walk(folder, Counter())
         if isinstance(path, Path) and path.suffix.lower() in markdown.SUFFIXES
     }
-    for path in _walk(folder, left_out):
+    for path in _walk(folder, left_out, _SUFFIXES | (_NOTES_TO_LEARN if to_learn else frozenset())):
         if isinstance(path, Skipped):
             yield path
             continue
         is_named = format_name is not None or any(path.is_relative_to(one) for one in own)
         try:
-            name = format_name or detect_format(path)
+            is_note = to_learn and format_name is None and path.suffix.lower() in _NOTES_TO_LEARN
+            name = format_name or ("markdown" if is_note else detect_format(path))
             # A repository with notes may hold a conversation that its author wrote for this purpose.
             if name != "markdown" and not is_named and not with_notes.isdisjoint(path.parents):
                 left_out[BESIDE_NOTES] += 1
                 continue
-            for item in FORMATS[name](path):
+            for item in markdown.read_entries(path) if to_learn and name == "markdown" else FORMATS[name](path):
                 if isinstance(item, SessionRead) and not is_named:
                     item = replace(item, found_in=path)
                 if isinstance(item, Skipped) and item.line is None:
@@ -262,7 +269,7 @@ def _folder(folder: Path, format_name: str | None, own: Collection[Path]) -> Ite
         yield Skipped(folder, None, f"{count} × {reason}")
 
 
-def _walk(root: Path, left_out: Counter[str]) -> Iterator[Path | Skipped]:
+def _walk(root: Path, left_out: Counter[str], suffixes: Collection[str] = _SUFFIXES) -> Iterator[Path | Skipped]:
     """Yield every file once, by its real path, and every link that leads out of the folder as Skipped."""
     seen: set[Path] = set()
     for folder, folders, files in os.walk(root, onerror=lambda _: left_out.update(["folders that cannot be read"])):
@@ -274,13 +281,15 @@ def _walk(root: Path, left_out: Counter[str]) -> Iterator[Path | Skipped]:
             left_out["folders not entered: hidden, or other people's code"] += len(plain) - len(entered)
         folders[:] = sorted(entered)
         for name in sorted(files):
-            yield from _file(root, folder, name, seen, left_out)
+            yield from _file(root, folder, name, seen, left_out, suffixes)
 
 
-def _file(root: Path, folder: str, name: str, seen: set[Path], left_out: Counter[str]) -> Iterator[Path | Skipped]:
+def _file(
+    root: Path, folder: str, name: str, seen: set[Path], left_out: Counter[str], suffixes: Collection[str]
+) -> Iterator[Path | Skipped]:
     """Yield a file to be read, by its real path."""
     path = Path(folder, name)
-    if name.startswith(".") or (path.suffix.lower() not in _SUFFIXES and database_named(path) is None):
+    if name.startswith(".") or (path.suffix.lower() not in suffixes and database_named(path) is None):
         left_out["files of another kind"] += 1
     elif (real := _inside(root, folder, name)) is None:
         yield Skipped(path, None, LEADS_OUT)

@@ -13,6 +13,7 @@ from ...ipc.call import Call
 from ...store.channel import channel_of_folder
 from ...store.model import GLOBAL_CHANNEL, InvalidInput, Kind, NewTurn, NodeId, SessionHead, StoreBusy, StoreReadOnly
 from ...store.results import Kept
+from ...store.roles import Role
 from . import FOLLOWED
 from .detect import read
 from .following.followed_places import folder_of, other_folders_of
@@ -108,13 +109,25 @@ class Importer:
     """One import. Idempotent: known turns are counted and not added, so an import that broke off can be run again."""
 
     def __init__(
-        self, store: MemoryStore, call: Call, channel: str | None = None, *, trust_frontmatter: bool = False
+        self,
+        store: MemoryStore,
+        call: Call,
+        channel: str | None = None,
+        *,
+        trust_frontmatter: bool = False,
+        to_learn: bool = False,
+        written_by: str | None = None,
     ) -> None:
-        """Make an import. Notes go into `channel`, else their folder's; trusted ones choose channel and kind."""
+        """Make an import. Notes go into `channel`, else their folder's; trusted ones choose channel and kind.
+
+        `to_learn`: notes become sessions, in the words of the agent that they are `written_by`, else of their person.
+        """
         self._store = store
         self._call = call
         self._channel = channel
         self._trust_frontmatter = trust_frontmatter
+        self._to_learn = to_learn
+        self._written_by = written_by
         self._folders_channel = GLOBAL_CHANNEL
         self._known_channels = frozenset(store.channels())
         self._by_place: dict[NodeId, Mapping[str, str]] = {}
@@ -136,7 +149,7 @@ class Importer:
 
     def _items(self, path: Path, format_name: str | None) -> Iterator[Item]:
         try:
-            yield from read(path, format_name, self._own_folders())
+            yield from read(path, format_name, self._own_folders(), to_learn=self._to_learn)
         except UnreadableFile as error:
             yield Skipped(path, None, str(error), "unreadable", error.hint)
         except UnsupportedFile as error:
@@ -175,8 +188,11 @@ class Importer:
     def _submit(self, item: SessionRead | NoteRead) -> Future[Any]:
         if isinstance(item, NoteRead):
             return self._remember(item)
+        if self._written_by and not item.head.channel:  # a note
+            turns = tuple(replace(turn, role=Role.ASSISTANT.value) for turn in item.turns)
+            item = replace(item, head=replace(item.head, agent_id=self._written_by), turns=turns)
         item = item if self._channel else self._admitted(item)
-        asked = self._channel or item.head.channel
+        asked = self._channel or item.head.channel or self._folders_channel  # a note's session names none
         # A session stays in the channel in which it was first kept.
         channel = self._store.channel_of_session(item.head.session_id) or asked
         self._store.refuse_if_off(channel)
@@ -196,7 +212,7 @@ class Importer:
         A file that was only found by its content may not put a session into another project's channel: it goes into
         the folder's channel. Of a session that is already known in another channel, no new turn is added.
         """
-        wanted, own = item.head.channel, self._folders_channel
+        wanted, own = item.head.channel or self._folders_channel, self._folders_channel
         if item.found_in is None or wanted in (own, channel_of_folder(item.found_in.parent)):
             return item
         if not self._is_known_elsewhere(item.head):

@@ -234,7 +234,7 @@ class DreamMethods:
         if params.wait or params.dry_run:
             return _dream_answer(
                 await self._dreamer.dream(
-                    params.kind, dry_run=params.dry_run, by_hand=True, awaited=params.wait, progress=_on_progress(call)
+                    params.kind, dry_run=params.dry_run, by_hand=True, awaited=params.wait, progress=on_progress(call)
                 )
             )
         task = asyncio.create_task(self._dreamer.dream(params.kind, by_hand=True))
@@ -342,7 +342,8 @@ def refuse_if_paused(store: MemoryStore) -> None:
         raise Refused("Learning is paused.", "Resume it with `dreamctl resume`.")
 
 
-def _on_progress(call: Call) -> Callable[[Progress], None]:
+def on_progress(call: Call) -> Callable[[Progress], None]:
+    """Return the function that sends a dream's progress to its caller."""
     return lambda at: call.progress(at.stage, at.done, at.total, at.note)
 
 

@@ -15,6 +15,7 @@ from .control import CONTROL_METHODS, ControlMethods, Process
 from .dream_methods import DREAM_METHODS, DreamMethods
 from .export_methods import EXPORT_METHODS, ExportMethods
 from .hook_methods import HOOK_METHODS
+from .learn_methods import LEARN_METHODS, LearnMethods
 from .proof import PROOF_METHODS, ProofMethods
 from .purge_methods import PURGE_METHODS, PurgeMethods
 from .review_methods import REVIEW_METHODS, ReviewMethods
@@ -37,6 +38,7 @@ METHODS: tuple[Method[Any, Any], ...] = (
     *PAGE_METHODS,
     *EXPORT_METHODS,
     *PROOF_METHODS,
+    *LEARN_METHODS,
 )
 
 
@@ -61,6 +63,7 @@ def methods_of(
         (DREAM_METHODS, dreams),
         (EXPORT_METHODS, ExportMethods(store)),
         (PROOF_METHODS, ProofMethods(store)),
+        (LEARN_METHODS, LearnMethods(store, dreamer)),
         (PURGE_METHODS, PurgeMethods(store, dreamer)),
         (TRANSCRIPT_METHODS, transcripts),
         (REVIEW_METHODS, ReviewMethods(store, settings)),

@@ -17,7 +17,7 @@ from ...store.ledger.records import Run
 from ...store.model import Action, Level, Memory, NodeId
 from ...store.results import ToldCounts
 from ..gate.gate import GateResult
-from ..messages import Check, RunRequest
+from ..messages import Check, ReadTurn, RunRequest
 from ..stages.lint import LintFinding
 from ..workspace.view import View
 
@@ -196,3 +196,4 @@ class RunOutcome:
     gate: GateResult | None = None
     model: ModelUse = field(default_factory=lambda: ModelUse())
     checks: tuple[Check, ...] = ()
+    turns: list[ReadTurn] = field(default_factory=list)

@@ -20,6 +20,7 @@ from ...store.text.words import normal_form
 from ..extract.attributes import REPLY, STANDING, WORTH
 from ..extract.facts import Draft, drafts_of
 from ..grounding.claims import extract
+from ..messages import ReadTurn
 from ..workspace.memo import once
 from ..workspace.proposals import Proposals, add_sources, create
 from ..workspace.snapshot import SessionState
@@ -53,7 +54,8 @@ def plan(view: View, now: datetime) -> Proposals:
     """Propose the facts of every turn that no dream has read."""
     planned = Proposals()
     collector = _FactCollector(view, planned, now)
-    for session in view.steps.counted(view.sessions(), "sessions"):
+    chosen = [one for one in view.sessions() if view.learns is None or one.session_id in view.learns]
+    for session in view.steps.counted(chosen, "sessions"):
         read_to = view.cursor(STAGE, session.session_id)
         if session.last_ordinal <= read_to:
             continue
@@ -66,6 +68,8 @@ def plan(view: View, now: datetime) -> Proposals:
             continue
         for draft in drafts:
             collector.add(session, draft)
+        empty = {turn.node_id for turn in turns if turn.ordinal > read_to} - {draft.sources[0] for draft in drafts}
+        planned.turns += [ReadTurn(node_id=node_id, outcome="nothing") for node_id in sorted(empty)]
         planned.count("sessions")
         planned.count("turns", sum(turn.ordinal > read_to for turn in turns))
         planned.cursors[STAGE, session.session_id] = session.last_ordinal
@@ -122,6 +126,7 @@ class _FactCollector:
         same = node_id if node_id in self._new or self._view.exists(node_id) else known.same_as(draft.text)
         if same:
             self._planned.count("duplicates")
+            self._planned.turns.append(ReadTurn(node_id=draft.sources[0], outcome="known", fact=same))
             self._repeat(same, draft.sources[:1])
             return
         self._facts_of_turn[draft.sources[0]] += 1
@@ -130,7 +135,9 @@ class _FactCollector:
         memory = replace(memory, path=place)
         if create(self._view, memory, STAGE, "", self._paths) is None:
             self._planned.count("forbidden")
+            self._planned.turns.append(ReadTurn(node_id=draft.sources[0], outcome="forbidden", fact=node_id))
             return
+        self._planned.turns.append(ReadTurn(node_id=draft.sources[0], outcome="new", fact=node_id))
         if draft.by_model and self._view.model is not None:
             memory = _marked_as_chosen(memory, self._view.model.name, self._now)
             self._planned.count("facts chosen by the model")

@@ -87,6 +87,11 @@ def plan(view: View, now: datetime) -> Proposals:
         return planned
     compared: dict[str, _Comparing] = {}
     for channel, facts in _by_channel(view).items():
+        if view.learns is not None:  # the other facts wait for the dream that is due to them
+            if new := {fact.node_id for fact in facts if fact.run == view.run_id}:
+                compared[channel] = _Comparing(view, planned, facts, new, new if view.model else set(), {})
+                compared[channel].run(now)
+            continue
         since = view.cursor(STAGE, channel)
         whole = now.timestamp() - since >= WHOLE_EVERY.total_seconds()
         fresh = {
@@ -103,7 +108,7 @@ def plan(view: View, now: datetime) -> Proposals:
             compared[channel].run(now)
     is_believed = _is_believed(view, planned, [one for of in compared.values() for one in of.sure])
     for channel, of in compared.items():
-        if of.finish(now, ask=is_believed):
+        if of.finish(now, ask=is_believed) and view.learns is None:
             planned.cursors[ASKED, channel] = int(now.timestamp())
     return planned
 

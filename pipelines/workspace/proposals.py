@@ -12,6 +12,7 @@ from ...store import okf
 from ...store.index.tombstones import fingerprint
 from ...store.model import Action, ActionKind, Level, Memory, NodeId, Status
 from ...store.okf.memory_file import BY_HAND, body_hash
+from ..messages import ReadTurn
 from .view import View
 
 ARCHIVED_BY = "archived_by"
@@ -20,12 +21,16 @@ ARCHIVED_BY = "archived_by"
 
 @dataclass(slots=True)
 class Proposals:
-    """The result of a stage. `counts` and `notes` go into the run's report; notes quote no text of a person."""
+    """The result of a stage. `counts` and `notes` go into the run's report; notes quote no text of a person.
+
+    `turns` are the turns that were read, with their outcome.
+    """
 
     actions: list[Action] = field(default_factory=list)
     cursors: dict[tuple[str, str], int] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    turns: list[ReadTurn] = field(default_factory=list)
 
     def count(self, what: str, by: int = 1) -> None:
         """Add to a number of the report."""

@@ -50,6 +50,8 @@ class View:
         self.model: Asker | None = None
         self.steps = StepProgress(lambda at: None)
         self.actions: list[Action] = []
+        self.learns: frozenset[NodeId] | None = None
+        """The sessions that this run alone reads for new facts; None for all."""
         self.left_alone: set[NodeId] = set()
         """Pages that a stage left because a person edited them."""
         self.cursors: dict[tuple[str, str], int] = {}

@@ -36,6 +36,7 @@ _BEFORE = re.compile(rf"(?:^|\s)[^\w\s=/.\\@:]{{0,{MOST_MARKS}}}\Z|[—–…]\Z
 _BEHIND = re.compile(rf"[^\w\s=/\\@]{{0,{MOST_MARKS}}}(?:\s|\Z)|[—–…]")
 _ISO = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 _BY_DOTS = re.compile(r"(?<![\w.])(\d{1,2})\. ?(\d{1,2})\. ?((?:19|20)\d\d)(?![\w.])")
+_LETTERS = re.compile(r"[^\W\d_]+")
 _RECENT_DAYS = 120
 """A date without a year is in the past if it lies at most so many days back: "since 1 October" said on the 6th.
 
@@ -117,6 +118,22 @@ def certain(text: str, said_on: date) -> list[Resolved]:
     return [
         one for place, one in enumerate(found) if place not in doubtful and not text.startswith(("'s", "’s"), one.end)
     ]
+
+
+def calendar_day(text: str, said_on: date) -> date | None:
+    """Return the day of the calendar that a text names and nothing else: "Mon, 2 March 2026", "2026-03-02 14:30"."""
+    if not any(char.isdigit() for char in text):
+        return None
+    found = [one for one in certain(text, said_on) if one.is_day]
+    if len(found) != 1 or not _is_of_calendar(text[found[0].start : found[0].end], found[0], said_on):
+        return None
+    around = _LETTERS.findall(f"{text[: found[0].start]} {text[found[0].end :]}".lower())
+    return found[0].first if all(_is_weekday(word) for word in around) else None
+
+
+def _is_weekday(word: str) -> bool:
+    """Return True for the name of a weekday, or its beginning: "Mon"."""
+    return len(word) > 2 and any(day.startswith(word) for name in languages() for day in entries(name, "weekdays"))
 
 
 def _is_of_calendar(words: str, day: Resolved, said_on: date) -> bool:

@@ -152,6 +152,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "review_decide": {"decision": "d", "keep": "both"},
     "hook": {"agent": "codex", "event": "Stop", "given": {}},
     "import": {"paths": ["/x"]},
+    "learn": {"paths": ["/x"]},
     "watch": {"path": "/x"},
 }
 TURN = {"role": "user", "text": "x"}

@@ -88,6 +88,9 @@ class Recording:
         nowhere = str(self.project / "nowhere.jsonl")
         self.ask("import", "an import", paths=[str(chat), str(note), nowhere])
         self.ask("import", "the same again", paths=[str(chat)])
+        diary = self.project / "diary.md"
+        diary.write_text("2026-03-02: The rent of the kiln is 90 euros a month.\n\nMilk.\n")
+        self.ask("learn", "what was learned", paths=[str(diary), nowhere], channel="kiln")
         self._follow()
         session = {"session_id": "talk", "cwd": str(self.project)}
         turns = [{"role": "user", "text": "The orders service runs on port 8443.", "external_id": "t1"}]

@@ -131,7 +131,7 @@ def in_one_line(text: str) -> str:
 def test_status_counts_what_there_is(recorded: Recording, look: Look) -> None:
     said = text_of(admin.status_in_words(recorded.named["status"], look))
     assert re.match(r"dreamd [\d.]+ is running \(pid \d+, up .+\)\.\n", said)
-    assert re.search(r"memories +5 sessions with 14 turns, \d+ facts?", said)
+    assert re.search(r"memories +6 sessions with 16 turns, \d+ facts?", said)
     assert re.search(rf"channels +.*{recorded.orders} \(\d+\)", in_one_line(said))
     assert re.search(r"searchable +\d+ chunks\n", said)
     assert re.search(r"learning +on, but not in kitchen\n", said)
@@ -382,6 +382,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "goal_set": (["goals", "--complete", "x"], "Completed: the disk is mounted"),
     "purge": (["purge", "--channel", "kitchen", "--yes"], "Nothing of it is left"),
     "import": (["import", "/nope"], "Took 10 new turns"),
+    "learn": (["learn", "/nope"], "Kept 1 fact in kiln of 2 new passages."),
     "watch": (["watch", "/x"], "Watching "),
     "unwatch": (["unwatch", "/x"], "is not watched any more."),
     "dream": (["dream", "--wait"], "is done after"),

@@ -63,6 +63,21 @@ def test_a_session_is_read_from_its_cursor() -> None:
     assert grown.cursors == {("consolidate", "s1"): 2}
 
 
+def test_a_run_that_learns_reads_its_sessions_alone_and_says_what_became_of_each_turn() -> None:
+    source = FakeSource()
+    source.add("s1", *SAID)
+    source.add("s2", ("Bob", "I bought a red boat in Oslo."), ("Bob", "Okay."))
+    view = source.view()
+    view.learns = frozenset({"s2"})
+    planned = consolidate.plan(view, NOW)
+    assert planned.cursors == {("consolidate", "s2"): 2}
+    (fact,) = planned.actions
+    assert {(turn.node_id, turn.outcome, turn.fact) for turn in planned.turns} == {
+        ("s2#1", "new", fact.node_id),
+        ("s2#2", "nothing", ""),
+    }
+
+
 def test_a_repeated_fact_gains_evidence() -> None:
     source = FakeSource()
     source.add("s1", *SAID)

@@ -51,6 +51,24 @@ def test_an_update_supersedes_the_older_fact() -> None:
     assert new.superseded_by is None
 
 
+def test_a_run_that_learns_compares_its_own_facts_alone() -> None:
+    source = FakeSource()
+    source.add("s1", ("Ann", "My API integration module has 65% test coverage after the first run."))
+    source.add("s2", ("Ann", "My bicycle has 7 gears."))
+    view = source.view()
+    view.apply((planned := consolidate.plan(view, NOW)).actions, planned.cursors)
+    source.add("s3", ("Ann", "The test coverage of my API integration has recently improved to 78%."))
+    view = source.view(source.take(view), "run-2")
+    view.learns = frozenset({"s3"})
+    for stage in (consolidate, drift):
+        planned = stage.plan(view, NOW)
+        view.apply(planned.actions, planned.cursors)
+    assert view.cursors == {("consolidate", "s3"): 1}  # the next dream compares the others
+    assert [fact.superseded_by for fact in view.whole(Level.FACT, "proj") if "65%" in fact.text] == [
+        action.node_id for action in view.actions if action.stage == "consolidate"
+    ]
+
+
 def test_a_new_value_in_other_words_ends_the_old_one_and_nothing_else() -> None:
     source = FakeSource()
     source.add("s1", ("user", "The application log group keeps 30 days, leave that."))

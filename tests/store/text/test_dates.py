@@ -6,6 +6,7 @@ import pytest
 from dreamd.store.text.dates import (
     add_months,
     asks_for_time_alone,
+    calendar_day,
     days_in,
     event_in,
     find,
@@ -225,3 +226,21 @@ def test_a_day_is_no_event_nor_is_nothing(question: str) -> None:
 )
 def test_a_question_about_a_time_alone_names_no_thing(question: str, nothing_else: bool) -> None:
     assert asks_for_time_alone(question, find_asked(question, date(2026, 11, 21))) is nothing_else
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("2026-03-02", date(2026, 3, 2)),
+        ("**2 March 2026**", date(2026, 3, 2)),
+        ("Montag, 2. März 2026", date(2026, 3, 2)),
+        ("2 March 2026, 14:30", date(2026, 3, 2)),
+        ("Since 2 March 2026", None),
+        ("2 to 4 March 2026", None),
+        ("3 days ago", None),
+        ("Monday", None),
+        ("Step 2", None),
+    ],
+)
+def test_a_day_of_the_calendar_stands_alone(text: str, day: date | None) -> None:
+    assert calendar_day(text, date(2026, 11, 21)) == day

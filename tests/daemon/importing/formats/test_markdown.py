@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.importing.formats.markdown import BROKEN, UNDATED, read
+from dreamd.daemon.importing.formats.markdown import BROKEN, UNDATED, read, read_entries
 from dreamd.daemon.importing.items import Remark
 from dreamd.store.model import Kind
 
-from tests.daemon.importing.conftest import notes, skipped
+from tests.daemon.importing.conftest import notes, sessions, skipped
 
 
 def note(tmp_path: Path, content: str | bytes, name: str = "buying tea.md") -> Path:
@@ -96,3 +96,47 @@ def test_whole_bundles(data: Path) -> None:
         items = list(read(path))
         assert len(notes(items)) + len(skipped(items)) == 1
         assert bool(notes(items)) == (path.name not in {"index.md", "log.md"}), path
+
+
+def entries(path: Path) -> list[tuple[str, str]]:
+    """The day and words of each entry of a note that was last changed on 31 March 2026."""
+    os.utime(path, (1_775_000_000, 1_775_000_000))
+    return [(f"{turn.at:%m-%d}", turn.text) for read in sessions(read_entries(path)) for turn in read.turns]
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ("Assam, loose.", [("03-31", "Assam, loose.")]),
+        ("---\ndate: 2026-02-01\n---\n# Tea\n\nAssam.\n\nGreen.", [("02-01", "Assam."), ("02-01", "Green.")]),
+        ("2026-03-02: Assam.\n\nGreen.", [("03-02", "Assam."), ("03-02", "Green.")]),
+        ("2026-03-02 Assam,\nloose.\n2026-03-03 Green.", [("03-02", "Assam,\nloose."), ("03-03", "Green.")]),
+        ("2026-03-02 14:30 Assam.", [("03-02", "Assam.")]),
+        ("- **2 March 2026** – Assam.\n- Green.", [("03-02", "Assam."), ("03-31", "Green.")]),
+        ("2. März 2026: Assam.", [("03-02", "Assam.")]),
+        ("Monday, 2 March 2026\n\nAssam.\n\nGreen.", [("03-02", "Assam."), ("03-02", "Green.")]),
+        ("## 2026-03-02\n\nAssam.\n\n## 3 March 2026\n\nGreen.", [("03-02", "Assam."), ("03-03", "Green.")]),
+        ("## 2026-03-02 Tea\n\nAssam.\n## B\n\nNone.", [("03-02", "## Tea\nAssam."), ("03-31", "## B\nNone.")]),
+        ("- Assam.\n  - Loose.\n  Now.\n- Green.", [("03-31", "Assam.\n  - Loose.\n  Now."), ("03-31", "Green.")]),
+        ("Brew:\n```sh\n# boil\n\nb\n```\n\nOk.", [("03-31", "Brew:\n```sh\n# boil\n\nb\n```"), ("03-31", "Ok.")]),
+        # What is said of a day, and a day to come, are no days of saying.
+        ("Until 2 March 2026: Assam.", [("03-31", "Until 2 March 2026: Assam.")]),
+        ("2027-03-02: The lease ends.", [("03-31", "2027-03-02: The lease ends.")]),
+        ("Yesterday: Assam.", [("03-31", "Yesterday: Assam.")]),
+    ],
+)  # fmt: skip
+def test_a_note_s_entries_are_of_the_days_that_it_names(
+    tmp_path: Path, content: str, found: list[tuple[str, str]]
+) -> None:
+    assert entries(note(tmp_path, content)) == found
+
+
+def test_an_entry_is_known_by_its_day_and_words(tmp_path: Path) -> None:
+    path = note(tmp_path, "2026-03-02: Assam.\n\nGreen.\n\nGreen.")
+    (before,) = sessions(read_entries(path))
+    (after,) = sessions(read_entries(note(tmp_path, "2026-03-03: Oolong.\n\n2026-03-02: Assam.\n\nGreen.")))
+    assert len({turn.external_id for turn in before.turns}) == 3
+    assert after.head.session_id == before.head.session_id
+    assert after.turns[1].external_id == before.turns[0].external_id
+    (empty,) = skipped(read_entries(note(tmp_path, "# Tea\n")))
+    assert empty.reason == "no turn in it"
