@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 LEVEL_NOUNS = {"L0": "session", "L1": "fact", "L2": "scenario", "L3": "profile"}
 MOST_CHANNELS = 4
 MOST_ANSWERED = 3
+TIMES = {1: "once", 2: "twice"}
 STOP_TIMEOUT_S = 30.0
 NOTHING_FOUND = 4
 BECAME = {"used": "used", "useful": "useful", "not_useful": "not useful", "rejected": "wrong"}
@@ -181,7 +182,7 @@ def told_today_in_words(answer: Json) -> str:
 def answered_in_words(answer: Json) -> str:
     """Name the questions that were asked in vain and have an answer now; "" for none."""
     asked = [
-        f"“{clip(one['text'], 80)}” (asked {'once' if one['times'] == 1 else count(one['times'], 'time')})"
+        f"“{clip(one['text'], 80)}” (asked {TIMES.get(one['times']) or count(one['times'], 'time')})"
         for one in answer["answered"]
     ]
     return f"now, and in vain before: {listing(asked, MOST_ANSWERED)}" if asked else ""

@@ -698,12 +698,16 @@ class Ledger:
         return sorted(gaps, key=lambda gap: -gap.times)
 
     def filled_gaps(self, dreams: Sequence[str], since: datetime) -> list[FilledGap]:
-        """Return the gaps that these kinds of runs found filled since a moment, the last found first."""
+        """Return the gaps that these kinds of runs found filled since a moment, the last first, without respellings."""
         runs = [run for run in self.runs_since(since, dreams) if run.state == "applied"]
         found = [question_id for run in runs for question_id in run.summary.get(FILLED, ())]
         asked = {one.question_id: one for one in self.asked()} if found else {}
-        kept = [asked[question_id] for question_id in dict.fromkeys(found) if question_id in asked]
-        return [FilledGap(one.text, one.channel, one.times) for one in kept]
+        alike: dict[tuple[str | None, str], FilledGap] = {}
+        for one in (asked[question_id] for question_id in dict.fromkeys(found) if question_id in asked):
+            key = one.channel, " ".join(one.text.casefold().split())
+            before = alike[key].times if key in alike else 0
+            alike[key] = FilledGap(one.text, one.channel, one.times + before)
+        return list(alike.values())
 
     def answered(self, key: str) -> str | None:
         """Return the answer that was kept for the write with this key."""
