@@ -93,7 +93,7 @@ class WhyNotAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class RecallAnswer:
+class PlainAnswer:
     """The memories that were found in `channel` and the global one; `exact` is what a relation answers."""
 
     hits: Sequence[Hit]
@@ -103,8 +103,15 @@ class RecallAnswer:
     confidence: float
     elsewhere: Sequence[Elsewhere] = ()
     exact: Sequence[ExactAnswer] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecallAnswer(PlainAnswer):
+    """The answer to a question; to several, that to each is in `answers`, and there is nothing beside them."""
+
     trace: TraceAnswer | None = field(default=None, metadata=IF_ANY)
     why_not: WhyNotAnswer | None = field(default=None, metadata=IF_ANY)
+    answers: Sequence[PlainAnswer] | None = field(default=None, metadata=IF_ANY)
 
 
 @dataclass(frozen=True, slots=True)

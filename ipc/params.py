@@ -42,6 +42,7 @@ LISTED = BeforeValidator(_listed)
 
 Limit = Annotated[int, NUMBER, Field(strict=True, ge=1, le=1000)]
 Offset = Annotated[int, NUMBER, Field(strict=True, ge=0, le=2**53)]
+Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Query = Annotated[str, Field(max_length=2**16)]
 Folder = Annotated[str, Field(min_length=1, max_length=4096)]
 Key = Annotated[str, Field(min_length=1, max_length=128)]
@@ -58,6 +59,9 @@ Version = Annotated[str, Field(max_length=64)]
 Nodes = Annotated[tuple[NodeRef, ...], LISTED, Field(max_length=1000)]
 Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 366 * 100, allow_inf_nan=False)]
 
+
+MOST_QUERIES = 16
+"""Questions in one call: each is searched for by itself, and all share the time of one."""
 
 OTHER_NAMES: Mapping[str, KeptKind] = {"rule": "preference"}
 """Kinds by the words that our own instructions use for them."""
@@ -87,7 +91,7 @@ class HelloParams(Params):
 
 
 class RecallParams(Params):
-    """The question, or the memory that others are to be `like`.
+    """The question, or several, or the memory that others are to be `like`.
 
     No channel: that of the caller's working directory, `cwd`, or of that memory; `*`: all of them. Turns of the asking
     `session` are left out; of an agent (`agent_id`) that does not know it, those of the session that its hooks heard
@@ -107,21 +111,28 @@ class RecallParams(Params):
     explain: bool = False
     why_not: NodeRef | None = None
     like: NodeRef | None = None
+    min_score: Score = 0.0
+    max_facts: Limit | None = None
+    queries: Annotated[tuple[Query, ...], LISTED, Field(min_length=1, max_length=MOST_QUERIES)] | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _of_memory(cls, given: Any) -> Any:
-        return {"query": "", **given} if isinstance(given, dict) and given.get("like") is not None else given
+        if isinstance(given, dict) and not {"like", "queries"}.isdisjoint(k for k, v in given.items() if v is not None):
+            return {"query": "", **given}
+        return given
 
     @model_validator(mode="after")
     def _asks_one_thing(self) -> Self:
         if self.like is not None and (self.query or self.as_of or self.explain or self.why_not):
             raise ValueError("`like` goes with neither query, as_of, explain nor why_not")
+        if self.queries is not None and (self.query or self.like or self.explain or self.why_not):
+            raise ValueError("`queries` goes with neither query, like, explain nor why_not")
         return self
 
 
 class ContextParams(Params):
-    """The question, and the token budget of the answer."""
+    """The question, and the budget of the answer: its tokens, its memories, and the least confidence of each."""
 
     query: Query
     budget_tokens: Annotated[int, NUMBER, Field(strict=True, ge=1, le=100_000)] = 1000
@@ -131,6 +142,8 @@ class ContextParams(Params):
     agent_id: Name | None = None
     as_of: Instant | None = None
     filter: BoundedFilter | None = None
+    min_score: Score = 0.0
+    max_facts: Limit | None = None
 
 
 class RecentParams(Params):

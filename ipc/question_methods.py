@@ -13,7 +13,16 @@ from ..store import estimate_tokens, first_sentences, within
 from ..store.filters import Clause, Filter, Group
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Hit, Level
 from ..store.results import About, Elsewhere, EntityGraph, Shown
-from .answers import CandidateAnswer, ContextAnswer, RecallAnswer, RecentAnswer, TraceAnswer, WhyNotAnswer, widened
+from .answers import (
+    CandidateAnswer,
+    ContextAnswer,
+    PlainAnswer,
+    RecallAnswer,
+    RecentAnswer,
+    TraceAnswer,
+    WhyNotAnswer,
+    widened,
+)
 from .call import Call, Method
 from .channels import Names, found_elsewhere, full_name, not_looked_in, nothing_there, searched_channel
 from .filter_params import FilterParams
@@ -57,6 +66,8 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
     """Find the memories that answer a question."""
     if params.like is not None:
         return _like(store, params, params.like)
+    if params.queries is not None:
+        return _each(store, params, params.queries, call)
     channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
     session = _asking(store, params, channel)
     where = filter_of(params.filter, store.channel_names_with)
@@ -71,6 +82,8 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
         as_of=params.as_of,
         where=where,
         explain=params.explain or params.why_not is not None,
+        min_score=params.min_score,
+        max_facts=params.max_facts,
     )
     hits, left_out = hits_that_fit(store.code.looked_up(found.hits, params.cwd))
     notes = list(found.notes)
@@ -110,10 +123,31 @@ def _like(store: MemoryStore, params: RecallParams, named: str) -> RecallAnswer:
         include_archived=params.include_archived,
         where=filter_of(params.filter, store.channel_names_with),
         like=node.node_id,
+        min_score=params.min_score,
+        max_facts=params.max_facts,
     )
     hits, left_out = hits_that_fit(found.hits)
     notes = [f"{left_out} more hits are too long for one answer; ask for fewer"] if left_out else []
     return RecallAnswer(hits, found.abstained, notes, channel, found.confidence)
+
+
+def _each(store: MemoryStore, params: RecallParams, queries: Sequence[str], call: Call) -> RecallAnswer:
+    """Answer each of several questions as it is answered alone; their texts share one line."""
+    most_bytes = MAX_TEXT_BYTES // len(queries)
+    answers = []
+    for query in queries:
+        call.raise_if_cancelled()
+        answer = recall(store, params.model_copy(update={"query": query, "queries": None}), call)
+        hits, left_out = hits_that_fit(answer.hits, most_bytes)
+        notes = [
+            *answer.notes,
+            *([f"{left_out} more hits are too long for one answer; ask for fewer"] if left_out else []),
+        ]
+        elsewhere = elsewhere_that_fits(answer.elsewhere, most_bytes)
+        found = answer.abstained, notes, answer.channel, answer.confidence, elsewhere, answer.exact
+        answers.append(PlainAnswer(hits, *found))
+    confidence = max(one.confidence for one in answers)
+    return RecallAnswer([], all(one.abstained for one in answers), [], answers[0].channel, confidence, answers=answers)
 
 
 @bounded
@@ -129,6 +163,8 @@ def context(store: MemoryStore, params: ContextParams, call: Call) -> ContextAns
         agent=_reading(params),
         as_of=params.as_of,
         where=filter_of(params.filter, store.channel_names_with),
+        min_score=params.min_score,
+        max_facts=params.max_facts,
     )
     _note_told(store, params, channel, session, [(slot.node_id, slot.text) for slot in envelope.slots])
     notes = list(envelope.notes)
@@ -258,10 +294,10 @@ def cut_to_bytes(text: str, size_bytes: int | None = None) -> str:
     return text
 
 
-def hits_that_fit(hits: Iterable[Hit]) -> tuple[list[Hit], int]:
+def hits_that_fit(hits: Iterable[Hit], most_bytes: int | None = None) -> tuple[list[Hit], int]:
     """Return the hits whose texts fit into one answer, the first cut if it must be, and the number left out."""
     fit: list[Hit] = []
-    left_out, left_bytes = 0, MAX_TEXT_BYTES
+    left_out, left_bytes = 0, MAX_TEXT_BYTES if most_bytes is None else most_bytes
     for hit in hits:
         # The first hit is cut rather than left out, so that an answer is never empty for its size alone.
         text = cut_to_bytes(hit.text, left_bytes)
@@ -274,9 +310,9 @@ def hits_that_fit(hits: Iterable[Hit]) -> tuple[list[Hit], int]:
     return fit, left_out
 
 
-def elsewhere_that_fits(found: Iterable[Elsewhere]) -> list[Elsewhere]:
+def elsewhere_that_fits(found: Iterable[Elsewhere], most_bytes: int | None = None) -> list[Elsewhere]:
     """Return the hits of other channels that fit into one answer."""
-    fit, _ = hits_that_fit(hit for place in found for hit in place.hits)
+    fit, _ = hits_that_fit((hit for place in found for hit in place.hits), most_bytes)
     channels = dict.fromkeys(hit.channel for hit in fit)
     return [Elsewhere(channel, tuple(hit for hit in fit if hit.channel == channel)) for channel in channels]
 

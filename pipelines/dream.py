@@ -18,17 +18,19 @@ from typing import Any, get_args
 
 from ..llm.budget import Allowance, asker_for
 from ..store.embedding.embedding import Embedder, embedder_for
+from ..store.ledger.questions import FILLED
 from ..store.ledger.records import LINK, Run
 from ..store.ledger.work import told_counts
 from ..store.model import Changeset
 from ..store.writer.derived import unmarked
 from .gate.gate import Gate
+from .gate.probes import answered_now
 from .gate.shadow_index import ShadowIndex
 from .messages import LEARN, SPENT, Done, Progress, RunKind, RunRequest, write_changeset
 from .pipe import OnProgress, PauseListener, StepProgress
 from .report import digest_text as markdown
 from .report import html
-from .report.run_report import ModelUse, RunOutcome, RunReport, SinceTheLast, counts_in_words
+from .report.run_report import ModelUse, RunOutcome, RunReport, SinceTheLast, counts_in_words, unfilled
 from .settings import COMPACTION, LEARNING, STEPS, Stage
 from .stages.lint import LintProposals
 from .workspace.memo import CachedEmbedder, Memo, cache_copy
@@ -36,6 +38,9 @@ from .workspace.snapshot import Snapshot
 from .workspace.view import View
 
 MOST_LEAKS = 100
+
+# The questions in vain that are asked again, the most often asked first.
+GAPS_ASKED = 20
 
 
 def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener | None = None) -> Done:
@@ -64,7 +69,10 @@ def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener 
         view.learns = request.sessions if request.kind == LEARN else None
         outcome = run_steps(view, request.now, _stages(request), weekly=request.kind == "weekly", gate=gate)
         outcome.model = ModelUse.of(view.model, why_not)
-        return finish(view, request, outcome, snapshot.ledger.runs(hidden=(LINK,)), _since_the_last(snapshot))
+        runs = snapshot.ledger.runs(hidden=(LINK,))
+        if view.actions and (gaps := unfilled(view.history.gaps, runs)[:GAPS_ASKED]):
+            outcome.filled = answered_now(open_shadow(), gaps)
+        return finish(view, request, outcome, runs, _since_the_last(snapshot))
 
 
 def _since_the_last(snapshot: Snapshot) -> SinceTheLast:
@@ -156,6 +164,7 @@ def _numbers(view: View, changeset: Changeset, outcome: RunOutcome) -> dict[str,
         "seconds": {name: round(seconds, 3) for name, seconds in outcome.seconds.items()},
         "findings": len(outcome.findings),
         "held": len(view.left_alone),
+        FILLED: list(outcome.filled),
         "leaks": [finding.node_id for finding in outcome.findings if finding.check == "secrets"][:MOST_LEAKS],
         "memories": {level.value: n for level, n in Counter(memory.level for memory in view.memories()).items()},
         "notes": outcome.notes,

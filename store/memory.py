@@ -46,6 +46,7 @@ from .results import (
     Elsewhere,
     EntityGraph,
     FileProposal,
+    FilledGap,
     Forgotten,
     FoundAnchor,
     Goal,
@@ -380,10 +381,13 @@ class MemoryStore:
         where: Filter = (),
         explain: bool = False,
         like: NodeId | None = None,
+        min_score: float = 0.0,
+        max_facts: int | None = None,
     ) -> Recalled:
         """Find what answers a question, best first; `where` filters it, `as_of` takes what held at that time.
 
-        With `like` the question is the text of that node; it is left out.
+        With `like` the question is the text of that node; it is left out. `min_score` is the least `confidence` of a
+        hit.
         """
         return self.operations.recall.recall(
             query,
@@ -397,6 +401,8 @@ class MemoryStore:
             where=where,
             explain=explain,
             like=like,
+            min_score=min_score,
+            max_facts=max_facts,
         )
 
     def context(
@@ -411,6 +417,8 @@ class MemoryStore:
         where: Filter = (),
         given: Sequence[str] = (),
         only_sure: bool = False,
+        min_score: float = 0.0,
+        max_facts: int | None = None,
     ) -> Envelope:
         """Find what answers a question, as an envelope within a budget of tokens; without `session`'s own turns."""
         return self.operations.recall.context(
@@ -423,6 +431,8 @@ class MemoryStore:
             where=where,
             given=given,
             only_sure=only_sure,
+            min_score=min_score,
+            max_facts=max_facts,
         )
 
     def is_same_topic(self, before: str, now: str) -> bool:
@@ -606,6 +616,10 @@ class MemoryStore:
     def runs_since(self, moment: datetime, kinds: Sequence[str]) -> Sequence[Run]:
         """Return every run of these kinds that began after a moment, newest first."""
         return self.operations.runs.runs_since(moment, kinds)
+
+    def filled_gaps(self, moment: datetime, dreams: Sequence[str]) -> Sequence[FilledGap]:
+        """Return the questions in vain that runs of these kinds found answers to since a moment."""
+        return self.ledger.filled_gaps(dreams, moment)
 
     def record_run(self, run: Run) -> None:
         """Record a run that changed nothing: a failed one, or one with nothing to do."""

@@ -24,6 +24,9 @@ Verdict = Literal["useful", "not-useful", "rejected"]
 Relation = Literal["RelatesTo", "Supersedes", "Contradicts"]
 """A relation by which two memories are linked by hand: `Supersedes` says that the first takes the second's place."""
 
+CURRENT_PAGE = "What holds now"
+"""The title of a project's page of what was decided, wished for and learned there, and holds."""
+
 SKILL = "skill"
 """The key of a procedure's page: the skill's file that was made of it and its hash, {} where its person wants none."""
 
@@ -296,7 +299,8 @@ class Hit:
     `contradicts` are turns or memories that say otherwise; a person has to decide. `newer` took its place, or likely
     did; `superseded_by` are those of them that surely did. It is out of date after `stale_after`. `confidence`, 0 to 1,
     is how probably it answers the question. `speaker` is who said it, a name or a role, "" where nobody is known to
-    have; `reply` is how an agent's words, or a person's question, were answered.
+    have; `reply` is how an agent's words, or a person's question, were answered. The text of a long memory is from its
+    part `chunk` (from 1) of `chunks`. `certainty`, 0 to 1, is how sure it was that this was said and is worth keeping.
     """
 
     node_id: NodeId
@@ -315,6 +319,9 @@ class Hit:
     confidence: float = 0.0
     speaker: str = ""
     reply: str = ""
+    certainty: float | None = None
+    chunk: int | None = field(default=None, metadata=UNLESS_NONE)
+    chunks: int | None = field(default=None, metadata=UNLESS_NONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from .index.visibility import Scope, aware, living_scope_beside, scope_beside
 from .ledger import records
 from .model import (
     ALL_CHANNELS,
+    CURRENT_PAGE,
     GLOBAL_CHANNEL,
     STRATEGY,
     Envelope,
@@ -34,7 +35,7 @@ from .roles import MACHINES, Role
 from .search import hits, packing
 from .search.fetch import evidence_of
 from .search.gathering import Ranking
-from .search.question import AskedRelation, Question, relation_asked
+from .search.question import AskedRelation, Question, asks_of_alone, relation_asked
 from .search.recent import recent_sessions
 from .search.search import QueryCache, Search
 from .text import spelling
@@ -117,13 +118,16 @@ class Recall:
         where: Filter = (),
         explain: bool = False,
         like: NodeId | None = None,
+        min_score: float = 0.0,
+        max_facts: int | None = None,
     ) -> hits.Recalled:
         """Find what answers a question, best first; `where` narrows what may, and `as_of` takes what held then.
 
         `session` is left out, and so are the files that its `agent` reads by itself: it has them. With `like` the
         question is the text of that node, which is left out with the turn and the facts that say the same; nothing of
-        it is counted or kept.
+        it is counted or kept. Hits less sure than `min_score` are left out, and more than `max_facts`.
         """
+        limit = min(limit, max_facts or limit)
         question = Question(
             text=query,
             limit=limit,
@@ -132,6 +136,7 @@ class Recall:
             include_archived=include_archived,
             as_of=as_of,
             where=where,
+            min_score=min_score,
         )
         ranking = self._rank(question)
         ranking.leave_out_session(session)
@@ -150,7 +155,7 @@ class Recall:
         if explain:
             return replace(found, trace=hits.trace(ranking))
         self._log(found.hits, "recalled", agent, query)
-        if not (levels or include_archived or as_of or where):
+        if not (levels or include_archived or as_of or where or min_score):
             self._feedback.answered(query, channel, session, ranking, [shown_hit(hit) for hit in found.hits])
         return found
 
@@ -167,19 +172,35 @@ class Recall:
         where: Filter = (),
         given: Sequence[str] = (),
         only_sure: bool = False,
+        min_score: float = 0.0,
+        max_facts: int | None = None,
     ) -> Envelope:
         """Find what answers a question, packed into a budget of tokens. `session` is left out: its agent has it.
 
         So are the files that the `agent` reads by itself, and sentences that occur in a text of `given`. `only_sure` is
         for a prompt that asked nothing: the one exchange that surely helps it, if there is any; an empty envelope is
-        not counted.
+        not counted. Sentences less sure than `min_score` are left out, and lines of more than `max_facts` memories
+        beside those that stand in every envelope.
         """
         limit = max(10, min(200, budget_tokens // 10))
-        ranking = self._rank(Question(text=query, limit=limit, channel=channel, as_of=as_of, where=where))
+        asked = Question(
+            text=query,
+            limit=limit,
+            channel=channel,
+            as_of=as_of,
+            where=where,
+            min_score=min_score,
+            max_facts=max_facts,
+        )
+        ranking = self._rank(asked)
         ranking.leave_out_session(session)
         ranking.leave_out(self.known_to(agent) if agent else ())
         always = self._curated(ranking, budget_tokens, given)
         left_tokens = budget_tokens - sum(slot.tokens for slot in always)
+        if asked.is_plain and not only_sure and (page := self._page(ranking, left_tokens)) is not None:
+            envelope = outgoing_envelope(page)
+            self._log(envelope.slots, "recalled", agent, query)
+            return outgoing_envelope(packing.with_curated(envelope, always, budget_tokens)) if always else envelope
         at = as_of or self._now()
         read_to = self._core.ledger.cursors(run_kinds.LEARNED_FROM) if only_sure else None
         with self._search.alone.held():
@@ -188,10 +209,33 @@ class Recall:
             return outgoing_envelope(packing.with_curated(packed, always))
         envelope = outgoing_envelope(packed)
         self._log(envelope.slots, "recalled", agent, query)
-        if not (as_of or where):
+        if not (as_of or where or min_score):
             self._feedback.answered(query, channel, session, ranking, [shown_slot(slot) for slot in envelope.slots])
         asked_tokens = 0 if only_sure else budget_tokens
         return outgoing_envelope(packing.with_curated(envelope, always, asked_tokens)) if always else envelope
+
+    def _page(self, ranking: Ranking, left_tokens: int) -> Envelope | None:
+        """Return the page of a project, for a question that names it and nothing else; None for any other."""
+        question, form = ranking.question, ranking.asked
+        if form.spans or form.event is not None or form.newest:
+            return None
+        channels = (question.scope.channels or {*self._catalog.channel_names()}) - {GLOBAL_CHANNEL}
+        for channel in sorted(one for one in channels if asks_of_alone(question.text, one)):
+            for node in self._catalog.listing(channel, Level.PROFILE, Kind.PROFILE):
+                if node.live and node.title == CURRENT_PAGE and (page := self._read(node)) is not None:
+                    found = self._page_in_lines(page, node.text, question, left_tokens)
+                    return replace(found, notes=(*ranking.notes, *found.notes)) if found.slots else None
+        return None
+
+    def _page_in_lines(self, page: Memory, text: str, question: Question, left_tokens: int) -> Envelope:
+        facts = self._catalog.nodes(page.sources)
+        labels = okf.source_ids(page.sources)
+        quoted = {labels[name]: fact for name, fact in facts.items() if question.scope.admits(fact)}
+        lines = packing.lines_of_page(text, quoted.get)
+        evidence = evidence_of([line.fact for line in lines], self._catalog, question.scope)
+        found = packing.page_envelope(lines, left_tokens, question.max_facts, evidence)
+        note = f"{len(found.slots)} of {len(lines)} lines of “{CURRENT_PAGE}”; {page.node_id} has all of it"
+        return replace(found, notes=(note,))
 
     def _exact(self, asked: AskedRelation, scope: Scope) -> list[ExactAnswer]:
         """Return the relations in force that answer a question for one, the newest first.
@@ -354,6 +398,7 @@ class Recall:
         beside = scope_beside(node.channel)
         successors = self._named(self._catalog.links(node_id, SUCCESSOR), beside)
         opposed = [*self._catalog.links(node_id, "contradicts"), *self._catalog.cited_by(node_id, "contradicts")]
+        memory = None if node.kind in (Kind.TURN, Kind.SESSION) else self._read(node)
         return Shown(
             node_id=node.node_id,
             level=node.level,
@@ -373,6 +418,9 @@ class Recall:
             later=self._named(self._catalog.links(node_id, LATER), living_scope_beside(node.channel)),
             contradicts=self._named(opposed, living_scope_beside(node.channel)),
             version="" if node.kind in (Kind.TURN, Kind.SESSION) else node.version,
+            certainty=node.certainty,
+            provenance=(memory.provenance or "") if memory else "",
+            use=self._history.use_of(node_id),
         )
 
     @repeated_after_repair

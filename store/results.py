@@ -138,6 +138,15 @@ class ToldCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class FilledGap:
+    """A question that was asked in vain so many times, and that a dream found an answer to."""
+
+    text: str
+    channel: str | None
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
 class ToolUse:
     """The calls of a tool by one program in one project; `median_s` is None where no call's end is known."""
 
@@ -236,12 +245,26 @@ class Edited:
 
 
 @dataclass(frozen=True, slots=True)
+class Use:
+    """The use of a memory: how often it was in an answer, the last time, and how often an agent took up its words.
+
+    `again`: how often it was said again.
+    """
+
+    told: int = 0
+    told_at: datetime | None = None
+    used: int = 0
+    again: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
     """One memory, session or turn, whole, with what it rests on and what rests on it.
 
     `superseded_by` took its place, it took that of those that it `supersedes`, the `later` ones probably took its
     place, and those that it `contradicts` say otherwise. All of its own channel or the global one. `version` changes
-    with its words, title, kind, tags and priority; a turn or session has none.
+    with its words, title, kind, tags and priority; a turn or session has none. `certainty`, 0 to 1, is how sure it was
+    that this was said and is worth keeping; `provenance`: user_stated, user_corrected, observed, inferred, extracted.
     """
 
     node_id: NodeId
@@ -262,6 +285,9 @@ class Shown:
     contradicts: tuple[NodeId, ...] = ()
     curated: int = 0
     version: str = ""
+    certainty: float | None = None
+    provenance: str = ""
+    use: Use = Use()
 
 
 PERSON: Final = "you"

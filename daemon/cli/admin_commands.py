@@ -13,7 +13,7 @@ from ... import __version__
 from ...ipc.client import Unreachable
 from ...ipc.socket_path import default_socket_path
 from .arguments import whole
-from .formatting import BOLD, DIM, YELLOW, Look, clean, count, duration, listing, pairs, sentence, when
+from .formatting import BOLD, DIM, YELLOW, Look, clean, clip, count, duration, listing, pairs, sentence, when
 from .request import ask
 from .terminal import Terminal
 from .watch_commands import STATUS_TIMEOUT_S, progress_in_words
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LEVEL_NOUNS = {"L0": "session", "L1": "fact", "L2": "scenario", "L3": "profile"}
 MOST_CHANNELS = 4
+MOST_ANSWERED = 3
+TIMES = {1: "once", 2: "twice"}
 STOP_TIMEOUT_S = 30.0
 NOTHING_FOUND = 4
 BECAME = {"used": "used", "useful": "useful", "not_useful": "not useful", "rejected": "wrong"}
@@ -102,6 +104,7 @@ def status_in_words(answer: Json, look: Look) -> list[str]:
         ("watching", progress_in_words(answer["transcripts"])),
         ("dreams", dreams_in_words(answer, look)),
         ("told", told_today_in_words(answer)),
+        ("answered", answered_in_words(answer)),
     ]
     lines += pairs([row for row in rows if row[1]], look)
     if advice := answer["embedding"]["advice"]:
@@ -174,6 +177,15 @@ def told_today_in_words(answer: Json) -> str:
     counts = answer["told"]
     asked = counts["texts"] or counts["lost_starts"] or counts["lost_prompts"]
     return f"in 24 hours {counts_in_words(counts).rstrip('.')}" if asked else ""
+
+
+def answered_in_words(answer: Json) -> str:
+    """Name the questions that were asked in vain and have an answer now; "" for none."""
+    asked = [
+        f"“{clip(one['text'], 80)}” (asked {TIMES.get(one['times']) or count(one['times'], 'time')})"
+        for one in answer["answered"]
+    ]
+    return f"now, and in vain before: {listing(asked, MOST_ANSWERED)}" if asked else ""
 
 
 def told_arguments(parser: ArgumentParser) -> None:

@@ -52,6 +52,25 @@ FILTER_EXAMPLES = (
 )
 
 
+def budget_arguments(parser: ArgumentParser) -> None:
+    """Declare the bounds of an answer beside its size."""
+    parser.add_argument(
+        "--min-score", type=share, metavar="S", help="only what is at least as sure (its confidence), 0 to 1"
+    )
+    parser.add_argument("--max-facts", type=whole(1, 1000), metavar="N", help="at most N memories in the answer")
+
+
+def share(text: str) -> float:
+    """Parse a number from 0 to 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no number") from None
+    if not 0.0 <= number <= 1.0:
+        raise ArgumentTypeError(f"{text} is not between 0 and 1")
+    return number
+
+
 def filter_arguments(parser: ArgumentParser, text: str = "") -> None:
     """Declare the options of a filter; `text` is the query in the examples of the help."""
     rule = f"given together, all must hold. A FIELD is one of\n  {', '.join(FIELDS)}"

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .arguments import KINDS, LEVELS, as_of, chosen_filter, filter_arguments, whole
+from .arguments import KINDS, LEVELS, as_of, budget_arguments, chosen_filter, filter_arguments, whole
 from .formatting import BOLD, DIM, YELLOW, Look, clean, clip, count, listing, pairs, table
 from .request import ask, shown_whole
 from .terminal import Terminal
@@ -41,6 +41,7 @@ def recall_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--why-not", metavar="NODE", help="show where this node was dropped (of a dreamt fact, name its turn)"
     )
+    budget_arguments(parser)
     parser.add_argument("--as-of", type=as_of, metavar="WHEN", help=AS_OF_HELP)
     parser.add_argument("--archived", action="store_true", help="look among what is archived or replaced, too")
     filter_arguments(parser, "TEXT ")
@@ -60,6 +61,8 @@ def recall(options: Namespace, terminal: Terminal) -> int:
         "levels": options.level,
         "explain": options.explain or None,
         "why_not": options.why_not,
+        "min_score": options.min_score,
+        "max_facts": options.max_facts,
         "as_of": options.as_of,
         "include_archived": options.archived or None,
         "filter": chosen_filter(options),
@@ -95,6 +98,7 @@ def context_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--budget", type=whole(1, 100_000), metavar="TOKENS", help="the most tokens (1000)")
     parser.add_argument("--channel", help=CHANNEL_HELP)
     parser.add_argument("--session", help="the id of the asking session; its own turns are left out")
+    budget_arguments(parser)
     parser.add_argument("--as-of", type=as_of, metavar="WHEN", help=AS_OF_HELP)
     filter_arguments(parser, "TEXT ")
 
@@ -106,6 +110,8 @@ def context(options: Namespace, terminal: Terminal) -> int:
         "budget_tokens": options.budget,
         "channel": options.channel,
         "session": options.session,
+        "min_score": options.min_score,
+        "max_facts": options.max_facts,
         "as_of": options.as_of,
         "filter": chosen_filter(options),
     }
@@ -277,6 +283,7 @@ def hits_in_words(hits: Iterable[Json], look: Look) -> list[str]:
     lines: list[str] = []
     for hit in hits:
         about = [look.ago(hit["created_at"]), hit["channel"], f"{hit['score']:.2f}"]
+        about += [f"part {hit['chunk']} of {hit['chunks']}"] if hit.get("chunk") else []
         head = f"{hit['level']} {hit['kind']}"
         lines += [
             look.paint(head, BOLD)
@@ -315,6 +322,19 @@ def sources_in_words(evidence: Iterable[Json]) -> str:
     return clean(listing(names, MOST_SOURCES))
 
 
+def _known_by(shown: Json, look: Look) -> str:
+    """Describe the provenance, certainty and use of a memory."""
+    use, certainty = shown["use"], shown["certainty"]
+    parts = [
+        shown["provenance"].replace("_", " "),
+        f"certainty {certainty:.2f}" if certainty is not None and shown["level"] == "L1" else "",
+        f"said again {count(use['again'], 'time')}" if use["again"] else "",
+        f"told {count(use['told'], 'time')}, last {look.ago(use['told_at'])}" if use["told"] else "never told",
+        f"used {count(use['used'], 'time')}" if use["used"] else "",
+    ]
+    return "known  " + " · ".join(clean(part) for part in parts if part)
+
+
 def shown_in_words(shown: Json, look: Look) -> list[str]:
     """Describe a memory in full: its kind, text, sources, and the memories that cite it."""
     about = [shown["kind"], look.ago(shown["created_at"]), shown["channel"], *(f"#{tag}" for tag in shown["tags"])]
@@ -329,6 +349,8 @@ def shown_in_words(shown: Json, look: Look) -> list[str]:
         *look.wrap(shown["text"]),
         "",
     ]
+    if known := _known_by(shown, look):
+        lines += look.wrap(known)
     if shown["path"]:
         lines.append(look.paint("file   ", DIM) + clean(shown["path"]))
     sources = [turn for turn in shown["evidence"] if turn["node_id"] != shown["node_id"]]

@@ -23,7 +23,7 @@ from ...ipc.server.measures import Family, Measures, Sample, exposition, gauge
 from ...store import LANDED
 from ...store.model import GLOBAL_CHANNEL
 from ...store.names import Channel
-from ...store.results import BackedUp, Problem, Rebuilt, StoreStatus, ToldCounts
+from ...store.results import BackedUp, FilledGap, Problem, Rebuilt, StoreStatus, ToldCounts
 from ..clock import utc_now
 from ..dreaming.bounds import DREAMS
 from ..host import settings_check
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ..settings import Settings
 
 LLM_ASKED_AGAIN_S = 60.0
+ANSWERED_WITHIN = timedelta(days=7)
 
 
 class ImportParams(Params):
@@ -84,7 +85,10 @@ class LlmAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class StatusAnswer(StoreStatus, HelloAnswer):
-    """The state of the daemon and of its store; `told` counts texts handed to agents in the last 24 hours."""
+    """The state of the daemon and of its store; `told` counts texts handed to agents in the last 24 hours.
+
+    `answered` are questions in vain to which dreams of the last week found an answer.
+    """
 
     uptime_s: float
     vault: Path
@@ -96,6 +100,7 @@ class StatusAnswer(StoreStatus, HelloAnswer):
     transcripts: TranscriptsAnswer
     llm: LlmAnswer | None
     told: ToldCounts
+    answered: Sequence[FilledGap]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +210,7 @@ class ControlMethods:
             transcripts=self._transcripts.state(),
             llm=llm,
             told=self._store.told.counts(),
+            answered=self._store.filled_gaps(utc_now() - ANSWERED_WITHIN, DREAMS),
         )
 
     def _llm_state(self) -> LlmAnswer | None:

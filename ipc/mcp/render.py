@@ -152,6 +152,8 @@ def shown(answer: Json, given: Arguments) -> str:
             _day(answer["created_at"]),
             answer["channel"],
             "" if answer["live"] else "archived, replaced or forgotten",
+            answer["provenance"].replace("_", " "),
+            f"used {answer['use']['used']} times of {answer['use']['told']} told" if answer["use"]["told"] else "",
         )
         if part
     )
@@ -233,6 +235,7 @@ def _hit(hit: Json, channel: str) -> str:
         _day(hit["created_at"]),
         "" if hit["channel"] == channel else hit["channel"],
         f"sure {hit['confidence']:.2f}",
+        f"part {hit['chunk']} of {hit['chunks']}" if hit.get("chunk") else "",
         "out of date" if hit["stale_after"] else "",
         f"replaced by: {_names(hit['superseded_by'])}" if hit["superseded_by"] else "",
         f"likely changed later: {_names(later)}" if later else "",

@@ -96,6 +96,7 @@ def _one_of(values: tuple[str, ...], description: str = "") -> Schema:
 
 _ID = _text()
 _NUMBER: Schema = {"type": "integer"}
+_SHARE: Schema = {"type": "number"}
 _DAY = _text("YYYY-MM-DD")
 _TEXTS: Schema = {"type": "array", "items": _text()}
 _LESSONS: Schema = {
@@ -107,15 +108,22 @@ _LESSONS: Schema = {
     },
 }
 _OFFERED: Schema = {"type": "array", "items": {"type": "object"}, "description": "each {name, description}"}
-_CHANNEL = _text("* for all projects")
+_CHANNEL = _text("* for all")
 
 TOOLS: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
         Tool(
             "recall",
-            "Find what was said and decided in earlier sessions.",
-            {"query": _text("a question"), "limit": _NUMBER, "channel": _CHANNEL, "since": _DAY, "kind": _text()},
+            "Ask what was said and decided in earlier sessions.",
+            {
+                "query": _text(),
+                "limit": _NUMBER,
+                "min_score": _SHARE,
+                "channel": _CHANNEL,
+                "since": _DAY,
+                "kind": _text(),
+            },
             "recall",
             render.recalled,
             required=("query",),
@@ -129,7 +137,7 @@ TOOLS: Mapping[str, Tool] = {
             {
                 "text": _text(),
                 "kind": _one_of(KINDS),
-                "channel": _text("_global if it holds in every project"),
+                "channel": _text("_global for every project"),
             },
             "remember",
             render.remembered,
@@ -140,7 +148,12 @@ TOOLS: Mapping[str, Tool] = {
         Tool(
             "context",
             "Get what bears on a task, as one text within a token budget.",
-            {"query": _text("what you are about to do"), "budget_tokens": _NUMBER},
+            {
+                "query": _text(),
+                "budget_tokens": _NUMBER,
+                "min_score": _SHARE,
+                "max_facts": _NUMBER,
+            },
             "context",
             render.envelope,
             required=("query",),

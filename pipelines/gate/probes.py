@@ -15,7 +15,7 @@ from typing import Protocol
 
 from ...store.index.catalog import Catalog
 from ...store.index.projection import Node
-from ...store.ledger.questions import Probe
+from ...store.ledger.questions import Gap, Probe
 from ...store.model import Hit, NodeId, Slot
 from ...store.roles import MACHINES
 from ...store.search import hits, packing
@@ -38,6 +38,9 @@ ASKED_WORDS, EXPECTED_WORDS = 4, 12
 
 # The share of the rare words of the envelope before that the one after must contain.
 WORDS_KEPT = 0.5
+
+# The least confidence of an answer to a question that found none before.
+ANSWERS = 0.2
 
 FEWEST_WORDS = 5
 MOST_WORDS = 5000
@@ -127,6 +130,25 @@ def ask(index: Searchable, case: ProbeCase) -> Score:
         frozenset(shown | _named_by(envelope.slots)),
         bool(first & set(probe.gold)),
     )
+
+
+def answered_now(index: Searchable, gaps: Iterable[Gap]) -> dict[int, Node]:
+    """Return, by question in vain, the memory that answers it now.
+
+    It is a person's statement with a word of the question that was not shown then: the question itself, and an agent's
+    words on it, are none.
+    """
+    found: dict[int, Node] = {}
+    for gap in gaps:
+        ranking = index.rank(Question(text=gap.text, channel=gap.channel, limit=FIRM_HITS))
+        answer = hits.answer(ranking, index.catalog, FIRM_HITS).hits
+        sure = [hit.node_id for hit in answer if hit.confidence >= ANSWERS and hit.node_id not in gap.shown]
+        nodes = index.catalog.nodes(sure)
+        asked = stems_of(query_terms(gap.text))
+        for node in (nodes[name] for name in sure if name in nodes):
+            if node.role not in MACHINES and not node.asks and asked & stems_in(node.text):
+                found.setdefault(gap.question_id, node)
+    return found
 
 
 def _named_by(answers: Iterable[Hit | Slot]) -> set[NodeId]:

@@ -11,8 +11,9 @@ import numpy as np
 
 from ...llm.budget import Asker
 from ...store.changes.decisions import is_reviewed
+from ...store.index.projection import Node
 from ...store.index.tombstones import pair_key
-from ...store.ledger.questions import Gap
+from ...store.ledger.questions import FILLED, Gap
 from ...store.ledger.records import Run
 from ...store.model import Action, Level, Memory, NodeId
 from ...store.results import ToldCounts
@@ -44,7 +45,8 @@ class RunReport:
 
     `model_note` says whether a language model took part, and if not, why; `decisions` are pairs, the older first;
     `waiting` are notes of agents that their person has not accepted; `left_alone` are pages that a person edited;
-    `gaps` are questions without an answer; `runs` are the earlier runs, and `since` has the counts since the last of
+    `gaps` are questions without an answer, `filled` those that have one now, how often each was asked, and the answer;
+    `runs` are the earlier runs, and `since` has the counts since the last of
     them; `used` maps memories to the time of their last recall.
     """
 
@@ -56,6 +58,7 @@ class RunReport:
     notes: Sequence[str] = ()
     findings: Sequence[LintFinding] = ()
     gaps: Sequence[str] = ()
+    filled: Sequence[tuple[str, int, Node]] = ()
     memories: Mapping[Level, int] = field(default_factory=dict)
     kind: str = "daily"
     at: datetime | None = None
@@ -88,7 +91,10 @@ class RunReport:
             seconds=outcome.seconds,
             notes=outcome.notes,
             findings=outcome.findings,
-            gaps=_gaps(view),
+            gaps=_gaps(
+                view, [gap for gap in unfilled(view.history.gaps, runs) if gap.question_id not in outcome.filled]
+            ),
+            filled=_filled(view, outcome.filled),
             memories=Counter(memory.level for memory in view.memories()),
             kind=request.kind,
             at=request.now.astimezone(timezone(timedelta(seconds=request.utc_offset_s))),
@@ -123,12 +129,22 @@ def open_pairs(view: View) -> list[tuple[Memory, Memory]]:
     return found
 
 
-def _gaps(view: View) -> list[str]:
+def unfilled(gaps: Sequence[Gap], runs: Sequence[Run]) -> list[Gap]:
+    """Return the gaps that no earlier run found filled."""
+    found = {number for run in runs if run.state == "applied" for number in run.summary.get(FILLED, ())}
+    return [gap for gap in gaps if gap.question_id not in found]
+
+
+def _filled(view: View, answers: Mapping[int, Node]) -> list[tuple[str, int, Node]]:
+    """Return the questions that have an answer now, similar ones as one."""
+    filled = [gap for gap in view.history.gaps if gap.question_id in answers]
+    by_text = {gap.text: answers[gap.question_id] for gap in filled}
+    return [(text, times, by_text[text]) for text, times in recurring_gaps(view, filled)]
+
+
+def _gaps(view: View, gaps: Sequence[Gap]) -> list[str]:
     """Return the questions without an answer, the most frequent first."""
-    return [
-        text if times == 1 else f"{text} (asked {times} times)"
-        for text, times in recurring_gaps(view, view.history.gaps)
-    ]
+    return [text if times == 1 else f"{text} (asked {times} times)" for text, times in recurring_gaps(view, gaps)]
 
 
 def recurring_gaps(view: View, gaps: Sequence[Gap]) -> list[tuple[str, int]]:
@@ -187,7 +203,10 @@ class ModelUse:
 
 @dataclass(slots=True)
 class RunOutcome:
-    """The result of every step: its counts, seconds and notes by name; notes hold no person's text."""
+    """The result of every step: its counts, seconds and notes by name; notes hold no person's text.
+
+    `filled` has the answer to questions that found none before, by their number.
+    """
 
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -197,3 +216,4 @@ class RunOutcome:
     model: ModelUse = field(default_factory=lambda: ModelUse())
     checks: tuple[Check, ...] = ()
     turns: list[ReadTurn] = field(default_factory=list)
+    filled: Mapping[int, Node] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from ...store import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId
 from ...store.roles import MACHINES
 from ...store.text.dates import format_date
+from ...store.text.sentences import first_sentences
 from ..gate.gate import GateResult
 from ..messages import RunKind
 from ..pages import current_facts
@@ -19,6 +20,7 @@ from ..pages.current_facts import shortened_to_change, with_plain_successors
 from ..stages import staleness
 from .run_report import RunReport
 
+ANSWER_CHARS = 160
 MOST_NAMED, MOST_LEARNED, MOST_PAIRS, MOST_DOUBTED = 8, 5, 5, 4
 LEVEL_NAMES = ((Level.FACT, "fact"), (Level.SCENARIO, "episode"), (Level.PROFILE, "profile page"))
 _WORTH_READING = (
@@ -171,9 +173,11 @@ def _faded_sentence(summary: ActionSummary) -> str:
 
 
 def _asked_sentence(report: RunReport) -> str:
-    if not report.gaps:
-        return ""
-    return f"{count(len(report.gaps), 'question')} of your agents found no answer, first of all “{report.gaps[0]}”."
+    said = [f"Asked {_times(times)} in vain and answered now: “{text}”" for text, times, _ in report.filled[:1]]
+    if report.gaps:
+        number = count(len(report.gaps), "question")
+        said.append(f"{number} of your agents found no answer, first of all “{report.gaps[0]}”")
+    return f"{'; '.join(said)}." if said else ""
 
 
 def sections(report: RunReport, summary: ActionSummary) -> list[ReportSection]:
@@ -195,6 +199,7 @@ def sections(report: RunReport, summary: ActionSummary) -> list[ReportSection]:
         ReportSection("Faded", _noted(summary.faded, "`dreamctl restore ID` brings one back")),
         ReportSection("Problems found", _found(report, {"secrets", "links", "orphans"})),
         ReportSection("Refused", _one(_refused(report))),
+        ReportSection("Asked in vain, answered now", _one(_filled(report))),
         ReportSection("Asked and not found", _one(ReportLine(gap) for gap in report.gaps)),
         ReportSection("Health", _found(report, {"conformance", "index", "sessions", "embeddings", "tags"})),
         ReportSection("The gate", _one(_gate(report))),
@@ -291,6 +296,17 @@ def _found(report: RunReport, checks: set[str]) -> list[LineGroup]:
         if finding.check in checks
     )
     return _one(lines)
+
+
+def _filled(report: RunReport) -> Iterator[ReportLine]:
+    """Yield the questions that found no answer and have one now, each with it."""
+    for text, times, answer in report.filled:
+        said = f"“{text}” – {first_sentences(answer.text, ANSWER_CHARS)}"
+        yield ReportLine(said, answer.path, f"asked {_times(times)}, answered now")
+
+
+def _times(number: int) -> str:
+    return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
 
 
 def _linked(report: RunReport) -> Iterator[ReportLine]:

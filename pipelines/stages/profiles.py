@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ...store import okf
-from ...store.model import Action, Kind, Level, Memory, NodeId
+from ...store.model import CURRENT_PAGE, Action, Kind, Level, Memory, NodeId
 from ...store.okf.memory_file import BY_HAND, body_hash
 from ..pages import current_facts
 from ..pages.current_facts import day_of, with_footnotes, with_plain_successors
@@ -21,7 +21,6 @@ from ..workspace.view import View
 from . import scenarios
 
 STAGE = "profiles"
-TITLE = "What holds now"
 SAID = "Said, newest first"
 SMALLEST = 3
 
@@ -76,7 +75,7 @@ def _pages(facts: Sequence[Memory], now: datetime) -> Iterator[_Page]:
     parts = current_facts.current_parts(facts, now.date())
     shown, more = sum(len(part.facts) for part in parts), sum(part.more for part in parts)
     number = f"{shown} of {shown + more}" if more else f"{shown}"
-    held = _Page(TITLE, f"{number} things that were decided, wished for and learned here, and hold.", parts)
+    held = _Page(CURRENT_PAGE, f"{number} things that were decided, wished for and learned here, and hold.", parts)
     if len(held.facts) >= SMALLEST:
         yield held
     for topic in topics_of(facts):

@@ -33,9 +33,9 @@ from ..engine.database import (
     unreadable,
 )
 from ..model import Corrupt, NodeId, NotFound, StoreBusy
-from ..results import Anchor, Goal, ToldText
+from ..results import Anchor, FilledGap, Goal, ToldText
 from .journal import BLIND, Entry, sha256
-from .questions import Gap, PastQuestion, Probe, past_question_of_row
+from .questions import FILLED, Gap, PastQuestion, Probe, past_question_of_row
 from .records import (
     ANSWER,
     IS_CHANGED,
@@ -691,11 +691,23 @@ class Ledger:
         # One that was answered under another channel, or spelled otherwise in case and spacing, is no gap.
         answered = {" ".join(asked.text.casefold().split()) for asked in every if not asked.is_gap}
         gaps = [
-            Gap(asked.text, asked.channel, asked.times, asked.last_at)
+            Gap(asked.text, asked.channel, asked.times, asked.last_at, asked.shown, asked.question_id)
             for asked in every
             if asked.is_gap and " ".join(asked.text.casefold().split()) not in answered
         ]
         return sorted(gaps, key=lambda gap: -gap.times)
+
+    def filled_gaps(self, dreams: Sequence[str], since: datetime) -> list[FilledGap]:
+        """Return the gaps that these kinds of runs found filled since a moment, the last first, without respellings."""
+        runs = [run for run in self.runs_since(since, dreams) if run.state == "applied"]
+        found = [question_id for run in runs for question_id in run.summary.get(FILLED, ())]
+        asked = {one.question_id: one for one in self.asked()} if found else {}
+        alike: dict[tuple[str | None, str], FilledGap] = {}
+        for one in (asked[question_id] for question_id in dict.fromkeys(found) if question_id in asked):
+            key = one.channel, " ".join(one.text.casefold().split())
+            before = alike[key].times if key in alike else 0
+            alike[key] = FilledGap(one.text, one.channel, one.times + before)
+        return list(alike.values())
 
     def answered(self, key: str) -> str | None:
         """Return the answer that was kept for the write with this key."""

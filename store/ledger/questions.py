@@ -14,6 +14,9 @@ from .records import Write, stored
 QUESTION_DAYS: Final = 30
 MOST_QUESTIONS: Final = 2000
 
+FILLED: Final = "filled"
+"""The key, in the summary of a dream, of the questions in vain that it found an answer to, by number."""
+
 LONGEST_QUESTION_CHARS: Final = 2000
 """A longer one is a document that was pasted: it asks for nothing in particular, and is not kept."""
 
@@ -33,12 +36,14 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A question to which nothing was found that was near or of use, and how often it was asked."""
+    """A question to which nothing was found that was near or of use, how often it was asked, and the memories shown."""
 
     text: str
     channel: str | None
     times: int
     last_at: datetime
+    shown: tuple[NodeId, ...] = ()
+    question_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,8 @@ class PastQuestion:
     """A question with the memories shown for it, as one row."""
 
     SELECT: ClassVar[str] = (
-        "SELECT text, channel, times, last_at, shown, near, gold, declined FROM question ORDER BY last_at DESC, id DESC"
+        "SELECT text, channel, times, last_at, shown, near, gold, declined, id FROM question"
+        " ORDER BY last_at DESC, id DESC"
     )
 
     text: str
@@ -57,6 +63,7 @@ class PastQuestion:
     near: bool
     gold: tuple[NodeId, ...]
     declined: bool
+    question_id: int = 0
 
     @property
     def is_gap(self) -> bool:
@@ -66,7 +73,7 @@ class PastQuestion:
 
 def past_question_of_row(row: Sequence[Any]) -> PastQuestion:
     """Return the question of a row of `PastQuestion.SELECT`."""
-    text, channel, times, last_at, shown, near, gold, declined = row
+    text, channel, times, last_at, shown, near, gold, declined, question_id = row
     return PastQuestion(
         text,
         channel or None,
@@ -76,6 +83,7 @@ def past_question_of_row(row: Sequence[Any]) -> PastQuestion:
         bool(near),
         tuple(json.loads(gold)),
         bool(declined),
+        question_id,
     )
 
 

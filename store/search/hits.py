@@ -59,7 +59,12 @@ def answer(ranking: Ranking, catalog: Catalog, limit: int) -> Recalled:
         *([passages.note] if found and passages.note else []),
         *note_of_time([(hit.created_at and hit.created_at.date(), hit.text) for hit in found], ranking.asked),
     ]
-    return Recalled(found, False, notes, confidence=max((hit.confidence for hit in found), default=0.0))
+    sure = [hit for hit in found if hit.confidence >= ranking.question.min_score]
+    if faint := len(found) - len(sure):
+        notes.append(f"{faint} of {len(found)} hits are less sure than {ranking.question.min_score:g}")
+    return Recalled(
+        sure, bool(faint) and not sure, notes, confidence=max((hit.confidence for hit in found), default=0.0)
+    )
 
 
 def put_newest_first(ranking: Ranking, passages: Passages, records: AnswerRecords, limit: int) -> tuple[States, Links]:
@@ -123,13 +128,14 @@ def _hits(
     hits = []
     for candidate, node, chunk in found:
         newer, later = _successors(candidate.unit, node, states, links)
+        text, part, parts = texts.get(chunk, (node.text, None, None))
         hits.append(
             Hit(
                 node_id=node.node_id,
                 level=node.level,
                 kind=node.kind,
                 title=node.title,
-                text=texts.get(chunk, node.text),
+                text=text,
                 score=round(candidate.score, 4),
                 channel=node.channel,
                 created_at=node.created_at,
@@ -139,6 +145,9 @@ def _hits(
                 superseded_by=newer,
                 stale_after=node.stale_after if node.stale_after and scope.is_past(node.stale_after) else None,
                 confidence=confidence.get(candidate.unit, 0.0),
+                certainty=node.certainty,
+                chunk=part,
+                chunks=parts,
             )
         )
     return hits
@@ -163,16 +172,21 @@ def _nearest(node: Node, facts: Sequence[Node], asked: Words) -> Node:
 
 def _sections(
     nodes: Mapping[NodeId, Node], passages: Passages, ranking: Ranking, records: AnswerRecords
-) -> dict[NodeId, str]:
-    """Return the section around the nearest sentence of each long text, by the chunk that was found for it."""
+) -> dict[NodeId, tuple[str, int, int]]:
+    """Return the section around the nearest sentence of each long text, by the chunk that was found for it.
+
+    Each with the number of the chunk that holds the sentence, from 1, and the number of all.
+    """
     sections = sections_of(nodes.values(), ranking, records)
     parents_chars = [len(node.text) for node in nodes.values() if node.node_id in sections]
-    texts: dict[NodeId, str] = {}
+    texts: dict[NodeId, tuple[str, int, int]] = {}
     for chunk, node in nodes.items():
         if of_it := sections.get(node.node_id):
             nearest = passages.nearest_sentence(node, of_it)
             budget_chars = section_budget(parents_chars, nearest[1] - nearest[0], SECTION_CHARS)
-            texts[chunk] = _excerpt(node.text, widened(node.text, pieces_of(node.text), [nearest], budget_chars))
+            text = _excerpt(node.text, widened(node.text, pieces_of(node.text), [nearest], budget_chars))
+            part = sum(one.start <= nearest[0] for one in of_it)
+            texts[chunk] = text, max(1, part), len(of_it)
     return texts
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -26,6 +28,7 @@ from ..text.words import folded_words
 from .fetch import AnswerRecords, fetch
 from .gathering import Ranking
 from .hits import section_budget
+from .question import Question
 from .relevance import (
     AnswerSentence,
     Option,
@@ -90,6 +93,9 @@ LIKELY_SHARE = 0.3
 # their channel, whatever is asked.
 CURATED_SHARE = 0.2
 
+# A line of a project's page with the label of its footnote; what it replaced is indented below it.
+_PAGE_LINE = re.compile(r"- (.+?) \[\^(m\d{1,6})\]")
+
 ALWAYS = "always"
 NOTHING_ELSE = "nothing else that is remembered answers this"
 
@@ -116,7 +122,7 @@ def envelope(
     passages = passages_of(ranking, records, CANDIDATES_READ, CANDIDATES_BESIDE)
     if passages.is_far:
         return Envelope("", 0, (), abstained=True, notes=tuple(ranking.notes))
-    passages = with_sections(passages, ranking, records)
+    passages = with_sections(passages, ranking, records, budget_tokens)
     states = records.states
     if read_to is not None:
         options = helping(passages, records, ranking, catalog, read_to)
@@ -126,11 +132,16 @@ def envelope(
         return Envelope(
             "", 0, (), abstained=True, notes=tuple(ranking.notes), confidence=confidence_of(options[0].relevance)
         )
+    asked = ranking.question
+    faint = len(options)
+    if asked.min_score:
+        options = [one for one in options if confidence_of(passages.trust * one.relevance) >= asked.min_score]
+    faint -= len(options)
     options = [one for one in options if not _is_in(one, given)]
     if read_to is not None:
         options = options[:1]
     room = max(1.0, budget_tokens / USUAL_TOKENS)
-    selection = _Selection(budget_tokens - FENCE_TOKENS, passages, states, ranking.question.scope, room)
+    selection = _Selection(budget_tokens - FENCE_TOKENS, passages, states, ranking.question, room)
     selection.fill(options)
     if selection.lines:
         selection.left = budget_tokens - _tokens_of(
@@ -150,6 +161,7 @@ def envelope(
             *([passages.note] if rendered and passages.note else []),
             *note_of_time([(one.line.day, " ".join(one.line.texts.values())) for one in rendered], ranking.asked),
             *([TOO_SMALL] if options and not rendered else []),
+            *([f"nothing that was found is as sure as {asked.min_score:g}"] if faint and not options else []),
         ),
         confidence=confidence_of(passages.trust * selection.best),
     )
@@ -258,10 +270,11 @@ class _Line:
 class _Selection:
     """The lines of one envelope, chosen greedily by relevance. `left` are the tokens that are not spent yet."""
 
-    def __init__(self, left: int, passages: Passages, states: States, scope: Scope, room: float) -> None:
+    def __init__(self, left: int, passages: Passages, states: States, asked: Question, room: float) -> None:
         self.left = left
         self._passages = passages
-        self._scope = scope
+        self._scope = asked.scope
+        self._most = asked.max_facts
         self._room = room
         self._of_unit = {one.unit: one for one in passages.passages}
         self.lines: dict[NodeId, _Line] = {}
@@ -367,6 +380,13 @@ class _Selection:
             [fact for fact in one.state.opposed if fact not in one.state.ahead] if one.state else ()
         )
         texts = {place: text for place, text in _with_leading(one).items() if not self._shows(one.unit, text)}
+        if self._most is not None:
+            places = self._most - len(self.lines.keys() | {one.unit})
+            if places < len({self._unit_of(fact) for fact in ahead + behind} - self.lines.keys() - {one.unit}):
+                # What holds now comes before what it replaced, where not all of it may be shown.
+                return bool(ahead) and self._take_first(ahead, one.relevance)
+            if places < 0:
+                return False
         own = self._cost_alone(one, texts) if exact else self._cost(one, texts.values())
         if own + sum(map(self._cost_of_fact, ahead + behind)) > self.left:
             return False
@@ -382,6 +402,15 @@ class _Selection:
         if one.state is not None:
             self._note(line, one.state)
         return True
+
+    def _take_first(self, facts: Sequence[Node], relevance: float) -> bool:
+        """Show the first of some facts by itself, if there is a place for it and it fits."""
+        is_place = self._most is None or len(self.lines.keys() | {self._unit_of(facts[0])}) <= self._most
+        if is_place and self._cost_of_fact(facts[0]) <= self.left:
+            self._add_fact(facts[0])
+            self.best = max(self.best, relevance)
+            return True
+        return False
 
     def _likely(self, one: Option) -> list[Node]:
         """Return the likely successors of an option's fact that are relevant enough to be shown before it."""
@@ -564,6 +593,62 @@ def curated_slots(nodes: Sequence[Node], budget_tokens: int) -> tuple[Slot, ...]
             left -= tokens
             slots.append(Slot(node.node_id, text, tokens, (), words=" ".join(node.text.split())))
     return tuple(slots)
+
+
+class PageLine(NamedTuple):
+    """A line of a project's page: its heading, its words, and the fact that it quotes."""
+
+    heading: str
+    text: str
+    fact: Node
+
+
+def lines_of_page(text: str, quoted: Callable[[str], Node | None]) -> list[PageLine]:
+    """Return the lines with a fact that holds; `quoted` returns the fact of a footnote, None if it holds no longer."""
+    lines: list[PageLine] = []
+    heading = ""
+    for line in text.splitlines():
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+        elif (match := _PAGE_LINE.fullmatch(line)) and (fact := quoted(match[2])) is not None:
+            lines.append(PageLine(heading, match[1], fact))
+    return lines
+
+
+def page_envelope(
+    lines: Sequence[PageLine], budget_tokens: int, most: int | None, evidence: Mapping[NodeId, tuple[Evidence, ...]]
+) -> Envelope:
+    """Return the lines of a project's page that fit, in the order of the page, each with its fact's id.
+
+    One of each heading in turn, so that a small budget is not spent on the first one.
+    """
+    of_heading: Counter[str] = Counter()
+    ranks = []
+    for place, line in enumerate(lines):
+        ranks.append((of_heading[line.heading], place))
+        of_heading[line.heading] += 1
+    left, chosen = budget_tokens - FENCE_TOKENS, dict[int, Slot]()
+    headings: set[str] = set()
+    for _, place in sorted(ranks):
+        line = lines[place]
+        text = f"- {unmarked(line.text)} [{line.fact.node_id}]"
+        cost = _cost(text) + (0 if line.heading in headings else _cost(f"{line.heading}:"))
+        if cost > left or (most is not None and len(chosen) >= most):
+            continue
+        headings.add(line.heading)
+        left -= cost
+        node_id = line.fact.node_id
+        chosen[place] = Slot(node_id, text, cost, evidence.get(node_id, ()), words=line.fact.text)
+    slots: list[Slot] = []
+    heading = ""
+    for place in sorted(chosen):
+        slot = chosen[place]
+        if lines[place].heading != heading:
+            heading = lines[place].heading
+            slot = replace(slot, text=f"{unmarked(heading)}:\n{slot.text}")
+        slots.append(slot)
+    text = fenced("\n".join(slot.text for slot in slots))
+    return Envelope(text, estimate_tokens(text), tuple(slots), abstained=not slots, confidence=float(bool(slots)))
 
 
 def with_curated(envelope: Envelope, curated: tuple[Slot, ...], asked_tokens: int = 0) -> Envelope:

@@ -18,9 +18,9 @@ from ..index.visibility import Scope
 from ..limits import LONGEST_QUESTION_CHARS
 from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, InvalidInput, Kind, Level
 from ..text.dates import Event, Resolved, asks_for_newest, asks_for_time_alone, event_in, find_asked
-from ..text.languages import relation_words
+from ..text.languages import phrases, relation_words, words_in
 from ..text.token_count import beginning
-from ..text.words import content_stems, query_terms, stems_of
+from ..text.words import ALPHANUMERIC, TERM, before_apostrophe, content_stems, query_terms, stems_of
 
 # The levels that answer unless others are asked for: scenarios and profiles summarise many facts, and would crowd these
 # out.
@@ -56,7 +56,8 @@ class Question:
     are empty where it has no words. `terms` are its words without question words, `stems` their stems. `scope` is
     the scope of related memories; `conditions` is the filter of the memories that may answer, as every engine reads it.
     `shows_facts`: a turn is ranked for the facts drawn from it; else each memory by itself. `is_plain`: it has no
-    filters of its own. `notes` name the parts that are not searched for.
+    filters of its own. `notes` name the parts that are not searched for. At most `max_facts` memories are shown,
+    each at least as sure (`confidence`) as `min_score`.
     """
 
     text: str
@@ -66,6 +67,8 @@ class Question:
     include_archived: bool = False
     as_of: datetime | None = None
     where: Filter = ()
+    min_score: float = 0.0
+    max_facts: int | None = None
     words: str = field(init=False)
     meant: str = field(init=False)
     terms: list[str] = field(init=False)
@@ -171,6 +174,21 @@ def relation_asked(question: str) -> AskedRelation | None:
     return None
 
 
+def asks_of_alone(question: str, name: str) -> bool:
+    """Return True for a short question that says nothing but the name of a project: "what do we know about waybill?".
+
+    The digits of a channel's name are no part of it, and its parts may be joined by spaces.
+    """
+    parts = ALPHANUMERIC.findall(_HASH.sub("", name).casefold())
+    if len(question) > LONGEST_EXACT_CHARS or not parts:
+        return False
+    joined = r"[\W_]*".join(map(re.escape, parts))
+    rest, found = re.compile(rf"(?<!\w){joined}(?!\w)").subn(" ", question.casefold())
+    rest = phrases("days.happenings").sub(" ", rest)
+    asking = words_in("question_words") | words_in("days.asking")
+    return found == 1 and all(before_apostrophe(match.group()) in asking for match in TERM.finditer(rest))
+
+
 READ_CHARS = 2_000
 # The length that the shipped model was trained on; its time grows with the tokens: 6 ms for ten, 40 for 128, 300 for
 # 512.
@@ -179,6 +197,7 @@ MEANT_TOKENS = 128
 # Of one mark in a row, so many are read: the rest of a ruled line says nothing, and a model reads each.
 SAME_MARKS = 3
 
+_HASH = re.compile(r"-[0-9a-f]{6}\Z")
 _RUN_OF_MARKS = re.compile(rf"([^\w\s])\1{{{SAME_MARKS},}}")
 
 

@@ -54,8 +54,11 @@ UNREAD_NAME_FACTOR = 0.3
 # The first sentences of a text, which may be shown without a word of the question.
 FIRST = 5
 
-# The sections of a long text whose sentences may be shown.
-SECTIONS = 3
+# The sections of a long text whose sentences may be shown, for each SECTIONS_TOKENS of a larger budget again as many.
+SECTIONS, SECTIONS_TOKENS = 3, 1000
+
+# Those more must hold this share of the question's words that the best section holds: else the note is of more than it.
+MORE_COVER = 0.5
 
 # A turn of one paragraph up to this long is shown whole.
 WHOLE_TOKENS = 40
@@ -256,20 +259,23 @@ class Passages:
                     passage, place, piece.text, reply_to, _probability(logit, piece.text, cover), piece.steps > 0
                 )
 
-    def weighed(self, passage: Passage, sections: Sequence[Section]) -> list[Weighed]:
-        """Return the sections that are nearest to the question, at most SECTIONS, each with its gain."""
+    def weighed(self, passage: Passage, sections: Sequence[Section], most: int = SECTIONS) -> list[Weighed]:
+        """Return the sections that are nearest to the question, at most so many, each with its gain."""
         best = max((one.cosine for one in sections if one.cosine is not None), default=0.0)
         whole = self.rarity.share(passage.said)
+        texts = [passage.node.text[one.start : one.end] for one in sections]
+        shares = [self.rarity.share(self.words.found(text)) for text in texts]
         gains = [
             Weighed(
                 one.start,
                 one.end,
-                COSINE * ((one.cosine or 0.0) - best)
-                + COVER * (self.rarity.share(self.words.found(passage.node.text[one.start : one.end])) - whole),
+                COSINE * ((one.cosine or 0.0) - best) + COVER * (share - whole),
             )
-            for one in sections
+            for one, share in zip(sections, shares, strict=True)
         ]
-        return nlargest(SECTIONS, gains, key=lambda one: one.gain)
+        nearest = nlargest(most, zip(gains, shares, strict=True), key=lambda one: one[0].gain)
+        least = MORE_COVER * max(shares, default=0.0)
+        return [one for place, (one, share) in enumerate(nearest) if place < SECTIONS or share >= least > 0.0]
 
     def nearest_sentence(self, node: Node, sections: Sequence[Section]) -> tuple[int, int]:
         """Return the place of the sentence that holds most of the question's words in the nearest chunk of a long text.
@@ -450,11 +456,17 @@ def _names_not_read(ranking: Ranking, said: Iterable[frozenset[str]], nodes: Col
     return unnamed([*map(without_possessive, unread)], texts) if unread else []
 
 
-def with_sections(passages: Passages, ranking: Ranking, records: AnswerRecords) -> Passages:
-    """Weigh the sections of long texts, each by its own chunk: a long note answers by one of its parts."""
+def with_sections(
+    passages: Passages, ranking: Ranking, records: AnswerRecords, budget_tokens: int = SECTIONS_TOKENS
+) -> Passages:
+    """Weigh the sections of long texts, each by its own chunk: a long note answers by one of its parts.
+
+    By more of them for a larger budget: who asks for 4,000 tokens wants all that a note says of the question.
+    """
     sections = sections_of([one.node for one in passages.passages], ranking, records)
+    most = SECTIONS * max(1, budget_tokens // SECTIONS_TOKENS)
     weighed = [
-        replace(one, sections=passages.weighed(one, sections[one.node.node_id]))
+        replace(one, sections=passages.weighed(one, sections[one.node.node_id], most))
         if one.node.node_id in sections
         else one
         for one in passages.passages

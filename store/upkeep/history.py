@@ -16,7 +16,7 @@ from ..ledger.ledger import Ledger
 from ..ledger.records import LINK, Write, note_events, unpacked
 from ..ledger.work import TOLD, told_of_row
 from ..model import NodeId
-from ..results import PERSON, HistoryEvent
+from ..results import PERSON, HistoryEvent, Use
 from ..settings import StoreSettings
 
 MOST_CHANGES: Final = 500
@@ -83,6 +83,15 @@ class NodeHistory:
                     lost = f", but lost: {told.lost}" if told.lost else ""
                     why = f"at {told.moment} of session {told.session_id}{became}{lost}"
                     yield HistoryEvent(told.at, "told", told.agent, why)
+
+    def use_of(self, node_id: NodeId) -> Use:
+        """Return how often a node was told and used, and said again."""
+        told = self._ledger.ask("SELECT shown, last_at FROM usage WHERE node_id = ?", (node_id,))
+        sql = "SELECT count(*) FROM feedback WHERE node_id = ? AND verdict = 'used'"
+        ((used,),) = self._ledger.ask(sql, (node_id,))
+        again = self._ledger.ask("SELECT times FROM reinforcement WHERE node_id = ?", (node_id,))
+        shown, at = told[0] if told else (0, None)
+        return Use(shown, at and datetime.fromisoformat(at), used, again[0][0] if again else 0)
 
     def _judged(self, node_id: NodeId) -> Iterator[HistoryEvent]:
         sql = "SELECT at, verdict FROM feedback WHERE node_id = ? ORDER BY id DESC LIMIT ?"

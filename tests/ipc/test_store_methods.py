@@ -98,6 +98,7 @@ def test_what_was_remembered_is_recalled(client: Client) -> None:
             "confidence",
             "reply",
             "speaker",
+            "certainty",
         ),
     }
     assert (hit["node_id"], hit["level"], hit["kind"]) == (kept["node_id"], "L1", "procedure")
@@ -524,3 +525,18 @@ def test_values_become_json() -> None:
     }
     with pytest.raises(TypeError):
         encode({"odd": object()})
+
+
+def test_several_questions_are_answered_in_one_call_each_as_alone(client: Client) -> None:
+    for text in ("The deploy key lives in 1Password.", "The office is in Linz."):
+        client.call("remember", {"text": text})
+    asked = ["where is the deploy key?", "in which town is the office?", "zxqv"]
+    together = client.call("recall", {"queries": asked, "limit": 1})
+    assert together["hits"] == []
+    alone = [client.call("recall", {"query": query, "limit": 1}) for query in asked]
+    assert together["answers"] == alone
+    assert together["confidence"] == max(one["confidence"] for one in alone)
+    refused: list[dict[str, Any]] = [{"queries": asked, "query": "x"}, {"queries": []}, {"queries": ["x"] * 17}]
+    for wrong in refused:
+        with pytest.raises(DaemonError):
+            client.call("recall", wrong)

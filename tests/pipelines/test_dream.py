@@ -316,3 +316,27 @@ def test_a_dream_looks_for_its_model_where_the_daemon_does(paths: StorePaths, mo
     MemoryStore.open(paths, SETTINGS, StubEmbedder(), lambda: NOW).close()
     dream(request_of(paths, "run-1"), lambda progress: None)
     assert asked == [paths.ledger.with_name("models")]
+
+
+def test_a_question_in_vain_is_told_once_by_the_dream_that_can_answer_it(store: MemoryStore, paths: StorePaths) -> None:
+    question = "Which colour has the lifebuoy of the harbour ferry?"
+    for _ in range(2):
+        store.recall(question, channel="harbour")
+    assert store.operations.feedback.settle(20)
+    said = [NewTurn("user", "We decided that the lifebuoy of the harbour ferry has the colour orange.", NOW, "h1")]
+    store.observe(SessionHead("s2", "harbour", started_at=NOW), said).result()
+    store.settle(60)
+    done = dream(request_of(paths, "run-1"), lambda _: None)
+    assert "## Asked in vain, answered now" in done.digest
+    assert re.search(r"“Which colour .*lifebuoy.* orange.* · asked twice, answered now", done.digest)
+    assert "Asked and not found" not in done.digest
+    assert done.changeset_path is not None
+    store.apply(read_changeset(done.changeset_path), kind="daily", started_at=NOW, summary=done.report)
+    (gap,) = store.filled_gaps(NOW - timedelta(days=7), ["daily"])
+    assert (gap.text, gap.channel, gap.times) == (question, "harbour", 2)
+    said = [NewTurn("user", "We decided that the ferry sails at nine from now on.", NOW, "h2")]
+    store.observe(SessionHead("s2", "harbour"), said).result()
+    store.settle(60)
+    again = dream(request_of(paths, "run-2"), lambda _: None)
+    assert "answered now" not in again.digest
+    assert "lifebuoy" not in again.digest.partition("## Asked")[2]

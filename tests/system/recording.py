@@ -25,6 +25,8 @@ SAID = [
 NOTE = "---\ntitle: The garden\nchannel: elsewhere\n---\nThe wisteria was pruned in February.\n"
 LEAK = "---\ntype: Note\n---\nThe old key was AKIAIOSFODNN7EXAMPLE, of the AWS account.\n"
 BROKEN = "---\ntype: [unclosed\n---\nThe marmalade recipe needs nine lemons.\n"
+LONG = " ".join(f"Shelf number {number} of the attic holds lamp {number} and its shade." for number in range(60))
+IN_VAIN = "Which colour has the bicycle of my brother Tom?"
 NO_MODEL = {
     "DREAMD_LLM__PROVIDER": "openai_compatible",
     "DREAMD_LLM__MODEL": "none",
@@ -71,6 +73,7 @@ class Recording:
         self.ask("cancel", id=99)
         self.ask("status", "status of an empty memory")
         vault = self.daemon.folder / "data" / "vault"
+        self.daemon.call("recall", query=IN_VAIN, cwd=str(self.project))
         (vault / "leak.md").write_text(LEAK)
         (vault / "broken.md").write_text(BROKEN)
 
@@ -98,6 +101,7 @@ class Recording:
         self.bread = self.ask("remember", text="Bread is baked on Saturdays.", tags=["food"], channel="kitchen")[
             "node_id"
         ]
+        self.daemon.call("remember", text=LONG, channel="attic")
         self.daemon.call("list")  # which waits until all of it is visible
         self.daemon.wait_until_embedded(120)
         self.ask("brief", channel="kitchen")
@@ -178,6 +182,8 @@ class Recording:
         self.ask("recall", "a recall", query="backups blue disk", **here)
         asked = {"query": "port of the orders service", "explain": True, "why_not": self.bread}
         self.ask("recall", "an explained recall", **asked, **here)
+        self.ask("recall", "several recalls", queries=["backups blue disk", "red bicycle"], min_score=0.01, **here)
+        self.ask("recall", "a part of a long note", query="which shelf holds the lamp?", channel="attic")
         self.ask("recall", "nothing anywhere", query="zxqv", levels=["L3"], **here)
         self.ask("recall", "elsewhere", query="red bicycle", levels=["L0"], cwd=str(self.empty))
         asking = {"session": "asking", "agent_id": "claude-code"}
@@ -202,6 +208,7 @@ class Recording:
         self.ask("dream_cancel")
         until(lambda: self.daemon.call("status")["dream"] is None)
         self.dreamt = self.ask("dream", "a dream", wait=True)
+        self.ask("status", "status after a dream")
         facts = self.daemon.call("list", level="L1", channel=self.orders)["memories"]
         shown = [self.daemon.call("show", node_id=fact["node_id"]) for fact in facts]
         self.fact = next(fact for fact in shown if fact["evidence"])  # drawn from a turn

@@ -35,7 +35,7 @@ from tests.stand_in_daemon import StandIn
 HIT = {
     "node_id": "k2m4", "level": "L1", "kind": "fact", "title": "Linz", "text": "The office is in Linz.", "score": 0.9,
     "channel": "work", "created_at": None, "evidence": [{"node_id": "s#1", "external_id": None}],
-    "contradicts": [], "newer": [], "superseded_by": [], "stale_after": None, "confidence": 0.8,
+    "contradicts": [], "newer": [], "superseded_by": [], "stale_after": None, "confidence": 0.8, "certainty": 0.95,
     "speaker": "", "reply": "",
 }  # fmt: skip
 TOLD_COUNTS = {"texts": 1, "sessions": 1, "tokens": 12, "used": 1, "lost_starts": 0, "lost_prompts": 0}
@@ -51,6 +51,7 @@ LISTED: dict[str, Any] = {
 SHOWN = {
     **LISTED, "text": "The office is in Linz.", "path": "facts/linz--k2m4.md", "tags": ["office"], "cited_by": [],
     "superseded_by": None, "supersedes": [], "later": [], "contradicts": [], "version": "3f2a",
+    "certainty": 0.95, "provenance": "user_stated", "use": {"told": 2, "told_at": None, "used": 1, "again": 0},
     "evidence": [{"node_id": "s#1", "external_id": None}],
 }  # fmt: skip
 STATUS = {
@@ -67,7 +68,7 @@ STATUS = {
     "runs": 0, "paused": False, "channels_off": [],
     "transcripts": {"places": [], "active": [], "turns": 0, "backlog": None, "problem": ""},
     "watching": "on", "llm": None, "dream": None, "last_dream": None, "next_dream": None, "waiting_for": "",
-    "told": TOLD_COUNTS, "broken_files": 0, "problems": [],
+    "told": TOLD_COUNTS, "answered": [], "broken_files": 0, "problems": [],
 }  # fmt: skip
 
 

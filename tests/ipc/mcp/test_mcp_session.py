@@ -172,7 +172,7 @@ def test_a_repeated_call_has_the_same_key_on_another_connection(serving: Serving
         (
             "recall",
             {"question": "x"},
-            "recall takes no question; its arguments are: query, limit, channel, since, kind",
+            "recall takes no question; its arguments are: query, limit, min_score, channel, since, kind",
         ),
         ("recall", {"query": 7}, "'query': should be a string."),
         ("remember", {"text": "x", "kind": "rumour"}, "'kind': input should be 'note', 'fact', 'preference', "),

@@ -57,6 +57,8 @@ def shown(text: str, **changed: Any) -> Any:
         "supersedes": [],
         "later": [],
         "contradicts": [],
+        "provenance": "",
+        "use": {"told": 0, "told_at": None, "used": 0, "again": 0},
         "offset": 0,
         "next": None,
     }

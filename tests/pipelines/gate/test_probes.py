@@ -16,6 +16,7 @@ from dreamd.pipelines.gate.probes import (
     HARD_WORDS,
     ProbeGenerator,
     Score,
+    answered_now,
     ask,
     replaced_by,
     spread,
@@ -23,8 +24,9 @@ from dreamd.pipelines.gate.probes import (
 from dreamd.pipelines.gate.shadow_index import ShadowIndex
 from dreamd.pipelines.workspace.proposals import ReplacedTexts
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.ledger.questions import Probe
+from dreamd.store.ledger.questions import Gap, Probe
 from dreamd.store.memory import MemoryStore
+from dreamd.store.model import NewTurn, SessionHead
 from dreamd.store.settings import StorePaths
 from dreamd.store.text.words import query_terms, stems_of
 
@@ -143,3 +145,17 @@ LESS = "{} of 100 answers would leave out a name, a number, a reason or most wor
 def test_answers_may_find_and_tell_little_less_only(after: list[Score], reasons: list[str]) -> None:
     assert worse([GOOD] * 100, after) == reasons
     assert worse([], []) == []
+
+
+def test_a_gap_is_filled_by_a_persons_statement_that_was_not_shown_then(store: MemoryStore) -> None:
+    question = "Where is the orange lifebuoy of the ferry?"
+    gap = Gap(question, "shop", 2, NOW, (), 7)
+    assert answered_now(store, [gap]) == {}
+    turns = [NewTurn("user", question, NOW, "q1"), NewTurn("assistant", f"I do not know: {question}", NOW, "q2")]
+    store.observe(SessionHead("s1", "shop"), turns).result()
+    store.settle(60)
+    assert answered_now(store, [gap]) == {}
+    node_id = store.remember("The orange lifebuoy of the ferry hangs on pier 4", channel="shop").result()
+    store.settle(60)
+    assert {number: node.node_id for number, node in answered_now(store, [gap]).items()} == {7: node_id}
+    assert answered_now(store, [replace(gap, shown=(node_id,))]) == {}

@@ -11,6 +11,7 @@ from dreamd.pipelines.gate.gate import Dropped, GateResult
 from dreamd.pipelines.report.run_report import RunReport
 from dreamd.pipelines.stages.lint import LintFinding
 from dreamd.store import okf
+from dreamd.store.index.projection import Node
 from dreamd.store.ledger.records import Run
 from dreamd.store.model import Action, ActionKind, Kind, Level, Memory, Status
 
@@ -116,6 +117,7 @@ def full_report(text: str = "It is red") -> RunReport:
             LintFinding("index", "facts/b.md", f"index {text}"),
         ),
         gaps=(f"gap {text}",),
+        filled=[(f"vain {text}", 2, Node("n1", "facts/n.md", Level.FACT, Kind.FACT, "n", f"found {text}"))],
         gate=GateResult(40, 0.612, 0.655, 1, 4, (Dropped("scenarios", "recall fell", 4, 4),)),
         model_note="Without a language model: none is configured.",
         tokens=1234,

@@ -12,12 +12,14 @@ from tests.pipelines.report.reports import Reader, action, fact, full_report, re
 
 SECTIONS = (
     "Decisions waiting", "Replaced", "Perhaps replaced", "Episodes", "Learned", "Pages", "Changed", "Gone stale",
-    "Faded", "Problems found", "Refused", "Asked and not found", "Health", "The gate", "Numbers",
+    "Faded", "Problems found", "Refused",
+    "Asked in vain, answered now", "Asked and not found", "Health", "The gate", "Numbers",
 )  # fmt: skip
 PHRASES = (
     "It is red learned", "It is red heir", "7 new turns became 2 facts", "1 statement gave way to a newer one",
     "1 pair cannot both hold", "1 older statement is perhaps out of date", "1 faded", "1 question of your agents",
-    "note It is red", "secret It is red", "index It is red", "gap It is red", "0.612 before", "0.655",
+    "note It is red", "secret It is red", "index It is red", "gap It is red", "vain It is red", "found It is red",
+    "asked twice, answered now", "0.612 before", "0.655",
     "Without a language model", "1,234 tokens", "5 calls", "recall fell", "12 facts",
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from dreamd.pipelines.stages import profiles, scenarios
 from dreamd.pipelines.workspace.snapshot import History
 from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
-from dreamd.store.model import ActionKind, Kind, Level, Memory
+from dreamd.store.model import CURRENT_PAGE, ActionKind, Kind, Level, Memory
 from dreamd.store.okf.file import conformance
 
 from tests.pipelines.fakes import NOW, FakeSource
@@ -128,7 +128,7 @@ def test_pages_whose_facts_are_gone_are_put_away_and_come_back_with_them() -> No
     history = source.take(gone)
     source.files |= facts
     back = dreamt(source, history, "run-3")
-    assert [page.title for page in back.memories(Level.PROFILE)] == [profiles.TITLE]
+    assert [page.title for page in back.memories(Level.PROFILE)] == [CURRENT_PAGE]
 
 
 def test_too_few_facts_and_no_words_for_a_title_make_no_page() -> None:

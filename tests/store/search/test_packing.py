@@ -393,3 +393,56 @@ def test_a_question_for_a_time_of_which_nothing_is_told_says_so(store: MemorySto
     envelope = store.context(question, channel="shop")
     assert envelope.slots
     assert [one for one in envelope.notes if " is from " in one] == ([note] if note else [])
+
+
+def test_no_more_memories_are_told_than_asked_for_and_none_less_sure(store: MemoryStore) -> None:
+    talk(store, *(f"The hull of the Anna is oak, said inspector {n}." for n in range(1, 6)), "The mast is pine.")
+    asked = "What is the hull of the Anna made of?"
+    every = store.context(asked, channel="shop", budget_tokens=500)
+    assert len(every.slots) > 2
+    assert len(store.context(asked, channel="shop", budget_tokens=500, max_facts=2).slots) == 2
+    hits = store.recall(asked, channel="shop").hits
+    least = sorted(hit.confidence for hit in hits)[1]
+    sure = store.recall(asked, channel="shop", min_score=least)
+    assert [hit.node_id for hit in sure.hits] == [hit.node_id for hit in hits if hit.confidence >= least]
+    assert len(store.recall(asked, channel="shop", max_facts=2).hits) == 2
+    unsure = store.context(asked, channel="shop", min_score=1.0)
+    assert (unsure.slots, unsure.abstained) == ((), True)
+    assert "nothing that was found is as sure as 1" in unsure.notes
+    assert store.recall(asked, channel="shop", min_score=1.0).abstained
+
+
+def test_of_one_memory_that_may_be_told_it_is_the_one_that_holds(store: MemoryStore) -> None:
+    talk(store, "The Anna is moored at pier 4.", "The Anna is moored at berth 9 from today.")
+    fact(store, "old", "The Anna is moored at pier 4.", "s1#1", AT, superseded_by="new")
+    fact(store, "new", "The Anna is moored at berth 9 from today.", "s1#2", AT + timedelta(days=1))
+    store.reconcile()
+    (slot,) = store.context("Where is the Anna moored, at pier 4?", channel="shop", max_facts=1).slots
+    assert "berth 9" in slot.words
+
+
+def test_a_question_that_only_names_a_project_is_answered_by_what_holds_there(store: MemoryStore) -> None:
+    talk(store, "We sail on Mondays.", "Varnish is bought in Oslo.", "Never sail alone.")
+    said = {"monday": "We sail on Mondays.", "oslo": "Varnish is bought in Oslo.", "alone": "Never sail alone."}
+    for number, (name, text) in enumerate(said.items(), start=1):
+        fact(store, name, text, f"s1#{number}", AT, **({"superseded_by": "monday"} if name == "oslo" else {}))
+    sources = "".join(f'  - {{ id: m{n}, resource: /x.md, title: "{name}" }}\n' for n, name in enumerate(said, 1))
+    (store.paths.vault / "facts" / "page.md").write_text(
+        "---\ntype: Profile\ntitle: What holds now\nnode_id: page\nlevel: L3\nkind: profile\nchannel: shop\n"
+        f"sources:\n{sources}---\n\n## Decisions\n\n- 1 November 2026: “We sail on Mondays.” [^m1]\n"
+        "- 1 November 2026: “Varnish is bought in Oslo.” [^m2]\n  - ~~before: “On Sundays.”~~ [^m2]\n\n"
+        "## Rules\n\n- 1 November 2026: “Never sail alone.” [^m3]\n"
+    )
+    store.reconcile()
+    told = store.context("What do we know about shop?", channel="shop")
+    assert inside(told.text) == (
+        "Decisions:\n- 1 November 2026: “We sail on Mondays.” [monday]\n"
+        "Rules:\n- 1 November 2026: “Never sail alone.” [alone]"
+    )
+    assert [slot.node_id for slot in told.slots] == ["monday", "alone"]
+    assert told.slots[0].evidence[0].node_id == "s1#1"
+    assert told.notes[-1] == "2 of 2 lines of “What holds now”; page has all of it"
+    assert told.tokens <= 1000
+    small = store.context("tell me about shop", channel="shop", budget_tokens=60)
+    assert [slot.node_id for slot in small.slots] == ["monday"]
+    assert "What holds now" not in "".join(store.context("Who sails in the shop?", channel="shop").notes)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from dreamd.store.engine import bm25
 from dreamd.store.model import InvalidInput
-from dreamd.store.search.question import MEANT_TOKENS, READ_CHARS, read_query
+from dreamd.store.search.question import MEANT_TOKENS, READ_CHARS, asks_of_alone, read_query
 from dreamd.store.search.relevance import Words, pieces_of
 from dreamd.store.text.judging import EarlierStatement, judge
 from dreamd.store.text.statements import read
@@ -112,3 +112,27 @@ def test_a_beginning_takes_no_more_tokens_than_there_are(text: str, limit: int) 
         assert estimate_tokens(begun) <= limit
     if estimate_tokens(text) <= limit:
         assert begun == text
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "what do we know about waybill?",
+        "Tell me about Waybill",
+        "what did we decide about waybill",
+        "was wissen wir über waybill?",
+        "waybill",
+    ],
+)
+def test_a_question_that_names_a_project_alone_is_known(question: str) -> None:
+    assert asks_of_alone(question, "waybill-4acde5")
+
+
+@pytest.mark.parametrize("question", ["who owns waybill?", "waybill port", "tell me about ships", "waybillet", ""])
+def test_a_question_for_more_than_a_project_is_another(question: str) -> None:
+    assert not asks_of_alone(question, "waybill-4acde5")
+
+
+def test_the_parts_of_a_projects_name_may_stand_apart() -> None:
+    assert asks_of_alone("tell me about the boat shop", "boat-shop-0a1b2c")
+    assert not asks_of_alone("tell me about the boat", "boat-shop-0a1b2c")

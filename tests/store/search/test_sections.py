@@ -104,3 +104,23 @@ def test_a_large_budget_is_spent_on_the_section_and_a_small_one_is_not(store: Me
     assert "the brush is washed" in large.text
     assert "filter is changed" not in large.text
     assert large.text.count("harbour master") <= 1
+
+
+def test_a_note_that_is_all_about_the_question_is_told_more_of_by_a_larger_budget(store: MemoryStore) -> None:
+    store.remember("\n\n".join(PARTS[1][1].format(number) for number in range(10, 99)), channel="boat").result()
+    asked = "Which coat of paint is dark blue, and how long does it dry?"
+    tokens = [store.context(asked, channel="boat", budget_tokens=budget).tokens for budget in (1000, 2000, 4000)]
+    assert tokens[0] < tokens[1]
+    assert tokens[2] > 1.2 * tokens[0]
+
+
+def test_a_hit_of_a_long_note_says_which_part_of_it_it_is(store: MemoryStore) -> None:
+    store.remember(note(), channel="boat").result()
+    store.remember("The harbour master is called Jens.", channel="boat").result()
+    (hit,) = store.recall("Where is a wet sail hung up?", channel="boat", max_facts=1).hits
+    assert hit.chunk is not None
+    assert hit.chunks is not None
+    assert 1 < hit.chunk < hit.chunks
+    assert "wet sail" in hit.text
+    short = store.recall("harbour master", channel="boat").hits[0]
+    assert (short.chunk, short.chunks) == (None, None)

@@ -6,10 +6,11 @@ from datetime import datetime
 
 import pytest
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.ledger.records import set_flag
+from dreamd.store.ledger.records import record_feedback, set_flag
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Changeset, Edit, NewTurn, NotFound, SessionHead
 from dreamd.store.purge.plan import Selection
+from dreamd.store.results import Use
 from dreamd.store.settings import StoreSettings
 
 from tests.store.changes.test_links_and_tags import kept
@@ -88,3 +89,15 @@ def test_answers_are_recorded_where_the_settings_ask_for_it(paths: StorePaths, l
         assert store.ledger.ask("SELECT count(*) FROM event")[0][0] == 0
     finally:
         store.close()
+
+
+def test_a_memory_is_shown_with_how_it_is_known_and_its_use(store: MemoryStore) -> None:
+    node_id = kept(store, "The oven is heated at noon.")
+    shown = store.show(node_id)
+    assert (shown.provenance, shown.use) == ("user_stated", Use())
+    assert shown.certainty is not None
+    kept(store, "The oven is heated at noon.")
+    (hit,) = store.recall("when is the oven heated?", channel="shop").hits
+    assert hit.certainty == shown.certainty
+    store.core.writer.write(record_feedback(node_id, "used", NOW)).result()
+    assert store.show(node_id).use == Use(told=1, told_at=NOW, used=1, again=1)
