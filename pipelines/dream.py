@@ -70,7 +70,7 @@ def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener 
         outcome = run_steps(view, request.now, _stages(request), weekly=request.kind == "weekly", gate=gate)
         outcome.model = ModelUse.of(view.model, why_not)
         runs = snapshot.ledger.runs(hidden=(LINK,))
-        if view.actions and (gaps := unfilled(view.history.gaps, runs)[:GAPS_ASKED]):
+        if view.actions and view.learns is None and (gaps := unfilled(view.history.gaps, runs)[:GAPS_ASKED]):
             outcome.filled = answered_now(open_shadow(), gaps)
         return finish(view, request, outcome, runs, _since_the_last(snapshot))
 
