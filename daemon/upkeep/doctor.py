@@ -6,7 +6,6 @@ follows the remedy that a person is told; nothing is repaired by losing anything
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
@@ -163,8 +162,7 @@ def _daemon(patient: Patient) -> Iterator[Finding]:
 def _socket(patient: Patient) -> Iterator[Finding]:
     path = Path(patient.socket_path)
     folder = path.parent
-    if folder.is_dir() and stat.S_IMODE(folder.stat().st_mode) & 0o077 and folder.stat().st_uid == os.getuid():
-        yield _open_folder("socket", folder, "the socket's folder")
+    yield from _open_folder("socket", folder, "the socket's folder")
     if patient.hello is None and path.is_socket() and not _listens(path):
         yield Finding(
             "socket",
@@ -231,10 +229,7 @@ def _folders(patient: Patient) -> Iterator[Finding]:
     if (settings := patient.settings) is None:
         return
     for folder, title in ((settings.data_dir, "the data folder"), (settings.vault, "the vault")):
-        with contextlib.suppress(FileNotFoundError):
-            status = folder.stat()
-            if status.st_uid == os.getuid() and stat.S_IMODE(status.st_mode) & 0o077:
-                yield _open_folder("folders", folder, title)
+        yield from _open_folder("folders", folder, title)
     ledger = store_paths(settings).ledger
     if ledger.is_file() and stat.S_IMODE(ledger.stat().st_mode) & 0o077:
         why = "It holds questions and history."
@@ -448,10 +443,20 @@ OF_A_DAEMON: Final = frozenset({"status", "model", "dreams", "sessions"})
 # ---- repairs
 
 
-def _open_folder(check: str, folder: Path, title: str) -> Finding:
+def _open_folder(check: str, folder: Path, title: str) -> Iterator[Finding]:
+    """Yield a finding on a folder of this user's that others may look into; one for everybody is not closed."""
+    try:
+        status = folder.stat()
+    except FileNotFoundError:
+        return
+    if status.st_uid != os.getuid() or not stat.S_IMODE(status.st_mode) & 0o077:
+        return
     found = f"other users of this machine may look into {title} {folder}"
     why = "What is remembered is yours alone."
-    return Finding(check, "warning", found, why, f"`chmod 700 {folder}`", partial(_chmod, folder, 0o700))
+    if status.st_mode & stat.S_ISVTX:  # as /tmp has it
+        yield Finding(check, "warning", found, why, "choose a folder of its own")
+        return
+    yield Finding(check, "warning", found, why, f"`chmod 700 {folder}`", partial(_chmod, folder, 0o700))
 
 
 def _chmod(path: Path, mode: int) -> str:

@@ -111,6 +111,14 @@ def test_a_socket_that_a_daemon_left_and_its_open_folder(home: Path) -> None:
     assert found("socket") == []
 
 
+def test_a_folder_for_everybody_is_named_and_not_closed(home: Path) -> None:
+    folder = home / "run" / "dreamd"
+    folder.chmod(0o1777)
+    (shared,) = found("socket")
+    assert shared.repair is None
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o1777
+
+
 def test_folders_that_others_may_read(lived_in: Path) -> None:
     lived_in.chmod(0o755)
     (lived_in / "vault").chmod(0o770)
