@@ -14,8 +14,9 @@ from .. import okf
 from ..core import Core
 from ..door import outgoing
 from ..index.graph import grouped
-from ..index.projection import MENTIONS_LINK, Node
+from ..index.projection import MENTIONS_LINK, REWORDS, SUCCESSOR, Node
 from ..index.repairs import repeated_after_repair
+from ..index.tombstones import UNTOLD
 from ..model import (
     ALL_CHANNELS,
     GLOBAL_CHANNEL,
@@ -52,6 +53,9 @@ MOST_READ: Final = 80
 
 MOST_QUOTED: Final = 1
 """Sentences of a turn that are shown: many turns say more of a person than much of a few."""
+
+DRAWN: Final = ("cites", REWORDS)
+"""The kinds of the first link of a fact to its turn: in its words, or in others since."""
 
 SHORT_ID: Final = 8
 LONGEST_LINE: Final = 400
@@ -123,10 +127,34 @@ class Entities:
         return self._visible(self.graph.of_keys(self.graph.keys_of_pages([one.node_id for one in pages]), channels))
 
     def _visible(self, relations: Sequence[RelationLine]) -> list[RelationLine]:
-        """Return the relations whose evidence and page may be shown now."""
+        """Return the relations whose evidence and page may be shown now, ended where their fact was replaced."""
         named = {one.turn for one in relations} | {one.page for one in relations}
-        nodes = {name for name, node in self._catalog.nodes(named).items() if node.live and not node.forgotten}
-        return [one for one in relations if one.turn in nodes and one.page in nodes]
+        nodes = {name: node for name, node in self._catalog.nodes(named).items() if node.live and not node.forgotten}
+        shown = [one for one in relations if one.turn in nodes and one.page in nodes]
+        revised = self._revised([nodes[turn] for turn in dict.fromkeys(one.turn for one in shown)])
+        told = ((one, revised.get(one.turn)) for one in shown)
+        return [found for one, facts in told if (found := one if facts is None else _revision(one, facts)) is not None]
+
+    def _revised(self, turns: Sequence[Node]) -> dict[NodeId, list[Node]]:
+        """Return the turns of which a fact was forgotten, reworded or replaced since, each with its facts."""
+        forgotten = {name.removeprefix(UNTOLD) for name in self._core.tombstones.names if name.startswith(UNTOLD)}
+        said = {turn.node_id: turn for turn in turns}
+        links = self._catalog.fact_links(list(said)) if said else []
+        drawn = {link.source: link.target for link in links if link.kind in DRAWN and link.target in said}
+        reworded = {link.source for link in links if link.kind == REWORDS}
+        replaced = {link.source for link in links if link.kind == SUCCESSOR}
+        facts: dict[NodeId, list[Node]] = {turn: [] for turn in forgotten & said.keys()}
+        revised = set(facts)
+        for fact in self._catalog.nodes(drawn).values():
+            turn = drawn[fact.node_id]
+            is_replaced = fact.node_id in replaced
+            if not is_replaced:  # one that faded was true
+                facts.setdefault(turn, []).append(fact._replace(valid_to=None))
+            elif fact.valid_to:
+                facts.setdefault(turn, []).append(fact)
+            if is_replaced or fact.node_id in reworded:
+                revised.add(turn)
+        return {turn: facts.get(turn, []) for turn in revised}
 
     def _lines(self, pages: Sequence[EntityLine], relations: Sequence[RelationLine]) -> Iterator[AboutLine]:
         """Yield the lines, of most worth first; a sentence that was shown is not shown again."""
@@ -150,7 +178,10 @@ class Entities:
             quoted.add(turn)
             shown = first_sentences(words, LONGEST_MENTION)
             yield AboutLine("fact", f"{_day(fact)}: “{shown}” [{_short(turn)}]", fact.node_id, (turn,))
+        revised = self._revised(turns)
         for node in sorted(turns, key=lambda turn: turn.role in MACHINES):
+            if node.node_id in revised:  # its own words are no longer what is so
+                continue
             text = outgoing(node.text)
             said = [one for one in (*sentences_of(text), *map(on_one_line, text.splitlines())) if _names(one, keys)]
             said = said[:MOST_QUOTED]
@@ -176,9 +207,17 @@ class Entities:
     def _facts(self, turns: Sequence[NodeId]) -> list[tuple[Node, NodeId]]:
         """Return the facts that were drawn from some turns and hold, each with its turn, the newest first."""
         links = self._catalog.fact_links(turns) if turns else []
-        drawn = {link.source: link.target for link in links if link.kind == "cites" and link.target in set(turns)}
+        drawn = {link.source: link.target for link in links if link.kind in DRAWN and link.target in set(turns)}
         facts = [node for node in self._catalog.nodes(drawn).values() if node.live and not node.forgotten]
         return [(node, drawn[node.node_id]) for node in sorted(facts, key=lambda node: -(node.time_s or 0))]
+
+
+def _revision(relation: RelationLine, facts: Sequence[Node]) -> RelationLine | None:
+    """Return a relation by the facts of its turn: as it is, until when it held, or None where no fact has its words."""
+    stating = [fact for fact in facts if on_one_line(relation.words) in on_one_line(fact.text)]
+    if not stating or not all(fact.valid_to for fact in stating):
+        return relation if stating else None
+    return replace(relation, until=relation.until or stating[0].valid_to)
 
 
 def _short(turn: NodeId) -> NodeId:

@@ -37,9 +37,9 @@ class Runs:
         self._tombstones = core.tombstones
         self._now = core.now
         files = core.vault, core.ledger, core.writer
-        self.changes = Changes(*files, core.settle)
         self.migration = LayoutMigration(core)
         lookup = core.lookup
+        self.changes = Changes(*files, core.settle, lookup.paths_citing)
         is_noted = core.settings.history != "off"
         self.reverting = Reverting(
             *files, lookup.paths_citing, lookup.paths_replaced_by, core.settle, is_noted=is_noted

@@ -41,7 +41,7 @@ from ..changes.run_kinds import PURGE, new_run_id
 from ..core import Core
 from ..engine.database import may_pass, tried_again
 from ..index.repairs import refuse_without_history
-from ..index.tombstones import TURN
+from ..index.tombstones import TURN, UNTOLD
 from ..ledger import records
 from ..ledger.journal import FileChange, sha256
 from ..ledger.ledger import START_WAITS_S
@@ -330,7 +330,7 @@ class Purge:
     def _erase_history(self, order: PurgeOrder) -> None:
         """Remove purged content from every row, and record the run; repeated while others write."""
         self._forget()
-        turns = [records.lift_tombstone(f"{TURN}{turn}") for turn in order.erasure.turns]
+        turns = [records.lift_tombstone(f"{key}{turn}") for turn in order.erasure.turns for key in (TURN, UNTOLD)]
         withheld = self._deletions.withheld
         # The run first: it must be recorded even if the rest of this step is interrupted.
         self._erase_rows([records.record_run(order.run), *turns])
