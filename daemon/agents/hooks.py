@@ -23,8 +23,7 @@ from ..importing.formats.opencode import turns_in
 from ..importing.turns import by_first_words
 from .act_hooks import act_of, text_at_act
 from .briefs import BRIEF_TOKENS, Briefs, Start, open_work
-from .hook_formats import ACTS, FORMATS, AgentFormat, HookInput, Moment, read_input, render_output
-from .lost_moments import take_lost
+from .hook_formats import ACTS, FORMATS, AgentFormat, HookInput, Moment, read_input, render_output, take_lost
 from .undreamt_sessions import UndreamtSessions
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from ..dreaming.dreamer import Dreamer
 from ..importing.following.follower import Follower
 from ..page.opening import PAGE_METHODS, WebPage
 from .control import CONTROL_METHODS, ControlMethods, Process
+from .doctor import DOCTOR_METHODS, DoctorMethods
 from .dream_methods import DREAM_METHODS, DreamMethods
 from .export_methods import EXPORT_METHODS, ExportMethods
 from .hook_methods import HOOK_METHODS
@@ -39,6 +40,7 @@ METHODS: tuple[Method[Any, Any], ...] = (
     *EXPORT_METHODS,
     *PROOF_METHODS,
     *LEARN_METHODS,
+    *DOCTOR_METHODS,
 )
 
 
@@ -68,6 +70,7 @@ def methods_of(
         (TRANSCRIPT_METHODS, transcripts),
         (REVIEW_METHODS, ReviewMethods(store, settings)),
         (PAGE_METHODS, page),
+        (DOCTOR_METHODS, DoctorMethods()),
     )
     for methods, home in homes:
         yield from (method.of(home) for method in methods)

@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime
 from itertools import product, takewhile
 
 from ...store import okf
-from ...store.changes.edits import until
+from ...store.changes.edits import until as until
 from ...store.model import Kind, Memory, NodeId
 from ...store.okf.memory_file import EDITED_AT
 from ...store.roles import MACHINES, Role

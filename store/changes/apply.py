@@ -111,7 +111,7 @@ class Changes:
         return self._applied(changeset)
 
     def _followers(self, actions: Sequence[Action]) -> Iterator[Action]:
-        """Yield the changes of dreams' pages that say what these actions change: no dream need come first."""
+        """Yield the changes of dreams' pages that follow these actions: no dream need come first."""
         files = [(self._vault.read_if_any(one.path), one.content) for one in actions]
         changed = facts_changed(iter(files))
         paths = {path for node_id in changed for path in self._citing(node_id)} - {one.path for one in actions}

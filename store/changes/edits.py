@@ -1,4 +1,4 @@
-"""A memory edited by hand as a pure change of its file, and the lines of pages that follow what is done to a fact."""
+"""A memory edited by hand as a pure change of its file, and the lines of pages that follow a change of a fact."""
 
 from __future__ import annotations
 
@@ -128,11 +128,11 @@ def until(fact: Memory) -> str:
 
 
 def following(data: bytes, changed: Mapping[NodeId, FactChange]) -> bytes | None:
-    """Return a dream's page whose lines say of facts, by their ids or turns, what is so now; None for any other file.
+    """Return a dream's page whose lines follow the present facts, by their ids or turns; None for any other file.
 
-    A line without its fact goes, words are put in place of those that they replace, and what is over is struck through.
+    A line without its fact goes, an edited fact has its new words, and a replaced one is struck through.
     """
-    page = _Page.read(data)
+    page = _PageLines.read(data)
     if page is None:
         return None
     lines: list[str] = []
@@ -152,11 +152,11 @@ def following(data: bytes, changed: Mapping[NodeId, FactChange]) -> bytes | None
 
 
 def without_change(before: bytes, after: bytes, current: bytes) -> bytes | None:
-    """Return a dream's page without what one change of it, from `before` to `after`, did to its lines.
+    """Return a dream's page without one change, from `before` to `after`, of its lines.
 
     A line that has changed again stays as it is. None for any other file.
     """
-    was, left, page = _Page.read(before), _Page.read(after), _Page.read(current)
+    was, left, page = _PageLines.read(before), _PageLines.read(after), _PageLines.read(current)
     if was is None or left is None or page is None:
         return None
     lines = list(page.lines)
@@ -174,7 +174,7 @@ def without_change(before: bytes, after: bytes, current: bytes) -> bytes | None:
 
 def lines_changed(before: bytes | None, after: bytes | None) -> set[NodeId]:
     """Return the nodes that the lines cite which a change took out of a dream's page, or reworded."""
-    was, left = (_Page.read(data) if data is not None else None for data in (before, after))
+    was, left = (_PageLines.read(data) if data is not None else None for data in (before, after))
     gone = set(was.lines) - set(left.lines) if was is not None and left is not None else set[str]()
     return {node_id for line in gone for node_id in _MARK.findall(line)}
 
@@ -205,7 +205,7 @@ def _followed(line: str, changed: Mapping[NodeId, FactChange]) -> str | None:
 
 
 def _quotes(line: str, fact: Memory | None) -> bool:
-    """Check that a line of a turn quotes what a fact of that turn says."""
+    """Check that a line of a turn quotes a fact of that turn."""
     said = on_one_line(fact.text) if fact else ""
     return any(quote in said for quote in _QUOTE.findall(line))
 
@@ -247,7 +247,7 @@ def _without_bare_headings(lines: Sequence[str]) -> list[str]:
     return ["", *(line for line in kept if line.startswith("# ")), _NOTHING_LEFT, ""] if is_bare else kept
 
 
-class _Page(NamedTuple):
+class _PageLines(NamedTuple):
     """A page as a dream wrote it: its lines, in which the ids of nodes stand for the labels, and its sources."""
 
     data: bytes
@@ -255,7 +255,7 @@ class _Page(NamedTuple):
     entries: list[Mapping[str, Any]]
 
     @classmethod
-    def read(cls, data: bytes) -> _Page | None:
+    def read(cls, data: bytes) -> _PageLines | None:
         """Read a page; None for a file of another kind, and for one that a person wrote or edited."""
         document = okf.parse(data)
         entries = document.meta.get("sources")
@@ -284,7 +284,7 @@ class _Page(NamedTuple):
 
 
 def facts_changed(changes: Iterator[tuple[bytes | None, bytes | None]]) -> dict[NodeId, FactChange]:
-    """Return what files before and after a change say of facts, by the ids of the facts and of the turns they quote."""
+    """Return the facts in files before and after a change, by their ids and those of the turns that they quote."""
     found: dict[NodeId, FactChange] = {}
     for before, after in changes:
         was, now = (okf.to_memory("", okf.parse(data)) if data is not None else None for data in (before, after))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import Final
+from typing import Final, NamedTuple
 
 from .. import okf
 from ..core import Core
@@ -132,29 +132,21 @@ class Entities:
         nodes = {name: node for name, node in self._catalog.nodes(named).items() if node.live and not node.forgotten}
         shown = [one for one in relations if one.turn in nodes and one.page in nodes]
         revised = self._revised([nodes[turn] for turn in dict.fromkeys(one.turn for one in shown)])
-        told = ((one, revised.get(one.turn)) for one in shown)
-        return [found for one, facts in told if (found := one if facts is None else _revision(one, facts)) is not None]
+        return [found for one in shown if (found := _as_is_now(one, revised.get(one.turn))) is not None]
 
-    def _revised(self, turns: Sequence[Node]) -> dict[NodeId, list[Node]]:
-        """Return the turns of which a fact was forgotten, reworded or replaced since, each with its facts."""
-        forgotten = {name.removeprefix(UNTOLD) for name in self._core.tombstones.names if name.startswith(UNTOLD)}
-        said = {turn.node_id: turn for turn in turns}
-        links = self._catalog.fact_links(list(said)) if said else []
-        drawn = {link.source: link.target for link in links if link.kind in DRAWN and link.target in said}
-        reworded = {link.source for link in links if link.kind == REWORDS}
-        replaced = {link.source for link in links if link.kind == SUCCESSOR}
-        facts: dict[NodeId, list[Node]] = {turn: [] for turn in forgotten & said.keys()}
-        revised = set(facts)
-        for fact in self._catalog.nodes(drawn).values():
-            turn = drawn[fact.node_id]
-            is_replaced = fact.node_id in replaced
-            if not is_replaced:  # one that faded was true
-                facts.setdefault(turn, []).append(fact._replace(valid_to=None))
-            elif fact.valid_to:
-                facts.setdefault(turn, []).append(fact)
-            if is_replaced or fact.node_id in reworded:
-                revised.add(turn)
-        return {turn: facts.get(turn, []) for turn in revised}
+    def _revised(self, turns: Sequence[Node]) -> dict[NodeId, _Revised]:
+        """Return the turns of which a fact was forgotten, reworded or replaced since."""
+        names = {turn.node_id for turn in turns}
+        untold = {name.removeprefix(UNTOLD) for name in self._core.tombstones.names if name.startswith(UNTOLD)} & names
+        links = self._catalog.fact_links(list(names)) if names else []
+        drawn = {link.source: link.target for link in links if link.kind in DRAWN and link.target in names}
+        untold |= {link.target for link in links if link.kind == REWORDS and link.target in names}
+        replaced = {link.source for link in links if link.kind == SUCCESSOR} & drawn.keys()
+        revised = {turn: _Revised(turn in untold, [], []) for turn in untold | {drawn[fact] for fact in replaced}}
+        for fact in self._catalog.nodes([name for name in drawn if drawn[name] in revised]).values():
+            of_turn = revised[drawn[fact.node_id]]
+            (of_turn.replaced if fact.node_id in replaced else of_turn.holding).append(fact)
+        return revised
 
     def _lines(self, pages: Sequence[EntityLine], relations: Sequence[RelationLine]) -> Iterator[AboutLine]:
         """Yield the lines, of most worth first; a sentence that was shown is not shown again."""
@@ -180,10 +172,10 @@ class Entities:
             yield AboutLine("fact", f"{_day(fact)}: “{shown}” [{_short(turn)}]", fact.node_id, (turn,))
         revised = self._revised(turns)
         for node in sorted(turns, key=lambda turn: turn.role in MACHINES):
-            if node.node_id in revised:  # its own words are no longer what is so
-                continue
             text = outgoing(node.text)
             said = [one for one in (*sentences_of(text), *map(on_one_line, text.splitlines())) if _names(one, keys)]
+            if (state := revised.get(node.node_id)) is not None:
+                said = [one for one in said if state.still_says(one)]
             said = said[:MOST_QUOTED]
             fresh = [one for one in said if one not in told and not any(one in line for line in told)]
             if fresh and node.node_id not in quoted:
@@ -212,12 +204,29 @@ class Entities:
         return [(node, drawn[node.node_id]) for node in sorted(facts, key=lambda node: -(node.time_s or 0))]
 
 
-def _revision(relation: RelationLine, facts: Sequence[Node]) -> RelationLine | None:
-    """Return a relation by the facts of its turn: as it is, until when it held, or None where no fact has its words."""
-    stating = [fact for fact in facts if on_one_line(relation.words) in on_one_line(fact.text)]
-    if not stating or not all(fact.valid_to for fact in stating):
-        return relation if stating else None
-    return replace(relation, until=relation.until or stating[0].valid_to)
+class _Revised(NamedTuple):
+    """A turn whose facts have changed: those that were replaced, and the others; it is `untold` where words went."""
+
+    is_untold: bool
+    holding: list[Node]
+    replaced: list[Node]
+
+    def still_says(self, words: str) -> bool:
+        """Return True for words of the turn that hold still, as far as is known."""
+        said = on_one_line(words)
+        if any(said in on_one_line(fact.text) for fact in self.holding):
+            return True
+        return not self.is_untold and not any(said in on_one_line(fact.text) for fact in self.replaced)
+
+
+def _as_is_now(relation: RelationLine, turn: _Revised | None) -> RelationLine | None:
+    """Return a relation by the facts of its turn: as it is, until when it held, or None where it was never so."""
+    if turn is None or turn.still_says(relation.words):
+        return relation
+    said = on_one_line(relation.words)
+    ends = (fact.valid_to for fact in turn.replaced if fact.valid_to and said in on_one_line(fact.text))
+    ended = next(ends, None)
+    return replace(relation, until=relation.until or ended) if ended else None
 
 
 def _short(turn: NodeId) -> NodeId:

@@ -244,7 +244,7 @@ class Reverting:
         return chains
 
     def _actions(self, run_id: str) -> list[RecordedAction]:
-        """Return the actions of a run; what was moved to the folders of projects since is followed there."""
+        """Return the actions of a run; files that were moved to the folders of projects since are followed there."""
         actions = self._ledger.actions(run_id)
         moves = self._ledger.moves_since(run_id, MIGRATE)
         return list(as_moved(actions, moves, self._vault.exists) if moves else actions)
@@ -285,7 +285,7 @@ class Reverting:
         return _Reversal(path, chain[0].node_id, seen, restored)
 
     def _followed_back(self, path: str, node_id: NodeId, before: bytes | None, after: bytes | None) -> _Reversal:
-        """Plan a page that has changed since without what its run did to its lines."""
+        """Plan a page that has changed since without its run's change of its lines."""
         seen = self._vault.read_if_any(path)
         left = without_change(before, after, seen) if before and after and seen else None
         return _Reversal(path, node_id, seen, left if left and not places_of_secrets(left) else seen)
@@ -306,7 +306,7 @@ class Reverting:
         return _Reversal(path, chain[-1].node_id, seen, restored)
 
     def _pages_beside(self, reversals: Mapping[str, _Reversal], *, may_lose: bool) -> list[_Reversal]:
-        """Plan the pages beside these files that say of their facts what is so then.
+        """Plan the pages beside these files as their facts are then.
 
         Unless they `may_lose` lines, those of facts that go are left: such a fact is not taken back.
         """

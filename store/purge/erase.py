@@ -165,8 +165,8 @@ class Purge:
     # ---- asked by a person
 
     def preview(self, selection: Selection) -> Purged:
-        """Return the amount that a purge would remove; nothing is changed."""
-        return self._plan(selection).preview
+        """Return the amount that a purge would remove, with the things themselves; nothing is changed."""
+        return self._plan(selection, is_listed=True).preview
 
     def purge(self, selection: Selection, on_progress: Progress = lambda step, done, total: None) -> Purged:
         """Erase a selection for good. No dream may be running.
@@ -198,7 +198,7 @@ class Purge:
         finally:
             self._one_at_a_time.release()
 
-    def _plan(self, selection: Selection) -> PurgePlan:
+    def _plan(self, selection: Selection, *, is_listed: bool = False) -> PurgePlan:
         core = self._core
         core.vault.raise_if_away()
         refuse_without_history(core.paths.ledger)
@@ -207,7 +207,7 @@ class Purge:
         core.settle(SETTLED_WITHIN_S)
         if note := core.opened.note:
             raise StoreBusy(note, hint="Try again in a moment.")
-        return self._planner.plan(selection)
+        return self._planner.plan(selection, is_listed=is_listed)
 
     # ---- a purge that was interrupted
 

@@ -157,6 +157,7 @@ ANSWERS: dict[str, Any] = {
         "traces": [],
         "out_of_reach": ["Backups and snapshots of the disk that others make are not reached."],
         "questions": 3,
+        "items": [],
     },
     "show": {**SHOWN, "offset": 0, "next": None},
     "history": {
