@@ -78,7 +78,7 @@ def thing_address(name: str) -> str:
 
 
 DREAMS = {"daily": "Dream of the day", "weekly": "Dream of the week", "compaction": "Small dream"}
-RUNS = DREAMS | {
+RUNS: Mapping[str, str] = DREAMS | {
     "edit": "Changed",
     "forget": "Forgot",
     "restore": "Brought back",
@@ -97,7 +97,8 @@ _RUN_ID = re.compile(r"\b(?P<verb>undid|redid) (?P<at>\d{8}-\d{6})-\d{6}-(?P<kin
 
 def run_name(run: Mapping[str, Any], now: datetime) -> str:
     """Return the name of a run as a person calls it: `Changed “The port is 8443”`, `Undid the small dream of 3 Nov`."""
-    name = RUNS.get(run["kind"], run["kind"].replace("_", " ").capitalize())
+    kind = str(run["kind"])
+    name = RUNS.get(kind, kind.replace("_", " ").capitalize())
     if found := _RUN_ID.search(run["note"]):
         at = datetime.strptime(found["at"], "%Y%m%d-%H%M%S").replace(tzinfo=UTC).isoformat()
         verb = "Undid" if found["verb"] == "undid" else "Did again"
