@@ -152,8 +152,12 @@ async def projects(asked: PageRequest) -> Json:
 async def project(asked: PageRequest) -> Json:
     """Return a project in a few lines: its rules, decisions, people, open threads and last sessions."""
     channel = asked.word("channel")
-    brief, threads, sessions, pages, *decided = await together(
-        asked.call("brief", channel=channel),
+    # A briefing compares hundreds of facts: the page is there before, and without scripts has a link to it.
+    is_part = "part" in asked.words
+    brief = await asked.call("brief", channel=channel) if is_part or asked.word("whole") else None
+    if is_part:
+        return {"brief": brief, "channel": channel}
+    threads, sessions, pages, *decided = await together(
         asked.call("goals", channel=channel),
         asked.call("list", channel=channel, level="L0", limit=6),
         asked.call("list", channel=channel, level="L3", limit=6),

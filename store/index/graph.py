@@ -135,6 +135,18 @@ class Graph:
         where = "?1 IS NULL AND page IN (SELECT value FROM json_each(?2))"
         return self._relations(where, None, json.dumps([*node_ids]))
 
+    def facts_of(self, turns: Collection[NodeId]) -> list[tuple[NodeId, NodeId, bool, bool]]:
+        """Return the facts drawn from some turns: each with its turn, and if it was reworded or replaced since."""
+        sql = (
+            "SELECT link.source, link.target, link.kind = 'rewords',"
+            " EXISTS (SELECT 1 FROM link AS next WHERE next.source = link.source AND next.kind = 'superseded_by')"
+            " FROM json_each(?) AS turn CROSS JOIN link ON link.target = turn.value"
+            " CROSS JOIN node ON node.node_id = link.source AND node.level = 'L1'"
+            " WHERE link.kind IN ('cites', 'rewords') AND link.rank = 0"
+        )
+        found = self._rows(sql, json.dumps([*turns]))
+        return [(fact, turn, bool(reworded), bool(replaced)) for fact, turn, reworded, replaced in found]
+
     def walk(self, name: str, depth: int, channels: Collection[str] | None) -> dict[str, int]:
         """Return the folded names within some steps of a name, with the fewest steps to each, at most MOST_WALKED.
 
