@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 
 from . import okf
@@ -71,6 +71,9 @@ MOST_EXACT = 3
 
 FILE_SUFFIX = ".md"
 """The end of a path in the vault, by which its memory can be named."""
+
+EDITED, OF_ONE_EDIT = "edited", timedelta(seconds=5)
+"""The event of an edit, and how much later than its run its file may be written."""
 
 SHORTEST_ID = 6
 """Characters of a session's id that are enough to name it."""
@@ -272,8 +275,13 @@ class Recall:
         node = self._catalog.node(node_id)
         if node is None and not events:
             self._core.node(node_id)
-        known = {event.what for event in events}
-        events += [event for event in self._came_to_be(node) if event.what not in known] if node else []
+        known = {event.what: event.at for event in events}
+        # A run tells of its edit, and a file of one in an editor since.
+        events += [
+            event
+            for event in (self._came_to_be(node) if node else ())
+            if event.what not in known or (event.what == EDITED and event.at > known[EDITED] + OF_ONE_EDIT)
+        ]
         return [replace(event, why=outgoing(event.why)) for event in sorted(events, key=lambda one: one.at)]
 
     def _came_to_be(self, node: Node) -> Iterator[HistoryEvent]:
@@ -286,7 +294,12 @@ class Recall:
             yield HistoryEvent(kept_at, "kept", node.agent or node.role, why)
         # A fact with other words than those that it was kept with is of the time when its person wrote them.
         if node.created_at is not None and node.created_at != said_at:
-            yield HistoryEvent(node.created_at, "edited", PERSON, "its words were changed")
+            yield HistoryEvent(node.created_at, EDITED, PERSON, "its words were changed")
+        # A page has the hash of the words that a dream gave it; when a person changed them, its file alone says.
+        stamp = self._core.vault.stamp(node.path) if memory is not None and memory.level is not Level.FACT else None
+        if memory is not None and stamp is not None and okf.is_edited(memory):
+            at = datetime.fromtimestamp(stamp.mtime_ns / 1e9, UTC)
+            yield HistoryEvent(at, EDITED, PERSON, "its words were changed")
 
     def _curated(self, ranking: Ranking, budget_tokens: int, given: Sequence[str]) -> tuple[Slot, ...]:
         """Return the lines of every envelope in the question's scope, but for those given; none is ranked again."""
