@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
@@ -316,7 +317,11 @@ async def session(asked: PageRequest) -> Json:
         at = _page_of(found, turn)
     page = found[at : at + TURNS]
     more = len(found) > at + TURNS
+    wanted = await asked.call_if_any("show", node_id=f"{name}#{turn}") if turn else None
+    drawn = await _shown(asked, wanted["cited_by"][:6]) if wanted else []
     return {
+        "drawn": [one for one in drawn if one["level"] == "L1"],
+        "may_forget": wanted is not None and wanted["live"],
         "session": shown,
         "turns": page,
         "wanted": asked.whole("turn"),
@@ -397,7 +402,7 @@ async def thing(asked: PageRequest) -> Json:
         )
     # The text names its turn, to which the line is a link here.
     for line in found["lines"]:
-        line["text"] = line["text"].removesuffix(f" [{', '.join(line['evidence'])}]")
+        line["text"] = re.sub(r" \[[^\[\]\s]+#\d+\]$", "", line["text"])
     return {"thing": found}
 
 

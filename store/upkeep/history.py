@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from .. import okf
 from ..changes.edits import BY_PAGE
+from ..changes.run_kinds import FORGET, MIGRATE
 from ..ledger.ledger import Ledger
 from ..ledger.records import LINK, Write, note_events, unpacked
 from ..ledger.work import TOLD, told_of_row
@@ -111,7 +112,11 @@ def _events_of(row: Sequence[Any]) -> Iterator[HistoryEvent]:
     is_dream = kind in _DREAMS
     who = DREAM if is_dream else ITSELF if kind in _ITS_OWN or stage == BY_PAGE else str(summary.get("by") or PERSON)
     why = f"{stage}: {reason}" if is_dream and stage else reason
-    what = "forgotten" if kind == "forget" and after is None else _change(before, after, bodies)
+    what = "forgotten" if kind == FORGET and after is None else _change(before, after, bodies)
+    if kind == MIGRATE and what in ("kept", "deleted"):  # a move is both, and neither to a person
+        if what == "deleted":
+            return
+        what, who = "moved", ITSELF
     yield HistoryEvent(datetime.fromisoformat(started_at), what, who, why, run_id)
     if state == "undone" and undone_at:
         yield HistoryEvent(datetime.fromisoformat(undone_at), "undone", PERSON, "", run_id)

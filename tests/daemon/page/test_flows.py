@@ -254,6 +254,18 @@ def test_a_session_is_read_as_a_conversation(page: Page) -> None:
     expect(step.locator("pre").last).to_contain_text("3 passed")
 
 
+def test_a_turn_leads_to_what_is_known_from_it_and_is_taken_back_by_itself(page: Page) -> None:
+    page.goto("/session/talk-4?turn=1#t1")
+    turn = page.locator("#t1")
+    expect(turn).to_contain_text("Known from it")
+    turn.get_by_role("button", name="Forget this turn").click()
+    said(page, "It is forgotten.")
+    page.locator("#said").get_by_role("button", name="Undo").click()
+    said(page, "Undone")
+    page.goto("/search?q=port+of+the+shop")
+    expect(page.locator(".hit").first).to_contain_text("8443")
+
+
 def test_what_agents_were_told(page: Page, daemon: DaemonUnderTest) -> None:
     daemon.call("context", query="which port has the shop?", channel=SHOP, agent_id="claude-code", session="asking")
     page.goto("/told")
