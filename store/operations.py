@@ -28,6 +28,7 @@ from .upkeep.health import Checkup, Health
 from .upkeep.linking import Linker
 from .upkeep.pages import Pages
 from .upkeep.reconciliation import Reconciliation
+from .upkeep.replica import Replica
 from .working import Anchors, Cues, Goals, HandedSessions, SessionsAtWork, ToldTexts, Toolbox
 
 
@@ -150,6 +151,7 @@ class Operations:
         derived, leftovers = self.pages.derived, self.cleanup.leftovers
         self.health = Health(core, self.queue, self.deletions, self.questions)
         self.exports = Exports(core, self.recall.rank)
+        self.replica = Replica(core, self.runs, self.sessions)
         self.checkup = Checkup(core, self.deletions, derived, leftovers, self.reconciliation)
         self.purge = Purge(core, self.deletions, derived, leftovers, self._forget_working, self.work_gate)
         running.callback(self.purge.stop)
