@@ -92,8 +92,8 @@ __all__ = ["MemoryStore", "StorePaths"]
 class MemoryStore:
     """One vault with its ledger and its index. Open it once; every method may be called from any thread.
 
-    Other rooms use the methods, and `pages`, `followed`, `handed`, `told`, `exports` and `replica`; `core` and `operations` are
-    for tests and the programs that measure.
+    Other rooms use the methods, and `pages`, `followed`, `handed`, `told`, `exports` and `replica`; `core` and
+    `operations` are for tests and the programs that measure.
     """
 
     def __init__(

@@ -21,12 +21,11 @@ from .recall import Recall
 from .search.search import Judgements, QueryCache, Search
 from .upkeep.cleanup import Cleanup
 from .upkeep.embed_queue import EmbedQueue
-from .upkeep.export import Exports
+from .upkeep.export import Exports, Pages
 from .upkeep.feedback import Feedback
 from .upkeep.file_copies import FileCopies
 from .upkeep.health import Checkup, Health
 from .upkeep.linking import Linker
-from .upkeep.pages import Pages
 from .upkeep.reconciliation import Reconciliation
 from .upkeep.replica import Replica
 from .working import Anchors, Cues, Goals, HandedSessions, SessionsAtWork, ToldTexts, Toolbox

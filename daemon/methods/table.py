@@ -19,6 +19,7 @@ from .learn_methods import LEARN_METHODS, LearnMethods
 from .proof import PROOF_METHODS, ProofMethods
 from .purge_methods import PURGE_METHODS, PurgeMethods
 from .review_methods import REVIEW_METHODS, ReviewMethods
+from .sync_methods import SYNC_METHODS, SyncMethods
 from .transcript_methods import TRANSCRIPT_METHODS, TranscriptMethods
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ METHODS: tuple[Method[Any, Any], ...] = (
     *EXPORT_METHODS,
     *PROOF_METHODS,
     *LEARN_METHODS,
+    *SYNC_METHODS,
 )
 
 
@@ -52,6 +54,7 @@ def methods_of(
     settings: Settings,
     process: Process,
     page: WebPage,
+    sync: SyncMethods,
 ) -> Iterator[Method[Any, Any]]:
     """Yield every method with its home."""
     # `status` reports on dreams and transcripts too, so these two are shared.
@@ -68,6 +71,7 @@ def methods_of(
         (TRANSCRIPT_METHODS, transcripts),
         (REVIEW_METHODS, ReviewMethods(store, settings)),
         (PAGE_METHODS, page),
+        (SYNC_METHODS, sync),
     )
     for methods, home in homes:
         yield from (method.of(home) for method in methods)

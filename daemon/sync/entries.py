@@ -1,28 +1,30 @@
-"""Entries of segments, and what is known of them here.
+"""Entries of segments, and the graph of those that are known here.
 
-A segment is the append-only list of what one machine has to say of one channel. An entry is a line of JSON:
+A segment is the append-only list of the changes of one machine in one channel. An entry is a line of JSON:
 
     {"seq": 7, "at": "2026-11-26T20:00:00+00:00", "id": "9f…", "body": {"kind": "memory", …}, "path": "projects/…"}
 
-`id` is the SHA-256 of the body, in canonical form (keys sorted, no spaces, ASCII): the same entry of two machines has one
-id, and the second is nothing new. `seq` counts within the segment. `path` is where the file lay, a wish of its writer.
+`id` is the SHA-256 of the body, in canonical form (keys sorted, no spaces, ASCII): the same entry of two machines has
+one id, and the second is nothing new. `seq` counts within the segment. `path` is where the file lay, a wish of its
+writer.
 
 | kind | body | means |
 |---|---|---|
-| machine | machine, host, was | the first entry of a machine; `was`: the id that it had before it was restored from a backup |
+| machine | machine, host, was | the first entry of a machine; `was`: its id before a backup was put back |
 | session | session, head | the head of a session, before its first turn |
-| turn | session, ordinal, role, at, external_id, text | one turn |
+| turn | session, ordinal, role, at, external_id, text, channel | one turn |
 | memory | node, channel, level, text, parents | a memory's file, and the entries that it was written after |
 | gone | node, why, parents | a memory that was forgotten, deleted, undone or purged |
-| tombstone, lifted | key, parents | a key that forbids dreams a memory, an edit or a link, or hides a turn; and the end of that |
+| tombstone, lifted | key, parents | a key that forbids dreams something, or hides a turn; and its end |
 | cursor | session, ordinal | how far dreams have read a session |
 | purge | nodes, secrets, at | ids that are to be erased everywhere, or all secrets |
 | erased | order, machine | a machine has carried out that purge |
 
-What supersedes, marks, disputes and reviews decide is in the files, and so in `memory`. Entries of one node form a graph by
-their `parents`. Its heads are those that no other was written after. One head: it holds. Several: machines wrote without
-knowing of each other; a `gone` among them holds, else the versions are merged (`store/upkeep/merging.py`), and the merge is
-an entry after all of them. So the state is a function of the set of entries, whatever their order and the clocks.
+Successors, marks, disputes and reviews are in the files, and so in `memory`. Entries of one node form a
+graph by their `parents`. Its heads are those that no other was written after. One head: it holds. Several: machines
+wrote without knowing of each other; a `gone` among them holds, else the versions are merged
+(`store/upkeep/merging.py`), and the merge is an entry after all of them. So the state is a function of the set of
+entries, whatever their order and the clocks.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import apsw
@@ -61,7 +64,9 @@ CREATE TABLE IF NOT EXISTS parent (
 CREATE INDEX IF NOT EXISTS parent_by_child ON parent (child);
 CREATE TABLE IF NOT EXISTS base (node TEXT PRIMARY KEY, sha TEXT NOT NULL, heads TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS pending (node TEXT PRIMARY KEY);
-CREATE TABLE IF NOT EXISTS place (ref TEXT PRIMARY KEY, tip TEXT NOT NULL, pushed TEXT, seq INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS place (
+    ref TEXT PRIMARY KEY, tip TEXT NOT NULL, pushed TEXT, seq INTEGER NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS purge (
     id TEXT PRIMARY KEY, nodes TEXT NOT NULL, secrets INTEGER NOT NULL, done INTEGER NOT NULL, acks TEXT NOT NULL
 ) WITHOUT ROWID;
@@ -70,8 +75,8 @@ CREATE TABLE IF NOT EXISTS aside (name TEXT PRIMARY KEY, reason TEXT NOT NULL) W
 CREATE TABLE IF NOT EXISTS machine (id TEXT PRIMARY KEY, host TEXT NOT NULL, retired INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS note (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
-"""base: of each node the content here that entries stand for (its hash), and these entries. pending: nodes of which there
-are entries that are not let in. place: how far a segment was read, or pushed. No content and no path is in any of them."""
+"""base: of each node the content here that entries stand for (its hash), and these entries. pending: nodes of which
+there are entries that are not let in. place: how far a segment was read, or pushed. No content is in any of them."""
 
 
 def canonical(body: Mapping[str, Any]) -> bytes:
@@ -80,7 +85,7 @@ def canonical(body: Mapping[str, Any]) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SyncEntry:
     """One entry of a segment."""
 
     body: Mapping[str, Any]
@@ -100,7 +105,7 @@ class Entry:
 
     @property
     def node(self) -> str:
-        """What it is about; entries of one node form a graph."""
+        """The node that it is about; entries of one node form a graph."""
         body = self.body
         if self.kind in ("memory", GONE):
             return str(body["node"])
@@ -115,7 +120,7 @@ class Entry:
 
     @property
     def sha(self) -> str:
-        """The state that it brings: the hash of a memory's file, GONE for none, a cursor's ordinal; "" for other entries."""
+        """The state that it brings: the hash of a memory's file, GONE for none, a cursor's ordinal; else ""."""
         if self.kind == "memory":
             return hashlib.sha256(self.data).hexdigest()
         if self.kind == "cursor":
@@ -128,12 +133,12 @@ class Entry:
         return json.dumps(written | ({"path": self.path} if self.path else {}), sort_keys=True).encode() + b"\n"
 
 
-def read_lines(data: bytes) -> Iterator[Entry | str]:
+def read_lines(data: bytes) -> Iterator[SyncEntry | str]:
     """Yield the entries of a batch, and, for one that is broken, the reason as a sentence."""
     for number, line in enumerate(data.splitlines(), 1):
         try:
             written = json.loads(line)
-            entry = Entry(written["body"], written.get("path"), int(written["seq"]), str(written["at"]))
+            entry = SyncEntry(written["body"], written.get("path"), int(written["seq"]), str(written["at"]))
             if not isinstance(entry.body, dict) or entry.entry_id != written["id"]:
                 yield f"entry {number} is not what its id says"
                 continue
@@ -180,11 +185,11 @@ class Known:
 
     def add(
         self,
-        entries: Iterable[tuple[Entry, str, str]],
+        entries: Iterable[tuple[SyncEntry, str, str]],
         places: Mapping[str, str],
-        standing: Mapping[str, Standing] = {},
+        standing: Mapping[str, Standing] = MappingProxyType({}),
     ) -> None:
-        """Note entries, each with its segment and batch, how far segments were read, and what is here by now, as one."""
+        """Note entries, each with segment and batch, how far segments were read, and the state here; as one."""
         with self._lock, self._db:
             for entry, ref, batch in entries:
                 named = entry.entry_id
@@ -204,14 +209,16 @@ class Known:
             self._stand(standing)
 
     def stand(self, standing: Mapping[str, Standing]) -> None:
-        """Note what is here by now, and of which entries; these nodes wait no longer, unless others came meanwhile."""
+        """Note the state here, and the entries that it comes of; a node that has no others waits no longer."""
         with self._lock, self._db:
             self._stand(standing)
 
     def _stand(self, standing: Mapping[str, Standing]) -> None:
         rows = [(node, one.sha, json.dumps(one.heads)) for node, one in standing.items()]
         self._db.executemany("INSERT OR REPLACE INTO base VALUES (?, ?, ?)", rows)
-        self._db.executemany("DELETE FROM pending WHERE node = ?", [(node,) for node in standing])
+        # One that was changed here may have come from elsewhere too: then it waits on.
+        settled = [(node,) for node, one in standing.items() if not one.heads or {*self.heads(node)} == {*one.heads}]
+        self._db.executemany("DELETE FROM pending WHERE node = ?", settled)
 
     def has(self, entry_id: str) -> bool:
         """Return True for a known entry."""
@@ -253,13 +260,13 @@ class Known:
         return dict(self._all(sql, entry_id))
 
     def drop(self, entries: Collection[str]) -> None:
-        """Forget entries that were purged; what was written after them keeps its place in the graph."""
+        """Forget entries that were purged; those after them keep their place in the graph."""
         self._run("DELETE FROM entry WHERE id = ?", *((one,) for one in entries))
 
-    # ---- what is here, what waits
+    # ---- the state here, and the nodes that wait
 
     def standing(self, prefix: str = "") -> dict[str, Standing]:
-        """Return what is here of every node whose name begins so."""
+        """Return the state here of every node whose name begins so."""
         rows = self._all("SELECT node, sha, heads FROM base WHERE substr(node, 1, ?) = ?", len(prefix), prefix)
         return {node: Standing(sha, tuple(json.loads(heads))) for node, sha, heads in rows}
 
@@ -279,13 +286,13 @@ class Known:
             self._run("INSERT OR REPLACE INTO aside VALUES (?, ?)", (name, reason))
 
     def aside(self) -> dict[str, str]:
-        """Return what could not be let in, with the reasons."""
+        """Return the names of all that could not be let in, with the reasons."""
         return dict(self._all("SELECT name, reason FROM aside ORDER BY name"))
 
     # ---- segments and machines
 
     def places(self) -> dict[str, tuple[str, str | None, int]]:
-        """Return of each segment how far it was read, what of it was pushed, and its last number."""
+        """Return of each segment how far it was read, how far pushed, and its last number."""
         return {ref: (tip, pushed, seq) for ref, tip, pushed, seq in self._all("SELECT * FROM place")}
 
     def set_place(self, ref: str, tip: str, seq: int) -> None:
@@ -297,7 +304,7 @@ class Known:
         self._run(sql, (ref, tip, seq))
 
     def set_pushed(self, ref: str, tip: str | None) -> None:
-        """Note what the remote has of one of our own segments."""
+        """Note how far the remote has one of our own segments."""
         self._run("UPDATE place SET pushed = ? WHERE ref = ?", (tip, ref))
 
     def forget_places(self, refs: Collection[str]) -> None:
@@ -329,7 +336,7 @@ class Known:
         """Remove a purge that is in our segment."""
         self._run("DELETE FROM erasure WHERE rowid = ?", (number,))
 
-    def add_purge(self, entry: Entry, *, done: bool) -> None:
+    def add_purge(self, entry: SyncEntry, *, done: bool) -> None:
         """Note a purge that is to be carried out here, or was."""
         row = (entry.entry_id, json.dumps(entry.body["nodes"]), int(bool(entry.body.get("secrets"))), int(done), "[]")
         self._run(

@@ -1,11 +1,11 @@
 """Segments in git: batches of entries as commits of our own bare repository, and their way to the remote and back.
 
 A batch is a commit whose tree holds one file, `entries`, and whose parent is the batch before. A segment is the ref
-`refs/dreamd/MACHINE/CHANNEL`; those of others are fetched to `refs/from/…`. No work tree, and no repository of a person's,
-takes part. A ref moves last: what a crash leaves before that is an object that nothing names.
+`refs/dreamd/MACHINE/CHANNEL`; those of others are fetched to `refs/from/…`. No work tree takes part, and no repository
+of a person's. A ref moves last: a crash before that leaves an object that nothing names.
 
-The program `git` does all that: with it come the person's own ssh, proxies and helpers for passwords. A Python library in
-its place would know none of these.
+The program `git` does all that: with it come the person's own ssh, proxies and helpers for passwords. A Python library
+in its place would know none of these.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import re
 import shutil
 import subprocess
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from .. import HintedError
 
@@ -41,12 +41,19 @@ class SyncError(HintedError):
     """The sync cannot go on; the message is a sentence."""
 
 
-class Unreachable(SyncError):
+class RemoteAway(SyncError):
     """The remote does not answer, or not as one; that passes."""
 
 
 class Contended(SyncError):
     """Another machine wrote a ref at the same moment; the next sync sees it."""
+
+
+def _age() -> Any:
+    """Return the module of age, which has no types; it is loaded when it is needed."""
+    import pyrage
+
+    return pyrage
 
 
 class Sealer:
@@ -58,35 +65,31 @@ class Sealer:
     @staticmethod
     def new_key() -> str:
         """Return a new secret key."""
-        from pyrage import x25519
-
-        return str(x25519.Identity.generate())
+        return str(_age().x25519.Identity.generate())
 
     @staticmethod
     def checked(text: str) -> str:
         """Return the key in a file's text. Raises SyncError where there is none."""
-        from pyrage import IdentityError, x25519
-
+        age = _age()
         for line in map(str.strip, text.splitlines()):
             if line.startswith("AGE-SECRET-KEY-"):
                 try:
-                    return str(x25519.Identity.from_str(line))
-                except IdentityError as error:
+                    return str(age.x25519.Identity.from_str(line))
+                except age.IdentityError as error:
                     raise SyncError("That key is not whole.", "Copy the whole line AGE-SECRET-KEY-…") from error
         raise SyncError("There is no key in that file.", "It is one line, AGE-SECRET-KEY-…")
 
     @property
     def is_encrypting(self) -> bool:
-        """True where what leaves the machine is encrypted."""
+        """True where all that leaves the machine is encrypted."""
         return self._key is not None
 
     def seal(self, lines: bytes) -> bytes:
         """Return the file of a batch."""
         if self._key is None:
             return lines
-        from pyrage import encrypt, x25519
-
-        return encrypt(zlib.compress(lines, 6), [x25519.Identity.from_str(self._key).to_public()])
+        age = _age()
+        return bytes(age.encrypt(zlib.compress(lines, 6), [age.x25519.Identity.from_str(self._key).to_public()]))
 
     def open(self, sealed: bytes) -> bytes:
         """Return the lines of a batch. Raises SyncError for one that is not of this key, or is damaged."""
@@ -94,11 +97,10 @@ class Sealer:
             if sealed.startswith(b"age-encryption.org/"):
                 raise SyncError("it is encrypted, and there is no key here")
             return sealed
-        from pyrage import DecryptError, decrypt, x25519
-
+        age = _age()
         try:
-            return zlib.decompress(decrypt(sealed, [x25519.Identity.from_str(self._key)]))
-        except (DecryptError, zlib.error, ValueError) as error:
+            return zlib.decompress(age.decrypt(sealed, [age.x25519.Identity.from_str(self._key)]))
+        except (age.DecryptError, zlib.error, ValueError) as error:
             raise SyncError("it cannot be decrypted with the key that is here") from error
 
     def name_of(self, channel: str) -> str:
@@ -136,12 +138,12 @@ class Repository:
     def tips(self, prefix: str) -> dict[str, str]:
         """Return the refs below a prefix with their commits."""
         found = self._git("for-each-ref", "--format=%(refname) %(objectname)", prefix).decode()
-        return dict(line.split(" ", 1) for line in found.splitlines())  # type: ignore[misc]
+        return _pairs(found)
 
     def times(self, prefix: str) -> dict[str, str]:
         """Return the refs below a prefix with the times of their last batches."""
         found = self._git("for-each-ref", "--format=%(refname) %(committerdate:iso-strict)", prefix).decode()
-        return dict(line.split(" ", 1) for line in found.splitlines())  # type: ignore[misc]
+        return _pairs(found)
 
     def append(self, parent: str | None, sealed: bytes) -> str:
         """Write a batch after another, and return its commit. No ref names it yet."""
@@ -186,7 +188,7 @@ class Repository:
 
     def prune(self) -> None:
         """Remove every object that no ref leads to."""
-        _prune(lambda *arguments: self._git(*arguments))
+        _prune(self._git)
 
     # ---- there
 
@@ -201,18 +203,18 @@ class Repository:
         return Path(self.remote).expanduser() if is_path else None
 
     def remote_tips(self) -> dict[str, str]:
-        """Return the refs of all machines as the remote has them now. Raises Unreachable."""
+        """Return the refs of all machines as the remote has them now. Raises RemoteAway."""
         found = self._there("ls-remote", "--quiet", self._url(), f"{OURS}*").decode()
         return {ref: commit for commit, ref in (line.split("\t", 1) for line in found.splitlines())}
 
     def fetch(self) -> None:
-        """Fetch what the remote has; refs that it lacks stay as they were. Raises Unreachable."""
+        """Fetch the segments of all machines; refs that the remote lacks stay as they were. Raises RemoteAway."""
         self._there("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", self._url(), f"+{OURS}*:{THEIRS}*")
 
     def push(self, wanted: Mapping[str, tuple[str, str | None]]) -> None:
-        """Push commits to refs, each only if the remote has what is expected there (None: nothing).
+        """Push commits to refs, each only if the remote has the expected one there (None: none).
 
-        Raises Unreachable, and Contended where the remote has something else.
+        Raises RemoteAway, and Contended where the remote has something else.
         """
         leases = [f"--force-with-lease={ref}:{expected or ''}" for ref, (_, expected) in wanted.items()]
         refs = [f"{commit}:{ref}" for ref, (commit, _) in wanted.items()]
@@ -220,7 +222,7 @@ class Repository:
             self._there("push", "--quiet", "--no-verify", *leases, self._url(), *refs)
 
     def prune_remote(self) -> bool:
-        """Remove what no ref leads to from a remote that is a folder of segments alone; False for any other."""
+        """Remove unnamed objects from a remote that is a folder of segments alone; False for any other."""
         folder = self._remote_folder()
         if folder is None:
             return False
@@ -243,12 +245,12 @@ class Repository:
         try:
             done = _call(("--git-dir", str(self._folder), *arguments), b"", REMOTE_WITHIN_S)
         except subprocess.TimeoutExpired as error:
-            raise Unreachable(f"The remote did not answer within {REMOTE_WITHIN_S:.0f} s.") from error
+            raise RemoteAway(f"The remote did not answer within {REMOTE_WITHIN_S:.0f} s.") from error
         if done.returncode:
             said = without_credentials(done.stderr.decode("utf-8", "replace")).strip()
             if "stale info" in said or "fetch first" in said or "cannot lock ref" in said:
                 raise Contended("Another machine wrote at the same moment.", "The next sync sees it.")
-            raise Unreachable(f"The remote cannot be used: {_last_line(said)}.", "It is tried again by itself.")
+            raise RemoteAway(f"The remote cannot be used: {_last_line(said)}.", "It is tried again by itself.")
         return done.stdout
 
     # ---- the program
@@ -265,6 +267,10 @@ def without_credentials(text: str) -> str:
     return _CREDENTIALS.sub(r"\1", text)
 
 
+def _pairs(lines: str) -> dict[str, str]:
+    return {ref: value for ref, _, value in (line.partition(" ") for line in lines.splitlines())}
+
+
 def machine_of(ref: str) -> str:
     """Return the machine whose segment a ref is."""
     return ref.removeprefix(OURS).removeprefix(THEIRS).partition("/")[0]
@@ -275,8 +281,7 @@ def _last_line(said: str) -> str:
     return (lines[-1] if lines else "git says no more").strip().rstrip(".")[:300]
 
 
-def _prune(run: object) -> None:
-    assert callable(run)
+def _prune(run: Callable[..., bytes]) -> None:
     run("reflog", "expire", "--expire=now", "--all")
     run("repack", "-a", "-d", "--quiet")
     run("prune", "--expire=now")

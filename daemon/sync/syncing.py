@@ -1,13 +1,13 @@
-"""A sync: what changed here becomes entries, what is new elsewhere becomes one run, and both go through the remote.
+"""A sync: changes here become entries, those of other machines one run, and both go through the remote.
 
-Every step may be done again, and a crash between two loses nothing: what is here is compared with what entries say, not
-with what a step remembers.
+Every step may be done again, and a crash between two loses nothing: files are compared with entries, not with the
+memory of a step.
 
-1. fetch, and look for faults of our own segments (`exchange.py`)
+1. fetch, and look for faults of our own segments (`peer.py`)
 2. read new entries: turns are appended, the rest is noted as waiting
 3. carry out the purges of others
-4. write what changed here since the last sync as entries (`_publish`)
-5. let in what waits, as one run (`_let_in`), and write the merges among it as entries
+4. write the changes here since the last sync as entries (`_publish`)
+5. let in the entries that wait, as one run (`_let_in`), and write the merges among it as entries
 6. after a purge: write our segments anew, without it
 7. push
 
@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...store import Selection
 from ...store.model import Action, InvalidInput, NodeId, SessionHead, StoreError, Turn
-from .entries import GONE, SHARED, THERE, TOMBSTONE, Entry, Known, Standing
-from .exchange import Exchange, News
+from .entries import GONE, SHARED, THERE, TOMBSTONE, Known, Standing, SyncEntry
+from .peer import News, Peer
 
 if TYPE_CHECKING:
     from ...store import LocalFile, MemoryStore
@@ -38,12 +38,12 @@ ERASED: Final = "[erased]"
 FILE: Final = "file:"
 """Before the path of a session, whose standing is the size up to which its turns are entries."""
 
-Pieces = dict[str, list[tuple[Entry, dict[str, Standing]]]]
+Pieces = dict[str, list[tuple[SyncEntry, dict[str, Standing]]]]
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What one sync did: entries written and read, the run that let in what others wrote, and what could not be."""
+    """The outcome of a sync: entries written and read, turns added, and the run that let in the changes of others."""
 
     written: int = 0
     read: int = 0
@@ -53,6 +53,16 @@ class Outcome:
     purges_wait: bool = False
     pushed: bool = False
     notes: list[str] = field(default_factory=list)
+
+    def add(self, other: Outcome) -> None:
+        """Add the counts of another sync."""
+        self.written, self.read, self.turns = (
+            self.written + other.written,
+            self.read + other.read,
+            self.turns + other.turns,
+        )
+        self.changed, self.run_id = self.changed + other.changed, other.run_id or self.run_id
+        self.notes += other.notes
 
 
 class Syncing:
@@ -66,28 +76,28 @@ class Syncing:
         self,
         store: MemoryStore,
         known: Known,
-        exchange: Exchange,
+        peer: Peer,
         is_off: Callable[[str], bool],
         now: Callable[[], datetime],
     ) -> None:
         self._store = store
         self._replica = store.replica
         self._known = known
-        self._exchange = exchange
+        self._peer = peer
         self._is_off = is_off
         self._now = now
 
     def run(self, *, may_purge: bool, keep_machine: Callable[[str], None]) -> Outcome:
         """Sync once. `keep_machine` is told a new id of this machine before anything is written under it.
 
-        Raises Unreachable and Contended; what was read or written until then stays, and the next sync goes on.
+        Raises RemoteAway and Contended; all that was read or written until then stays, and the next sync goes on.
         """
         outcome = Outcome()
         self._replica.settle()
-        self._exchange.fetch()
-        if self._exchange.look_at_own():
+        self._peer.fetch()
+        if self._peer.look_at_own():
             self._begin_anew(outcome, keep_machine)
-        elif self._exchange.machine not in self._known.machines():
+        elif self._peer.machine not in self._known.machines():
             self._introduce(None)
         self._read(outcome)
         if may_purge:
@@ -100,7 +110,7 @@ class Syncing:
         outcome.written += self._publish()
         if self._known.note("rewrite"):
             self._rewrite()
-        outcome.pushed = self._exchange.push()
+        outcome.pushed = self._peer.push()
         return outcome
 
     def waiting(self) -> tuple[int, int]:
@@ -113,11 +123,11 @@ class Syncing:
     # ---- 1, 2: reading
 
     def _begin_anew(self, outcome: Outcome, keep_machine: Callable[[str], None]) -> None:
-        from .exchange import new_machine_id
+        from .peer import new_machine_id
 
-        old, new = self._exchange.machine, new_machine_id()
+        old, new = self._peer.machine, new_machine_id()
         keep_machine(new)
-        lost = self._exchange.begin_anew(new)
+        lost = self._peer.begin_anew(new)
         self._introduce(None if lost else old)
         pieces: Pieces = {}
         for entry in lost:
@@ -126,14 +136,14 @@ class Syncing:
         outcome.notes.append(f"this machine is {new} from now on: its segment of before, {old}, had gone on without it")
 
     def _introduce(self, was: str | None) -> None:
-        entry = self._exchange.introduction(was)
-        self._exchange.write(SHARED, [(entry, {})])
-        self._known.set_machine(self._exchange.machine, str(entry.body["host"]), was)
+        entry = self._peer.introduction(was)
+        self._peer.write(SHARED, [(entry, {})])
+        self._known.set_machine(self._peer.machine, str(entry.body["host"]), was)
 
     def _read(self, outcome: Outcome) -> None:
-        news = self._exchange.news()
-        turns: dict[NodeId, list[Entry]] = {}
-        heads: dict[NodeId, Entry] = {}
+        news = self._peer.news()
+        turns: dict[NodeId, list[SyncEntry]] = {}
+        heads: dict[NodeId, SyncEntry] = {}
         purged = {node for _, nodes, _, _, _ in self._known.purges() for node in nodes}
         purged |= {str(node) for entry, _, _ in news.entries if entry.kind == "purge" for node in entry.body["nodes"]}
         for entry, _, _ in news.entries:
@@ -149,8 +159,8 @@ class Syncing:
         outcome.read = len(news.entries)
         self._note_others(news)
 
-    def _add_turns(self, session_id: NodeId, turns: Sequence[Turn], head: Entry | None) -> int:
-        entries = (self._exchange.entry(one) for one in self._known.of_node(f"session:{session_id}"))
+    def _add_turns(self, session_id: NodeId, turns: Sequence[Turn], head: SyncEntry | None) -> int:
+        entries = (self._peer.entry(one) for one in self._known.of_node(f"session:{session_id}"))
         head = head or next((one for one in entries if one is not None), None)
         told = dict(head.body["head"]) if head else {"session_id": session_id, "channel": SHARED}
         if self._is_off(str(told["channel"])):
@@ -187,33 +197,33 @@ class Syncing:
             self._store.purge(Selection(secrets=True))
         self._known.set_note("rewrite", "due")
         for order, _, _ in orders:
-            entry = Entry({"kind": "erased", "order": order, "machine": self._exchange.machine})
-            self._exchange.write(SHARED, [(entry, {})])
-            self._known.acknowledge(order, self._exchange.machine)
+            entry = SyncEntry({"kind": "erased", "order": order, "machine": self._peer.machine})
+            self._peer.write(SHARED, [(entry, {})])
+            self._known.acknowledge(order, self._peer.machine)
             self._known.carried_out(order)
 
     def _tell_purges(self) -> None:
         """Write the purges of this machine as entries: every node of them that was ever an entry is gone."""
         known_ids = {node for _, nodes, _, _, _ in self._known.purges() for node in nodes}
         for number, nodes, secrets in self._known.erased():
-            pieces: list[tuple[Entry, dict[str, Standing]]] = []
+            pieces: list[tuple[SyncEntry, dict[str, Standing]]] = []
             for node in nodes:
                 heads = self._known.heads(node)
                 if heads and set(heads.values()) != {GONE}:
-                    entry = Entry({"kind": GONE, "node": node, "why": "purged", "parents": sorted(heads)})
+                    entry = SyncEntry({"kind": GONE, "node": node, "why": "purged", "parents": sorted(heads)})
                     pieces.append((entry, {node: Standing(GONE, (entry.entry_id,))}))
             if secrets or not known_ids.issuperset(nodes):
-                order = Entry({"kind": "purge", "nodes": nodes, "secrets": secrets, "at": self._now().isoformat()})
-                ack = Entry({"kind": "erased", "order": order.entry_id, "machine": self._exchange.machine})
+                order = SyncEntry({"kind": "purge", "nodes": nodes, "secrets": secrets, "at": self._now().isoformat()})
+                ack = SyncEntry({"kind": "erased", "order": order.entry_id, "machine": self._peer.machine})
                 pieces += [(order, {}), (ack, {})]
                 self._known.add_purge(order, done=True)
-                self._known.acknowledge(order.entry_id, self._exchange.machine)
-            self._exchange.write(SHARED, pieces)
+                self._known.acknowledge(order.entry_id, self._peer.machine)
+            self._peer.write(SHARED, pieces)
             self._known.set_note("rewrite", "due")
             self._known.told(number)
 
     def _rewrite(self) -> None:
-        """Write our segments anew: of memories the heads alone, of turns what is left of them here."""
+        """Write our segments anew: of memories the heads alone, turns as they are here."""
         purged = {node for _, nodes, _, _, _ in self._known.purges() for node in nodes}
         sessions: dict[NodeId, Mapping[int, Turn]] = {}
         heads: dict[NodeId, Any] = {}
@@ -226,7 +236,7 @@ class Syncing:
                 heads[session_id] = _head(head) if head else None
             return sessions[session_id]
 
-        def kept(entry: Entry) -> Entry | None:
+        def kept(entry: SyncEntry) -> SyncEntry | None:
             if entry.kind == "memory":
                 return entry if entry.node not in purged and entry.entry_id in self._known.heads(entry.node) else None
             if entry.kind not in ("turn", "session"):
@@ -234,21 +244,21 @@ class Syncing:
             session_id = str(entry.body["session"])
             turns = look(session_id)
             if entry.kind == "session":
-                return Entry({**entry.body, "head": heads[session_id]}) if heads[session_id] else entry
+                return SyncEntry({**entry.body, "head": heads[session_id]}) if heads[session_id] else entry
             turn = turns.get(int(entry.body["ordinal"]))
             is_it = turn is not None and (turn.external_id, turn.role) == (
                 entry.body["external_id"],
                 entry.body["role"],
             )
             if turn is not None and is_it:
-                return Entry({**entry.body, "text": turn.text})
+                return SyncEntry({**entry.body, "text": turn.text})
             return None if {session_id, f"{session_id}#{entry.body['ordinal']}"} & purged else entry
 
-        self._exchange.rewrite(kept)
+        self._peer.rewrite(kept)
         self._known.set_note("rewrite", "")
         self._known.set_note("prune", "due")
 
-    # ---- 4: what changed here
+    # ---- 4: changes here
 
     def _syncable(self, files: Mapping[NodeId, LocalFile]) -> Iterator[tuple[NodeId, LocalFile]]:
         return ((node, file) for node, file in files.items() if not self._is_off(file.channel))
@@ -262,7 +272,7 @@ class Syncing:
 
     def _write(self, pieces: Pieces) -> int:
         for channel, some in pieces.items():
-            self._exchange.write(channel, some)
+            self._peer.write(channel, some)
         return sum(map(len, pieces.values()))
 
     def _add_memories(self, pieces: Pieces) -> None:
@@ -283,15 +293,15 @@ class Syncing:
             if self._replica.holds_secret(data):
                 self._known.set_aside(node, "its file holds a secret: take that out first")
                 continue
-            body = {"kind": "memory", "node": node, "channel": file.channel, "level": file.level.value}
+            body: dict[str, Any] = {"kind": "memory", "node": node, "channel": file.channel, "level": file.level.value}
             body |= {"text": data.decode("utf-8", "surrogateescape"), "parents": sorted(stands.heads if stands else ())}
-            entry = Entry(body, file.path)
+            entry = SyncEntry(body, file.path)
             pieces.setdefault(file.channel, []).append((entry, {node: Standing(file.sha256, (entry.entry_id,))}))
             self._known.set_aside(node, None)
         for node, stands in standing.items():
             if stands.sha == GONE or node in here or _is_register(node) or not self._replica.is_deleted(node):
                 continue
-            entry = Entry({"kind": GONE, "node": node, "why": "deleted", "parents": sorted(stands.heads)})
+            entry = SyncEntry({"kind": GONE, "node": node, "why": "deleted", "parents": sorted(stands.heads)})
             pieces.setdefault(SHARED, []).append((entry, {node: Standing(GONE, (entry.entry_id,))}))
         self._known.stand(adopted) if adopted else None
 
@@ -319,7 +329,7 @@ class Syncing:
                 continue
             some = pieces.setdefault(head.channel, [])
             if not self._known.of_node(f"session:{head.session_id}"):
-                some.append((Entry({"kind": "session", "session": head.session_id, "head": _head(head)}), {}))
+                some.append((SyncEntry({"kind": "session", "session": head.session_id, "head": _head(head)}), {}))
             texts = [_entry_of(turn, head.channel) for turn in turns]
             some += [(one, {}) for one in texts if not self._known.has(one.entry_id)]
             done = {FILE + path: Standing(str(size), ())}
@@ -331,30 +341,30 @@ class Syncing:
             del pieces[channel]
 
     def _add_registers(self, pieces: Pieces) -> None:
-        some: list[tuple[Entry, dict[str, Standing]]] = []
+        some: list[tuple[SyncEntry, dict[str, Standing]]] = []
         here, standing = set(self._replica.tombstones()), self._known.standing(TOMBSTONE)
         there = {node.removeprefix(TOMBSTONE) for node, one in standing.items() if one.sha != GONE}
         for key in sorted(here ^ there):
             node, kind = f"{TOMBSTONE}{key}", "tombstone" if key in here else "lifted"
             stands = standing.get(node)
-            entry = Entry({"kind": kind, "key": key, "parents": sorted(stands.heads) if stands else []})
+            entry = SyncEntry({"kind": kind, "key": key, "parents": sorted(stands.heads) if stands else []})
             some.append((entry, {node: Standing(entry.sha, (entry.entry_id,))}))
         cursors = self._known.standing(CURSOR)
         for session_id, ordinal in sorted(self._replica.cursors().items()):
             node = f"{CURSOR}{session_id}"
             if node not in cursors or int(cursors[node].sha) < ordinal:
-                entry = Entry({"kind": "cursor", "session": session_id, "ordinal": ordinal})
+                entry = SyncEntry({"kind": "cursor", "session": session_id, "ordinal": ordinal})
                 some.append((entry, {node: Standing(str(ordinal), (entry.entry_id,))}))
         if some:
             pieces.setdefault(SHARED, []).extend(some)
 
-    # ---- 5: what is new elsewhere
+    # ---- 5: changes elsewhere
 
     def _let_in(self, outcome: Outcome) -> None:
         waiting = self._known.pending()
         self._let_in_tombstones([node for node in waiting if node.startswith(TOMBSTONE)])
         nodes = [node for node in waiting if not _is_register(node)]
-        plan = _Plan(self._replica.memories() if nodes else {}, self._known.standing())
+        plan = _LetIn(self._replica.memories() if nodes else {}, self._known.standing())
         for node in nodes:
             self._plan_node(node, plan)
         for earlier, later in plan.rivals:
@@ -362,8 +372,7 @@ class Syncing:
         self._known.stand(plan.stands)
         if plan.actions:
             note = f"{len(plan.actions)} changes came from other machines"
-            levels = {node: level for node, level in plan.levels.items()}
-            actions = sorted(plan.actions, key=lambda action: levels.get(action.node_id, ""))
+            actions = sorted(plan.actions, key=lambda action: plan.levels.get(action.node_id, ""))
             applied = self._replica.apply(actions, note)
             skipped = {one.node_id: one.reason for one in applied.skipped}
             self._known.stand({node: one for node, one in plan.after.items() if node not in skipped})
@@ -385,21 +394,20 @@ class Syncing:
         self._replica.change_tombstones(left, lifted)
         self._known.stand(stands)
 
-    def _plan_node(self, node: NodeId, plan: _Plan) -> None:
+    def _plan_node(self, node: NodeId, plan: _LetIn) -> None:
         heads, stands, here = self._known.heads(node), plan.standing.get(node), plan.here.get(node)
         if not heads or (stands is not None and set(stands.heads) == set(heads)):
             self._known.let_go([node])
             return
         if here is None and stands is not None and stands.sha != GONE:
             return  # its file vanished, and may come back: nobody deleted it yet
-        if here is not None and (stands is None or stands.sha != here.sha256):
-            # Changed here since it was written as an entry, or never written: next time, except where it is the same.
-            if set(heads.values()) != {here.sha256}:
-                return
+        is_written = here is None or (stands is not None and stands.sha == here.sha256)
+        if not is_written and here is not None and set(heads.values()) != {here.sha256}:
+            return  # it was changed here meanwhile: that becomes an entry first
         if GONE in heads.values():
             self._plan_gone(node, heads, here, plan)
             return
-        versions = {head: entry for head in heads if (entry := self._exchange.entry(head)) is not None}
+        versions = {head: entry for head in heads if (entry := self._peer.entry(head)) is not None}
         if len(versions) < len(heads):
             self._known.set_aside(node, "an entry of it cannot be read")
             return
@@ -407,7 +415,7 @@ class Syncing:
         if self._is_off(str(first.body["channel"])):
             return
         before = self._known.common(list(heads)) if len(heads) > 1 else None
-        ancestor = self._exchange.entry(before) if before else None
+        ancestor = self._peer.entry(before) if before else None
         result = self._replica.merged(
             {head: entry.data for head, entry in versions.items()},
             ancestor.data if ancestor is not None and ancestor.kind == "memory" else None,
@@ -420,7 +428,7 @@ class Syncing:
                 plan.levels[other] = plan.levels[node]
                 self._put(other, data, None, {}, plan)
 
-    def _put(self, node: NodeId, data: bytes, path: str | None, heads: Collection[str], plan: _Plan) -> None:
+    def _put(self, node: NodeId, data: bytes, path: str | None, heads: Collection[str], plan: _LetIn) -> None:
         after = Standing(hashlib.sha256(data).hexdigest(), tuple(heads))
         here = plan.here.get(node)
         if here is not None and here.sha256 == after.sha:
@@ -435,7 +443,7 @@ class Syncing:
         if heads:
             plan.after[node] = after
 
-    def _plan_gone(self, node: NodeId, heads: Collection[str], here: LocalFile | None, plan: _Plan) -> None:
+    def _plan_gone(self, node: NodeId, heads: Collection[str], here: LocalFile | None, plan: _LetIn) -> None:
         gone = Standing(GONE, tuple(heads))
         if here is None:
             plan.stands[node] = gone
@@ -443,7 +451,7 @@ class Syncing:
             plan.actions.append(self._replica.dropping(here))
             plan.after[node] = gone
 
-    def _settle_rivals(self, earlier: NodeId, later: NodeId, plan: _Plan) -> None:
+    def _settle_rivals(self, earlier: NodeId, later: NodeId, plan: _LetIn) -> None:
         """Dispute two memories that replaced the same one on two machines, where both are here and hold."""
         for one, other in ((earlier, later), (later, earlier)):
             here = plan.here.get(one)
@@ -467,8 +475,8 @@ class Syncing:
 
 
 @dataclass(slots=True)
-class _Plan:
-    """What is to be let in. `stands`: nothing has to change for it; `after`: true once the run is applied."""
+class _LetIn:
+    """The changes to let in. `stands`: nothing has to change for it; `after`: true once the run is applied."""
 
     here: Mapping[NodeId, LocalFile]
     standing: Mapping[str, Standing]
@@ -489,13 +497,13 @@ def _head(head: SessionHead) -> dict[str, Any]:
     return {**asdict(head), "started_at": started}
 
 
-def _entry_of(turn: Turn, channel: str) -> Entry:
+def _entry_of(turn: Turn, channel: str) -> SyncEntry:
     at = turn.at.isoformat() if turn.at else None
     body = {"kind": "turn", "session": turn.session_id, "ordinal": turn.ordinal, "role": turn.role, "at": at}
-    return Entry(body | {"external_id": turn.external_id, "text": turn.text, "channel": channel})
+    return SyncEntry(body | {"external_id": turn.external_id, "text": turn.text, "channel": channel})
 
 
-def _turn(entry: Entry, purged: Collection[str]) -> Turn:
+def _turn(entry: SyncEntry, purged: Collection[str]) -> Turn:
     body = entry.body
     at = datetime.fromisoformat(body["at"]) if body["at"] else None
     session_id, ordinal = str(body["session"]), int(body["ordinal"])

@@ -251,7 +251,7 @@ class SessionPlans:
 
 
 def _is_among(turn: Turn, there: Sequence[Turn]) -> bool:
-    """Return True for a turn without an outside id that is there already, whatever its number is there; its text may have been purged."""
+    """Return True for a turn without an outside id that is there already; its text may have been purged."""
     for one in there:
         is_erased = session.ERASED in (one.text, turn.text)
         is_in_place = (one.ordinal, one.at, one.role) == (turn.ordinal, turn.at, turn.role)

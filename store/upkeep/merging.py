@@ -1,8 +1,8 @@
 """The merge of versions of one memory that were written on several machines, none of which knew of the other.
 
-A pure function of the versions: every machine that has the same ones makes the same file of them, byte for byte. Nothing
-is dropped that a person wrote: of two texts the later one stays, and the earlier becomes a memory of its own, either
-replaced by it, where the judge of statements is sure of that, or disputed, for `dreamctl review`.
+A pure function of the versions: every machine that has the same ones makes the same file of them, byte for byte.
+Nothing is dropped that a person wrote: of two texts the later one stays, and the earlier becomes a memory of its own,
+either replaced by it, where the judge of statements is sure of that, or disputed, for `dreamctl review`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LONG_AGO: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class MemoryVersion:
     """The content of a memory's file on one machine; `name` orders versions of one time."""
 
     name: str
@@ -49,12 +49,12 @@ class Merged:
     rivals: tuple[tuple[NodeId, NodeId], ...] = ()
 
 
-def merged(versions: Sequence[Version], before: bytes | None) -> Merged:
+def merged(versions: Sequence[MemoryVersion], before: bytes | None) -> Merged:
     """Return the merge of one or more versions; `before` is the last that all of them come from, None if unknown.
 
-    Example: before "Deploys are on Thursday", tagged nothing. One machine tags it `ops`, another changes the text to
-    "Deploys are on Friday now": the merge has the new text and the tag. If the first had changed the text too, to "Deploys
-    are by hand", its text would be kept beside the later one, and the two be disputed.
+    Example: before, it was "Deploys are on Thursday". One machine tags it `ops`, another changes the text to "Deploys
+    are on Friday now": the merge has the new text and the tag. If the first had changed the text too, to "Deploys are
+    by hand", its text would be kept beside the later one, and the two be disputed.
     """
     first, *others = sorted(versions, key=lambda version: (_written_at(version.data), version.name))
     result = Merged(first.data)
@@ -88,7 +88,7 @@ def _merged_two(earlier: bytes, later: bytes, before: bytes | None) -> Merged:
     words, other = (old, new) if takes_old else (new, old)
     changes = _keys(words.meta, other.meta, was.meta if was else None, is_page=memory.level is not Level.FACT)
     rivals = [meta.get("superseded_by") for meta in (old.meta, new.meta)]
-    beside = ()
+    beside: tuple[tuple[NodeId, bytes], ...] = ()
     if keeps:
         beside = (_beside(earlier, memory.node_id, disputed=relation is None),)
         key = "contradicts" if relation is None else "supersedes"
@@ -103,7 +103,7 @@ def _merged_two(earlier: bytes, later: bytes, before: bytes | None) -> Merged:
 
 
 def _texts(earlier: bytes, later: bytes, before: bytes | None, memory: Memory) -> tuple[bool, bool, Relation | None]:
-    """Decide whose text stays: True for the earlier's; if that of the other is kept beside it; and if it is replaced."""
+    """Decide whose text stays, True for the earlier's; if the other is kept beside it; and if that is replaced."""
     old, new = okf.parse(earlier).body.strip(), okf.parse(later).body.strip()
     was = None if before is None else okf.parse(before).body.strip()
     if old in (new, was):
@@ -134,7 +134,7 @@ def _beside(data: bytes, node_id: NodeId, *, disputed: bool) -> tuple[NodeId, by
 def _keys(
     words: Mapping[str, Any], other: Mapping[str, Any], was: Mapping[str, Any] | None, *, is_page: bool
 ) -> dict[str, Any]:
-    """Return the changes to the frontmatter `words`, whose text stays, by which it has what the other changed."""
+    """Return the changes to the frontmatter `words`, whose text stays, by which it has the changes of the other."""
     changes: dict[str, Any] = {}
     for key in sorted(words.keys() | other.keys()):
         mine, its = words.get(key), other.get(key)
@@ -143,9 +143,7 @@ def _keys(
         if isinstance(mine, list | None) and isinstance(its, list | None):
             listed = _sources if key == "sources" else _union
             value: Any = listed(mine or [], its or [], _list(was, key)) or None
-        elif was is not None and mine == was.get(key):
-            value = its
-        elif was is None and mine is None:
+        elif (was is not None and mine == was.get(key)) or (was is None and mine is None):
             value = its
         else:
             continue

@@ -1,4 +1,4 @@
-"""The memory of this machine as one of several: all that may have to go to the others, and what came from them.
+"""The memory of this machine as one of several: its changes for the others, and theirs.
 
 Read as files, for these are the truth; changed through the one writer, as a run of kind `sync` that `undo` takes back.
 Turns are appended, as they are everywhere: no run holds them.
@@ -25,7 +25,7 @@ from ..okf import session
 from ..redaction import places_of_secrets
 from ..vault.layout import SESSIONS_FOLDER
 from ..vault.vault import FileStamp, is_kept
-from .merging import Merged, Version, merged
+from .merging import MemoryVersion, Merged, merged
 
 ELSEWHERE: Final = "it came from another machine"
 
@@ -46,7 +46,7 @@ class LocalFile(NamedTuple):
 
 
 class Replica:
-    """Reads what is here, and lets in what is elsewhere. One thread at a time; never the writer's."""
+    """Reads this memory, and lets in changes of others. One thread at a time; never the writer's."""
 
     def __init__(self, core: Core, runs: Runs, sessions: SessionPlans) -> None:
         self._core = core
@@ -55,7 +55,12 @@ class Replica:
         self._sessions = sessions
         self._seen: dict[FileStamp, LocalFile] = {}
 
-    # ---- what is here
+    # ---- this machine
+
+    @property
+    def changes(self) -> int:
+        """A number that grows with every change of a file."""
+        return self._core.writer.acknowledged()
 
     def settle(self) -> None:
         """Wait until all that was acknowledged is in its file. Raises StoreBusy while the vault is away."""
@@ -63,7 +68,7 @@ class Replica:
         self._core.settle(SETTLED_WITHIN_S)
 
     def memories(self) -> dict[NodeId, LocalFile]:
-        """Return the file of each memory; of two files with one id the first, as everywhere. Unchanged ones are not read."""
+        """Return the file of each memory, of two with one id the first; unchanged ones are not read again."""
         seen: dict[FileStamp, LocalFile] = {}
         found: dict[NodeId, LocalFile] = {}
         for stamp in self._vault.walk():
@@ -92,8 +97,7 @@ class Replica:
         return bool(places_of_secrets(data))
 
     def is_deleted(self, node_id: NodeId) -> bool:
-        """Return True if a file that is not there is believed to be deleted: one that is withheld, or was not looked for,
-        is not."""
+        """Return True if a file that is not there is believed to be deleted: a withheld one is not."""
         return self._core.catalog.path_of(node_id) is None
 
     def sessions(self) -> Iterator[tuple[str, int]]:
@@ -111,21 +115,21 @@ class Replica:
         return self._core.lookup.path_of_session(session_id)
 
     def tombstones(self) -> Collection[str]:
-        """Return the keys of what was forgotten, undone or rejected here."""
+        """Return the keys of all that was forgotten, undone or rejected here."""
         return self._core.tombstones.names
 
     def cursors(self) -> Mapping[NodeId, int]:
         """Return of each session the last turn that dreams have learned from."""
         return self._core.ledger.cursors(LEARNED_FROM)
 
-    # ---- what came from elsewhere
+    # ---- changes of others
 
     def add_turns(self, head: SessionHead, turns: Sequence[Turn]) -> int:
         """Append the turns of a session that it does not have, and return how many; they survive a power cut."""
         return self._core.writer.submit(self._sessions.replay(head, turns)).result()
 
     def change_tombstones(self, left: Collection[str], lifted: Collection[str]) -> None:
-        """Forbid dreams what was forgotten elsewhere, and allow what is allowed there again; turns are hidden by it."""
+        """Leave and lift tombstones as others did; those of turns hide and show them."""
         now = self._core.now()
         writes = [records.leave_tombstone(key, "", now, ELSEWHERE) for key in left]
         writes += [records.lift_tombstone(key) for key in lifted]
@@ -142,7 +146,7 @@ class Replica:
             self._core.writer.write(*moved).result()
 
     def putting(self, node_id: NodeId, data: bytes, wanted: str | None, here: LocalFile | None) -> Action:
-        """Return the action by which a memory has this content: in its file, else at the path `wanted`, if that is free.
+        """Return the action by which a memory has this content, in its file or else at the path `wanted`, if free.
 
         Raises InvalidInput for a content that is no file of this memory.
         """
@@ -210,7 +214,7 @@ class Replica:
 
     def merged(self, versions: Mapping[str, bytes], before: bytes | None) -> Merged:
         """Return the one file of several versions, by the names of these; the same on every machine."""
-        return merged([Version(name, data) for name, data in versions.items()], before)
+        return merged([MemoryVersion(name, data) for name, data in versions.items()], before)
 
 
 def _counts(actions: Sequence[Action]) -> dict[str, int]:

@@ -1,13 +1,13 @@
-"""What one machine reads from the segments of the others, and writes to its own.
+"""One machine as a peer of the others: it reads their segments, and writes its own.
 
-Only the machine itself writes its segments, so a remote that has something else there is a fault, and each has a way out
-by which nothing is lost (`look_at_own`):
+Only the machine itself writes its segments, so a remote that has something else there is a fault, and each has a way
+out by which nothing is lost (`look_at_own`):
 
-| the remote's end of our segment | is | what happens |
+| the remote's end of our segment | is | consequence |
 |---|---|---|
 | missing, or older than ours | a remote that was emptied, or forced back | ours is pushed again |
 | newer than ours | this machine was restored from a backup | it goes on under a new id, and reads its old segment |
-| apart from ours, and readable | another machine has our id: the data folder was copied | the same, and its entries are written again |
+| apart from ours, and readable | another machine has our id | the same, and its entries are written again |
 | apart from ours, not readable | somebody else's push | ours is pushed over it |
 
 A segment of another machine that vanished from the remote is pushed again as it was last seen.
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from .entries import Entry, Known, Standing, read_lines
+from .entries import Known, Standing, SyncEntry, read_lines
 from .segments import OURS, THEIRS, Batch, Repository, Sealer, SyncError, machine_of
 
 BATCH_BYTES: Final = 512 * 1024
@@ -31,9 +31,9 @@ BATCHES_HELD: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Entries that were not read before, each with its segment and batch, and how far the segments are read with them."""
+    """Entries that were not read before, each with segment and batch, and how far the segments are read with them."""
 
-    entries: list[tuple[Entry, str, str]] = field(default_factory=list)
+    entries: list[tuple[SyncEntry, str, str]] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
 
 
@@ -42,7 +42,7 @@ def new_machine_id() -> str:
     return secrets.token_hex(4)
 
 
-class Exchange:
+class Peer:
     """One machine's side of the segments. One thread at a time."""
 
     def __init__(
@@ -60,17 +60,17 @@ class Exchange:
         self._sealer = sealer
         self._known = known
         self._now = now
-        self._held: OrderedDict[str, dict[str, Entry]] = OrderedDict()
+        self._held: OrderedDict[str, dict[str, SyncEntry]] = OrderedDict()
         self._remote: dict[str, str] = {}
 
-    def introduction(self, was: str | None = None) -> Entry:
+    def introduction(self, was: str | None = None) -> SyncEntry:
         """Return the entry that says who this machine is; `was`: the id that it no longer has."""
-        return Entry({"kind": "machine", "machine": self.machine, "host": self._host, "was": was})
+        return SyncEntry({"kind": "machine", "machine": self.machine, "host": self._host, "was": was})
 
     # ---- reading
 
     def fetch(self) -> None:
-        """Fetch what the remote has, if that is anything new. Raises Unreachable."""
+        """Fetch the segments of the remote, if any has changed. Raises RemoteAway."""
         self._remote = self._repository.remote_tips()
         here = self._repository.tips(THEIRS)
         if any(here.get(_theirs(ref)) != tip for ref, tip in self._remote.items()):
@@ -93,11 +93,11 @@ class Exchange:
         return is_rewritten or any(map(self._is_readable, unknown))
 
     def _is_readable(self, tip: str) -> bool:
-        return any(isinstance(one, Entry) for one in self._lines(self._repository.batch(tip), "", aside=False))
+        return any(isinstance(one, SyncEntry) for one in self._lines(self._repository.batch(tip), "", aside=False))
 
-    def begin_anew(self, machine: str) -> list[Entry]:
+    def begin_anew(self, machine: str) -> list[SyncEntry]:
         """Go on under a new id: our segments are another's from now on. Returns the entries that the remote lacks."""
-        lost, old = list[Entry](), self.machine
+        lost, old = list[SyncEntry](), self.machine
         for ref, tip in self._repository.tips(f"{OURS}{old}/").items():
             there = self._remote.get(ref)
             if there is None or not self._repository.is_ancestor(tip, there):
@@ -123,7 +123,7 @@ class Exchange:
             news.places[ref] = tip
         return news
 
-    def entry(self, entry_id: str) -> Entry | None:
+    def entry(self, entry_id: str) -> SyncEntry | None:
         """Return an entry by its id, None where its batch is gone or cannot be read."""
         place = self._known.place_of(entry_id)
         if place is None:
@@ -131,28 +131,26 @@ class Exchange:
         _, commit = place
         if commit not in self._held:
             read = self._lines(self._repository.batch(commit), "", aside=False)
-            self._hold(commit, {one.entry_id: one for one in read if isinstance(one, Entry)})
+            self._hold(commit, {one.entry_id: one for one in read if isinstance(one, SyncEntry)})
         self._held.move_to_end(commit)
         return self._held[commit].get(entry_id)
 
-    def _hold(self, commit: str, entries: dict[str, Entry]) -> None:
+    def _hold(self, commit: str, entries: dict[str, SyncEntry]) -> None:
         self._held[commit] = entries
         while len(self._held) > BATCHES_HELD:
             self._held.popitem(last=False)
 
-    def _entries(self, batch: Batch, ref: str) -> list[Entry]:
-        found = [one for one in self._lines(batch, ref, aside=True) if isinstance(one, Entry)]
+    def _entries(self, batch: Batch, ref: str) -> list[SyncEntry]:
+        found = [one for one in self._lines(batch, ref, aside=True) if isinstance(one, SyncEntry)]
         self._hold(batch.commit, {one.entry_id: one for one in found})
         return found
 
-    def _lines(self, batch: Batch, ref: str, *, aside: bool) -> Iterable[Entry | str]:
-        """Return the entries of a batch; what is broken is set aside and named."""
+    def _lines(self, batch: Batch, ref: str, *, aside: bool) -> Iterable[SyncEntry | str]:
+        """Return the entries of a batch; a broken one is set aside and named."""
         name = f"batch {batch.commit[:10]} of machine {machine_of(ref)}"
-        read: list[Entry | str] = []
+        read: list[SyncEntry | str] = []
         try:
-            if batch.sealed is None:
-                raise SyncError("it has no entries")
-            read = list(read_lines(self._sealer.open(batch.sealed)))
+            read = ["it has no entries"] if batch.sealed is None else list(read_lines(self._sealer.open(batch.sealed)))
         except SyncError as error:
             read = [str(error)]
         if aside:
@@ -162,8 +160,8 @@ class Exchange:
 
     # ---- writing
 
-    def write(self, channel: str, pieces: Sequence[tuple[Entry, Mapping[str, Standing]]]) -> None:
-        """Append entries to our segment of a channel, each with what stands by it; a crash in between loses none."""
+    def write(self, channel: str, pieces: Sequence[tuple[SyncEntry, Mapping[str, Standing]]]) -> None:
+        """Append entries to our segment of a channel, each with the state that it stands for; a crash loses none."""
         ref = f"{OURS}{self.machine}/{self._sealer.name_of(channel)}"
         tip = self._repository.tips(ref).get(ref)
         seq = self._known.places().get(ref, ("", None, 0))[2]
@@ -181,7 +179,7 @@ class Exchange:
     def push(self) -> bool:
         """Push our segments where the remote has them not, and those of others that vanished there; True if any was.
 
-        Raises Unreachable and Contended.
+        Raises RemoteAway and Contended.
         """
         places = self._known.places()
         wanted: dict[str, tuple[str, str | None]] = {}
@@ -201,15 +199,15 @@ class Exchange:
                 self._known.set_pushed(ref, tip)
         return bool(wanted)
 
-    def rewrite(self, kept: Callable[[Entry], Entry | None]) -> None:
-        """Write our segments anew with what is `kept` of each entry, and remove the old bytes from this machine."""
+    def rewrite(self, kept: Callable[[SyncEntry], SyncEntry | None]) -> None:
+        """Write our segments anew, each entry as it is `kept`, and remove the old bytes from this machine."""
         for ref, tip in self._repository.tips(f"{OURS}{self.machine}/").items():
             entries = [one for batch in self._repository.batches(tip, None) for one in self._entries(batch, ref)]
             left = [(one, after) for one in entries if (after := kept(one)) is not None]
-            # A ref that is kept shows the others that what it had before is gone.
+            # A ref that is kept shows the others that its entries of before are gone.
             left = left or [(one, one) for one in (self.introduction(),)]
             new: str | None = None
-            noted: list[tuple[Entry, str, str]] = []
+            noted: list[tuple[SyncEntry, str, str]] = []
             for batch in _batches([(after, {}) for _, after in left]):
                 numbers = {id(after): one.seq or 1 for one, after in left}
                 at = {id(after): one.at or self._now().isoformat() for one, after in left}
@@ -244,9 +242,9 @@ def _theirs(ref: str) -> str:
 
 
 def _batches(
-    pieces: Sequence[tuple[Entry, Mapping[str, Standing]]],
-) -> Iterable[Sequence[tuple[Entry, Mapping[str, Standing]]]]:
-    some: list[tuple[Entry, Mapping[str, Standing]]] = []
+    pieces: Sequence[tuple[SyncEntry, Mapping[str, Standing]]],
+) -> Iterable[Sequence[tuple[SyncEntry, Mapping[str, Standing]]]]:
+    some: list[tuple[SyncEntry, Mapping[str, Standing]]] = []
     size = 0
     for piece in pieces:
         length = len(str(piece[0].body.get("text", ""))) + 400
