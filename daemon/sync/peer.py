@@ -29,17 +29,21 @@ BATCH_BYTES: Final = 512 * 1024
 BATCHES_HELD: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class News:
-    """Entries that were not read before, each with segment and batch, and how far the segments are read with them."""
+    """Entries that were not read before, each with segment and batch, and how far the segments are read with them.
+
+    `rewritten`: a segment was written anew, and its old objects are still here.
+    """
 
     entries: list[tuple[SyncEntry, str, str]] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
+    rewritten: bool = False
 
 
 def new_machine_id() -> str:
     """Return an id by which no other machine is known."""
-    return secrets.token_hex(4)
+    return f"{secrets.randbits(32):08x}"
 
 
 class Peer:
@@ -72,8 +76,8 @@ class Peer:
     def fetch(self) -> None:
         """Fetch the segments of the remote, if any has changed. Raises RemoteAway."""
         self._remote = self._repository.remote_tips()
-        here = self._repository.tips(THEIRS)
-        if any(here.get(_theirs(ref)) != tip for ref, tip in self._remote.items()):
+        here, ours = self._repository.tips(THEIRS), self._repository.tips(OURS)
+        if any(tip not in (here.get(_theirs(ref)), ours.get(ref)) for ref, tip in self._remote.items()):
             self._repository.fetch()
 
     def look_at_own(self) -> bool:
@@ -90,7 +94,11 @@ class Peer:
                 continue
             is_rewritten = is_rewritten or self._is_readable(there)
         unknown = (tip for ref, tip in self._remote.items() if machine_of(ref) == self.machine and ref not in ours)
-        return is_rewritten or any(map(self._is_readable, unknown))
+        is_another = is_rewritten or any(map(self._is_readable, unknown))
+        # A second ref to our own batches would keep them after a purge.
+        for ref in self._repository.tips(f"{THEIRS}{self.machine}/") if not is_another else ():
+            self._repository.point(ref, None)
+        return is_another
 
     def _is_readable(self, tip: str) -> bool:
         return any(isinstance(one, SyncEntry) for one in self._lines(self._repository.batch(tip), "", aside=False))
@@ -117,7 +125,7 @@ class Peer:
             if after == tip:
                 continue
             if after is not None and not self._repository.is_ancestor(after, tip):
-                after = None  # it was written anew: after a purge, or by somebody else's push
+                after, news.rewritten = None, True  # after a purge, or by somebody else's push
             for batch in self._repository.batches(tip, after):
                 news.entries.extend((entry, ref, batch.commit) for entry in self._entries(batch, ref))
             news.places[ref] = tip
@@ -219,6 +227,10 @@ class Peer:
             self._repository.point(ref, new)
             self._known.add(noted, {ref: new})
             self._known.drop(gone)
+        self.prune()
+
+    def prune(self) -> None:
+        """Remove the bytes of batches that no segment has any more from this machine."""
         self._held.clear()
         self._repository.prune()
 

@@ -157,6 +157,8 @@ class Syncing:
             outcome.turns += self._add_turns(session_id, [_turn(one, purged) for one in entries], heads.get(session_id))
         self._known.add(news.entries, news.places)
         outcome.read = len(news.entries)
+        if news.rewritten:
+            self._peer.prune()
         self._note_others(news)
 
     def _add_turns(self, session_id: NodeId, turns: Sequence[Turn], head: SyncEntry | None) -> int:
