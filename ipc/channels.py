@@ -18,6 +18,11 @@ Names = Callable[[str], Collection[str]]
 _HASH = re.compile(r"-[0-9a-f]{6}\Z")
 
 
+def project_name(channel: str) -> str:
+    """Return the name of a channel's project, without the digits of its git folder."""
+    return _HASH.sub("", channel)
+
+
 def full_name(named: str, names: Collection[str], *, beginning: bool = True) -> str:
     """Return the channel of a name: the one of exactly this name, else the only project of that name, else the name.
 
@@ -28,7 +33,7 @@ def full_name(named: str, names: Collection[str], *, beginning: bool = True) -> 
         return named
     # A project's channel is its name with six hex digits of its git folder (`shop-1a2b3c`), which people do not type.
     short = named.casefold()
-    meant = [name for name in names if _HASH.sub("", name).casefold() == short]
+    meant = [name for name in names if project_name(name).casefold() == short]
     if not meant and beginning:
         meant = [name for name in names if name.casefold().startswith(short)]
     return meant[0] if len(meant) == 1 else named

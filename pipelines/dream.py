@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args
@@ -20,7 +20,7 @@ from ..llm.budget import Allowance, asker_for
 from ..store.embedding.embedding import Embedder, embedder_for
 from ..store.ledger.questions import FILLED
 from ..store.ledger.records import LINK, Run
-from ..store.ledger.work import told_counts
+from ..store.ledger.work import TOLD_DAYS, told_counts
 from ..store.model import Changeset
 from ..store.writer.derived import unmarked
 from .gate.gate import Gate
@@ -72,14 +72,16 @@ def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener 
         runs = snapshot.ledger.runs(hidden=(LINK,))
         if view.actions and view.learns is None and (gaps := unfilled(view.history.gaps, runs)[:GAPS_ASKED]):
             outcome.filled = answered_now(open_shadow(), gaps)
-        return finish(view, request, outcome, runs, _since_the_last(snapshot))
+        return finish(view, request, outcome, runs, _since_the_last(snapshot, request.now))
 
 
-def _since_the_last(snapshot: Snapshot) -> SinceTheLast:
+def _since_the_last(snapshot: Snapshot, now: datetime) -> SinceTheLast:
     """Count statements linked to earlier ones, and texts handed to agents, since the last dream."""
     dreams = snapshot.ledger.runs(1, kinds=get_args(RunKind), states=("applied",))
     since = dreams[0].started_at if dreams else datetime.fromtimestamp(0, UTC)
-    return SinceTheLast(len(snapshot.ledger.runs_since(since, (LINK,))), told_counts(snapshot.ledger.told(since)))
+    # Older texts are shown no more: what is counted is what `told` lists.
+    told = snapshot.ledger.told(max(since, now - timedelta(days=TOLD_DAYS)))
+    return SinceTheLast(len(snapshot.ledger.runs_since(since, (LINK,))), told_counts(told))
 
 
 def _with_spending(on_progress: OnProgress, view: View, file: Path) -> OnProgress:

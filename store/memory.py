@@ -608,6 +608,10 @@ class MemoryStore:
         """Return a run. Raises NotFound."""
         return self.operations.runs.run(run_id)
 
+    def title_of_run(self, run_id: str) -> str:
+        """Return the title of the first memory that a run changed; "" without any."""
+        return self.operations.runs.title_of(run_id)
+
     def changes_of(self, run_id: str, offset: int, limit: int) -> Sequence[RunChange]:
         """Return a page of the changes of a run. Raises NotFound."""
         return self.operations.runs.changes_of(run_id, offset, limit)

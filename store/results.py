@@ -553,13 +553,30 @@ class StoreStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PurgedItem:
+    """A thing that a purge would remove (`goes`), or only take lines out of.
+
+    `because`: it is `named`, it is `said` in a named one, it is `drawn` from words that go, or it `quotes` them.
+    """
+
+    node_id: NodeId
+    kind: str
+    title: str
+    channel: str
+    created_at: datetime | None
+    because: Literal["named", "said", "drawn", "quotes"]
+    goes: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Purged:
     """The amount that a purge removed for good, or would remove.
 
-    `run_id` is None for a preview, and where there was nothing to remove. `titles` are a few of what goes; the nodes of
-    `repeated_in` stay, and say much of the same. `copies` are ledgers that were set aside: they go as a whole. `traces`
-    are the places where something of it was found afterwards, `out_of_reach` sentences on what a purge does not reach.
-    `questions` counts past questions.
+    `run_id` is None for a preview, and where there was nothing to remove. `titles` are a few of the things that go,
+    `items` of a preview those that go or lose lines, the named first, 100 at most; the nodes of `repeated_in` stay, and
+    say much of the same. `copies` are ledgers that were set aside: they go as a whole. `traces` are the places where
+    something of it was found afterwards, `out_of_reach` sentences on what a purge does not reach. `questions` counts
+    past questions.
     """
 
     run_id: str | None = None
@@ -575,6 +592,7 @@ class Purged:
     traces: tuple[str, ...] = ()
     out_of_reach: tuple[str, ...] = ()
     questions: int = 0
+    items: tuple[PurgedItem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

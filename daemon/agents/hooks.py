@@ -7,12 +7,10 @@ by session: every line that an agent does not need costs it attention.
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +23,7 @@ from ..importing.formats.opencode import turns_in
 from ..importing.turns import by_first_words
 from .act_hooks import act_of, text_at_act
 from .briefs import BRIEF_TOKENS, Briefs, Start, open_work
-from .hook_formats import ACTS, FORMATS, AgentFormat, HookInput, Moment, read_input, render_output
+from .hook_formats import ACTS, FORMATS, AgentFormat, HookInput, Moment, read_input, render_output, take_lost
 from .undreamt_sessions import UndreamtSessions
 
 if TYPE_CHECKING:
@@ -285,45 +283,3 @@ class Hooks:
 def own_words(text: str) -> str:
     """Return a person's or model's text without the parts that hooks and our memory added."""
     return without_element(without_recalled(text), "hook_context").strip()
-
-
-# ---- moments at which a hook got no answer in time, as `dreamctl hook` notes them beside the socket
-
-LATE, ABSENT, FAILED = "late", "no daemon", "failed"
-_REASONS = {"TimeoutError": LATE, "FileNotFoundError": ABSENT, "ConnectionRefusedError": ABSENT}
-
-MOST_BYTES = 2**17
-
-
-@dataclass(frozen=True, slots=True)
-class LostMoment:
-    """One moment: its agent's own name of the event, the session, its folder, and the reason."""
-
-    at: datetime
-    agent: str
-    event: str
-    session: str
-    folder: str
-    why: str
-
-
-def take_lost(path: Path) -> list[LostMoment]:
-    """Read and remove the notes; a line that is written meanwhile may be lost, which is one of a count."""
-    try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-            lines = file.read(MOST_BYTES).splitlines()
-        path.unlink()
-    except OSError:
-        return []
-    return [found for line in lines if (found := _read(line)) is not None]
-
-
-def _read(line: bytes) -> LostMoment | None:
-    try:
-        at, *texts = json.loads(line)
-        agent, event, session, folder, error = map(str, texts)
-        return LostMoment(
-            datetime.fromtimestamp(float(at), UTC), agent, event, session, folder, _REASONS.get(error, FAILED)
-        )
-    except (ValueError, TypeError, OverflowError, OSError):
-        return None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .arguments import day, whole
-from .formatting import BOLD, Look, count, duration, listing, sentence, side_by_side, table
+from .formatting import BOLD, Look, clean, count, duration, listing, sentence, side_by_side, table
 from .request import ask, shown_progress
 from .terminal import Terminal
 
@@ -290,10 +290,11 @@ def runs_in_words(runs: Iterable[Json], look: Look) -> list[str]:
 
 
 def changes_in_words(run: Json) -> str:
-    """Count a run's changes, as `+12 ~3 -1`, and add its note."""
+    """Count a run's changes, as `+12 ~3 -1`, and add the memory that it is about, else its note."""
     numbers = (("+", run["created"]), ("~", run["replaced"]), ("-", run["deleted"]))
     amounts = " ".join(f"{sign}{number}" for sign, number in numbers if number)
-    return "  ".join(part for part in (amounts, run["note"]) if part) or "nothing"
+    about = f"“{clean(run['about'])}”" if run["about"] else run["note"]
+    return "  ".join(part for part in (amounts, about) if part) or "nothing"
 
 
 def undo_in_words(answer: Json, look: Look) -> list[str]:

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from .formatting import Look, clean, count, listing, sentence
+from .formatting import Look, clean, count, date_of, listing, sentence, when
 from .request import ask, shown_progress
 from .terminal import Terminal
 
@@ -110,8 +110,9 @@ def plan_in_words(plan: Json, look: Look) -> list[str]:
     done = (("removed", plan["files_removed"]), ("changed", plan["files_changed"]))
     changes = ", ".join(f"{count(number, 'file')} {verb}" for verb, number in done if number) or "no file is changed"
     lines = look.wrap(f"This erases {amounts_in_words(plan)} for good, everywhere: {changes}.")
-    lines += [line for title in plan["titles"][:MOST_TITLES] for line in look.wrap(f"- {clean(title)}", "  ")]
-    if len(plan["titles"]) > MOST_TITLES:
+    named = [_item_in_words(one, look) for one in plan["items"]] or plan["titles"]
+    lines += [line for words in named[:MOST_TITLES] for line in look.wrap(f"- {clean(words)}", "  ")]
+    if len(named) > MOST_TITLES:
         lines.append("  - …")
     if plan["copies"]:
         lines += look.wrap(f"These set-aside ledgers go as a whole: {listing(plan['copies'])}.")
@@ -119,6 +120,12 @@ def plan_in_words(plan: Json, look: Look) -> list[str]:
         more = f" and {len(repeated) - MOST_REPEATED:,} more" if len(repeated) > MOST_REPEATED else ""
         lines += look.wrap(f"These stay, and say much of the same: {', '.join(repeated[:MOST_REPEATED])}{more}.")
     return lines
+
+
+def _item_in_words(item: Json, look: Look) -> str:
+    day = when(item["created_at"])
+    place = ", ".join(filter(None, (item["kind"], date_of(day, look.now) if day else "", item["channel"])))
+    return f"{item['title'] or item['node_id']} ({place}{'' if item['goes'] else '; loses lines'})"
 
 
 def outcome_in_words(answer: Json, look: Look, *, questions: bool) -> list[str]:

@@ -23,7 +23,7 @@ from .terminal import Terminal
 if TYPE_CHECKING:
     from ...ipc.protocol import Json
     from ..host.installed_service import Service
-    from ..upkeep.doctor import Finding
+    from ..methods.doctor import Finding
 
 POLL_S = 0.25
 WRONG = ("warning", "error")
@@ -74,7 +74,7 @@ def doctor_arguments(parser: ArgumentParser) -> None:
 def doctor(options: Namespace, terminal: Terminal) -> int:
     """Check everything that ever went wrong; return 1 if something is wrong still."""
     from ..clock import utc_now
-    from ..upkeep.doctor import examine
+    from ..methods.doctor import examine
 
     findings = list(examine(utc_now()))
     outcomes = _repaired(findings) if options.fix else {}

@@ -6,7 +6,7 @@ import asyncio
 import datetime
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -126,7 +126,7 @@ class SteeredAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RunAnswer:
-    """One run of the history."""
+    """One run of the history; `about` is the title of the one memory that a person changed by it, else ""."""
 
     run_id: str
     kind: str
@@ -137,6 +137,7 @@ class RunAnswer:
     replaced: int
     deleted: int
     note: str
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,14 +263,19 @@ class DreamMethods:
         # A run of kind `link` follows each `remember`; by default they would hide the rest of the history.
         kinds = [params.kind] if params.kind else []
         runs = self._store.runs(params.limit, kinds=kinds, hidden=() if params.all else (LINK,))
-        return RunsAnswer([_run_answer(run) for run in runs])
+        return RunsAnswer([self._answer(run) for run in runs])
 
     def run(self, params: RunParams, call: Call) -> RunChangesAnswer:
         """Return a run with a page of its changes."""
-        run = _run_answer(self._store.run(params.run_id))
+        run = self._answer(self._store.run(params.run_id))
         changes = self._store.changes_of(params.run_id, params.offset, MOST_CHANGES + 1)
         more = len(changes) > MOST_CHANGES
         return RunChangesAnswer(run, changes[:MOST_CHANGES], params.offset + MOST_CHANGES if more else None)
+
+    def _answer(self, run: Run) -> RunAnswer:
+        answer = _run_answer(run)
+        is_of_one = run.kind in OF_ONE_MEMORY and run.state != "nothing"
+        return replace(answer, about=self._store.title_of_run(run.run_id)) if is_of_one else answer
 
     def undo(self, params: UndoParams, call: Call) -> UndoAnswer:
         """Undo a run, or its changes of some memories."""
@@ -364,6 +370,10 @@ def _dream_answer(result: DreamResult) -> DreamAnswer:
         note=result.note,
         plan=plan,
     )
+
+
+OF_ONE_MEMORY = frozenset({"edit", "forget", "restore", "review", "remember", LINK})
+"""The kinds of run that change one memory and its links."""
 
 
 def _run_answer(run: Run) -> RunAnswer:

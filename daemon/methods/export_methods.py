@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ...ipc.call import Call, Method
-from ...ipc.channels import full_name
+from ...ipc.channels import full_name, project_name
 from ...ipc.params import Params
 from ...ipc.protocol import Refused
 from ...store import redact, replace_file, unmarked
@@ -93,7 +93,7 @@ class ExportMethods:
         today = local_now().date()
         sections = [(heading, lines) for heading, lines in self._sections(channel, today) if lines]
         is_page = target.suffix in (".html", ".htm")
-        text = (_as_html if is_page else _as_markdown)(channel, today, sections)
+        text = (_as_html if is_page else _as_markdown)(project_name(channel), today, sections)
         shown = redact(text)
         replace_file(target, shown.text.encode())
         return ExportAnswer(
@@ -103,8 +103,11 @@ class ExportMethods:
     def _sections(self, channel: str, today: date) -> Iterator[tuple[str, Sequence[str]]]:
         """Yield the headings with their lines: those of a session's start, without its bounds, and more."""
         from ...pipelines.pages.briefing import MOST_OF, is_worth_a_line, parts_of
+        from ...pipelines.pages.current_facts import current, until, with_plain_successors
+        from ...pipelines.pages.outdated import without_outdated
 
         facts = [fact for fact in self._store.facts(channel, FACTS_READ) if not fact.is_waiting]
+        doubts = {fact.node_id: f" ({until(fact)})" for fact in facts if until(fact)}
         parts = parts_of(facts, today, None, most_of=dict.fromkeys(MOST_OF, FACTS_READ))
         told = {line.fact.node_id for part in parts for line in part.lines}
         for part in parts:
@@ -112,12 +115,14 @@ class ExportMethods:
             yield (
                 part.heading,
                 [
-                    _quoted(line.fact) if line.steps_left_out else rendered(line, today, is_dated=True)
+                    (_quoted(line.fact) if line.steps_left_out else rendered(line, today, is_dated=True))
+                    + doubts.get(line.fact.node_id, "")
                     for line in part.lines
                 ],
             )
-        traps = [fact for fact in facts if fact.kind in _TRAPS and fact.is_live and fact.node_id not in told]
-        yield PITFALLS, [_quoted(fact) for fact in traps if is_worth_a_line(fact)]
+        holding = without_outdated([fact for fact in current(with_plain_successors(facts)) if is_worth_a_line(fact)])
+        traps = [fact for fact in holding if fact.kind in _TRAPS and fact.node_id not in told]
+        yield PITFALLS, [_quoted(fact) + doubts.get(fact.node_id, "") for fact in traps]
         threads = [(goal, goal.thread_since or goal.changed_at) for goal in self._store.threads(channel)]
         yield THREADS, [f"- {one.state}, since {since:%-d %B %Y}: {unmarked(one.text)}" for one, since in threads]
 

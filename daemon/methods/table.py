@@ -12,6 +12,7 @@ from ..dreaming.dreamer import Dreamer
 from ..importing.following.follower import Follower
 from ..page.opening import PAGE_METHODS, WebPage
 from .control import CONTROL_METHODS, ControlMethods, Process
+from .doctor import DOCTOR_METHODS, DoctorMethods
 from .dream_methods import DREAM_METHODS, DreamMethods
 from .export_methods import EXPORT_METHODS, ExportMethods
 from .hook_methods import HOOK_METHODS
@@ -41,6 +42,7 @@ METHODS: tuple[Method[Any, Any], ...] = (
     *PROOF_METHODS,
     *LEARN_METHODS,
     *SYNC_METHODS,
+    *DOCTOR_METHODS,
 )
 
 
@@ -72,6 +74,7 @@ def methods_of(
         (REVIEW_METHODS, ReviewMethods(store, settings)),
         (PAGE_METHODS, page),
         (SYNC_METHODS, sync),
+        (DOCTOR_METHODS, DoctorMethods()),
     )
     for methods, home in homes:
         yield from (method.of(home) for method in methods)

@@ -10,7 +10,7 @@ import re
 import secrets
 import traceback
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -27,7 +27,7 @@ from ...ipc.mcp.mcp_session import WireClient
 from ...ipc.protocol import BUSY, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, Json, ProtocolError
 from ...ipc.server.server import Server
 from ..clock import local_now
-from . import wording
+from . import markup, wording
 from .asking import PageRequest
 from .guard import KEPT
 from .page_acts import ACTS
@@ -38,6 +38,13 @@ MOST_SAID = 64
 MOST_FIELDS = 64
 UNSAID: Json = {"hint": "", "left": (), "place": "", "undo": None, "redo": None, "parts": (), "failed": False}
 """The parts of a message after an act that most acts leave out."""
+
+MARKED: Sequence[str] = ("marked", "marked_line", "glance", "own")
+WORDED: Sequence[str] = (
+    *("project", "said", "thing_address", "address", "sure", "number", "conversation"),
+    *("run_note", "as_places", "kind_word", "kind_meaning"),
+)
+"""The functions that templates call as filters."""
 
 KINDS_OF_FILES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 STATUS = {NOT_FOUND: 404, INVALID_PARAMS: 400, BUSY: 503, METHOD_NOT_FOUND: 404}
@@ -76,19 +83,12 @@ class Site:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        for name in (
-            "marked",
-            "marked_line",
-            "glance",
-            "project",
-            "said",
-            "thing_address",
-            "address",
-            "sure",
-            "number",
-            "conversation",
-        ):
-            self._templates.filters[name] = getattr(wording, name)
+        filters = (
+            (markup, MARKED),
+            (wording, WORDED),
+        )
+        for module, names in filters:
+            self._templates.filters |= {name: getattr(module, name) for name in names}
 
     def routes(self) -> list[Route]:
         """Return the routes of the application."""
@@ -106,7 +106,7 @@ class Site:
                 place = traceback.extract_tb(error.__traceback__)[-1]
                 where = f"{Path(place.filename).name}:{place.lineno}"
                 logger.error("the page failed at {}: {} at {}", request.url.path, type(error).__name__, where)
-                values = {"message": "That went wrong here.", "hint": "`dreamctl log` has the place."}
+                values = {"message": "That went wrong here.", "hint": "The daemon's log has the place."}
                 return self._page(request, "error.html", values, 500)
 
         return answer
@@ -163,6 +163,8 @@ class Site:
             "day": lambda at: wording.day(at, now),
             "moment": lambda at: wording.moment(at, now),
             "ago": lambda at: wording.ago(at, now),
+            "run_name": lambda run: wording.run_name(run, now),
+            "difference": markup.difference,
             "path": path,
             "here": path + (f"?{query}" if query else ""),
             "navigation": NAVIGATION,

@@ -18,12 +18,15 @@ HITS, ROWS, TURNS = 20, 30, 120
 THINGS, DRAWN_AT_ONCE, MOST_DRAWN = 100, 500, 2500
 """The people and things of a list, of one answer for the drawing, and of the drawing."""
 
-MOST_LIVES, MOST_EVENTS = 100, 100
+MOST_LIVES, MOST_EVENTS, MARKS = 100, 100, 50
 CHANNELS_S, BRIEFS_S, FIRST_S = 10.0, 60.0, 600.0
 """The age of answers that are shown again: the names of projects, their dates ahead, the time of their first fact."""
 
 DECIDED = ("decision", "value", "correction")
 LATELY = timedelta(days=1)
+WEAK = 0.1
+"""The confidence below which a hit hardly answers: it is folded away."""
+
 KINDS = ("fact", "decision", "value", "preference", "procedure", "pitfall", "correction", "negative", "event", "person")
 KINDS_OF_MEMORIES = (*KINDS, "finding", "note", "episode", "scenario", "insight", "profile", "document")
 EDITABLE = ("note", *KINDS, "finding", "episode")
@@ -88,7 +91,7 @@ async def search(asked: PageRequest) -> Json:
     if "part" not in asked.words:
         values["channels"] = await _channels(asked)
     if not query:
-        return values | {"answer": None, "why": {}}
+        return values | {"answer": None, "why": {}, "strong": (), "weak": ()}
     # An explained question is no question of a person's to learn from: half a word is not one.
     answer = await asked.call(
         "recall",
@@ -100,7 +103,10 @@ async def search(asked: PageRequest) -> Json:
         as_of=_end_of(values["on"]),
         filter={"field": "kind", "eq": values["kind"]} if values["kind"] else None,
     )
-    return values | {"answer": answer, "why": _why(answer)}
+    hits = answer["hits"]
+    strong = [hit for hit in hits if hit["confidence"] >= WEAK]
+    weak = [hit for hit in hits if hit["confidence"] < WEAK]
+    return values | {"answer": answer, "why": _why(answer), "strong": strong, "weak": weak}
 
 
 def _why(answer: Json) -> Mapping[str, Json]:
@@ -235,8 +241,7 @@ async def memories(asked: PageRequest) -> Json:
     )
     return {
         "memories": listed["memories"],
-        "next": listed["next"],
-        "before": max(0, at - ROWS) if at else None,
+        **_pages(at, listed["next"]),
         "channel": channel,
         "kind": kind,
         "always": always,
@@ -244,6 +249,11 @@ async def memories(asked: PageRequest) -> Json:
         "kinds": KINDS_OF_MEMORIES,
         "kept": KINDS_TO_KEEP,
     }
+
+
+def _pages(at: int, following: int | None, size: int = ROWS) -> Json:
+    """Return the places of the pages of a list before and after the one at a place, None for none."""
+    return {"next": following, "before": max(0, at - size) if at else None}
 
 
 async def memory(asked: PageRequest) -> Json:
@@ -286,8 +296,7 @@ async def sessions(asked: PageRequest) -> Json:
     )
     return {
         "sessions": listed["memories"],
-        "next": listed["next"],
-        "before": max(0, at - ROWS) if at else None,
+        **_pages(at, listed["next"]),
         "channel": channel,
         "channels": channels,
     }
@@ -308,8 +317,7 @@ async def session(asked: PageRequest) -> Json:
         "turns": page,
         "wanted": asked.whole("turn"),
         "offset": offset,
-        "before": max(0, at - TURNS) if at else None,
-        "next": at + TURNS if more else None,
+        **_pages(at, at + TURNS if more else None, TURNS),
         "next_offset": shown["next"] if not more else None,
         "count": len(found),
     }
@@ -330,8 +338,7 @@ async def things(asked: PageRequest) -> Json:
     return {
         "things": _by_name(found["entities"]),
         "total": found["total"],
-        "next": found["next"],
-        "before": max(0, at - THINGS) if at else None,
+        **_pages(at, found["next"], THINGS),
         "channel": channel,
         "kind": kind,
         "channels": channels,
@@ -399,8 +406,7 @@ async def review(asked: PageRequest) -> Json:
         "review": found,
         "waits": _waits(found),
         "from": at,
-        "next": at + len(found["marks"]) if more and found["marks"] else None,
-        "before": max(0, at - 50) if at else None,
+        **_pages(at, at + len(found["marks"]) if more and found["marks"] else None, MARKS),
     }
 
 
@@ -442,11 +448,20 @@ async def purging(asked: PageRequest) -> Json:
 
 
 async def health(asked: PageRequest) -> Json:
-    """Return the state of the daemon and its problems."""
-    # A check reads the whole vault: it is made when it is asked for.
-    check = await asked.call("check") if asked.word("check") else None
+    """Return the state of the daemon, and the findings of the doctor where they are asked for."""
+    # The doctor waits for other programs, and with `check` reads the whole vault: the page is there before.
+    checked = asked.word("check") == "1"
+    findings = (await asked.call("doctor", files=checked))["findings"] if checked or "part" in asked.words else None
+    if "part" in asked.words:
+        return {"findings": findings, "checked": checked}
     status, metrics = await together(asked.call("status"), asked.call("metrics"))
-    return {"status": status, "check": check, "metrics": metrics["text"]}
+    return {"status": status, "findings": findings, "checked": checked, "metrics": metrics["text"]}
+
+
+async def dreaming(asked: PageRequest) -> Json:
+    """Return the dream that is under way, for the page that follows it."""
+    status = await asked.call("status")
+    return {"dream": status["dream"], "status": status}
 
 
 KINDS_OF_THINGS = ("person", "organisation", "team", "project", "service", "tool", "place", "file", "event", "other")
@@ -466,6 +481,7 @@ VIEWS: tuple[tuple[str, str, View], ...] = (
     ("/thing/{name}", "thing.html", thing),
     ("/review", "review.html", review),
     ("/runs", "runs.html", runs),
+    ("/dream", "_dream.html", dreaming),
     ("/run/{run_id}", "run.html", run),
     ("/digest", "digest.html", digest),
     ("/told", "told.html", told),

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from html import escape
+from datetime import UTC, datetime
 from itertools import groupby
-from urllib.parse import quote, unquote
+from typing import Any
+from urllib.parse import quote
 
-from markupsafe import Markup
-
-from ...store import without_controls
+from ...ipc.channels import project_name
 from ...store.roles import Role
 
 GLOBAL = "_global"
-_HASH = re.compile(r"-[0-9a-f]{6}$")
 _TURN = re.compile(r"^#(\d{1,9}) ([^\s:]{1,64}): ?", re.MULTILINE)
 _STEP = re.compile(r"\[(?P<name>[^\]\n:]{1,80})(?:: (?P<what>[^\n]{0,400}))?")
-MOST_LINES = 4000
-
-# One pass over a line: code, links, footnotes, bold and struck words; all between is escaped.
-_INLINE = re.compile(
-    r"(?<!`)(?P<ticks>`{1,3})(?!`)(?P<code>[^\n]{1,600}?)(?<!`)(?P=ticks)(?!`)"
-    r"|\\(?P<plain>[!-/:-@\[-`{-~])"
-    r"|\[(?P<words>(?:\\.|[^\]\\\n]){1,2000})\]\((?P<place>/[^()\s]{1,1000})\)"
-    r"|\[\^[\w-]{1,16}\]"
-    r"|<!--.*?-->"
-    r"|\*\*(?P<bold>[^*\n]{1,2000})\*\*"
-    r"|~~(?P<gone>[^\n]{1,8000}?)~~"
-)
-_PLACE = re.compile(r"/(?P<path>[^?#]{1,400}\.md)")
-_LISTED = re.compile(r"(?P<depth> *)(?:[-*+]|(?P<number>\d{1,3})[.)]) +(?P<words>\S.*)")
-_NOTE = re.compile(r"^\[\^[\w-]{1,16}\]: ")
 
 
 def instant(given: str | datetime | None) -> datetime | None:
@@ -77,7 +59,7 @@ def number(amount: int, noun: str, nouns: str = "") -> str:
 
 def project(channel: str) -> str:
     """Return a channel as its person knows it: the name of the project alone."""
-    return "everywhere" if channel == GLOBAL else _HASH.sub("", channel)
+    return "everywhere" if channel == GLOBAL else project_name(channel)
 
 
 def address(node_id: str) -> str:
@@ -95,6 +77,41 @@ def thing_address(name: str) -> str:
     return f"/thing/{quote(name, safe='')}"
 
 
+DREAMS = {"daily": "Dream of the day", "weekly": "Dream of the week", "compaction": "Small dream"}
+RUNS: Mapping[str, str] = DREAMS | {
+    "edit": "Changed",
+    "forget": "Forgot",
+    "restore": "Brought back",
+    "review": "Decided on",
+    "remember": "Said again",
+    "link": "Linked what was remembered",
+    "undo": "Undid",
+    "deleted": "Files that were deleted by hand",
+    "migrate": "Moved the files to the folders of projects",
+    "purge": "Erased for good",
+    "learn": "Learned from files",
+    "joined": "Joined the two files of a session",
+}
+_RUN_ID = re.compile(r"\b(?P<verb>undid|redid) (?P<at>\d{8}-\d{6})-\d{6}-(?P<kind>\w+)-[0-9a-f]{4}\b")
+
+
+def run_name(run: Mapping[str, Any], now: datetime) -> str:
+    """Return the name of a run as a person calls it: `Changed “The port is 8443”`, `Undid the small dream of 3 Nov`."""
+    kind = str(run["kind"])
+    name = RUNS.get(kind, kind.replace("_", " ").capitalize())
+    if found := _RUN_ID.search(run["note"]):
+        at = datetime.strptime(found["at"], "%Y%m%d-%H%M%S").replace(tzinfo=UTC).isoformat()
+        verb = "Undid" if found["verb"] == "undid" else "Did again"
+        other = DREAMS.get(found["kind"], found["kind"] if found["kind"] == "edit" else f"run “{found['kind']}”")
+        return f"{verb} the {other[:1].lower()}{other[1:]} of {moment(at, now)}"
+    return f"{name} “{run['about']}”" if run["about"] else name
+
+
+def run_note(run: Mapping[str, Any]) -> str:
+    """Return a run's note; "" where it only repeats the run's name."""
+    return "" if run["about"] or _RUN_ID.search(run["note"]) else run["note"]
+
+
 def said(relation: str) -> str:
     """Return the type of a relation in words: `reports to`."""
     return relation.replace("_", " ").lower()
@@ -105,148 +122,82 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text[-1:] in ".!?…:" else ".")
 
 
+COMMANDS = {
+    "told": ("Told to agents", "/told"),
+    "runs": ("Runs", "/runs"),
+    "dream": ("Runs", "/runs"),
+    "review": ("Review", "/review"),
+    "list": ("Memories", "/memories"),
+    "recall": ("Search", "/search"),
+    "entities": ("People and things", "/things"),
+    "about": ("People and things", "/things"),
+    "status": ("Health", "/health"),
+    "doctor": ("Health", "/health"),
+    "check": ("A look at every file", "/health?check=1"),
+    "resume": ("The switch of learning", "/health#learning"),
+    "pause": ("The switch of learning", "/health#learning"),
+    "backup": ("A backup", "/health#keep"),
+    "purge": ("Erasing", "/purge"),
+    "digest": ("The digest", "/digest"),
+}
+"""The commands that are places of the page, each with the words and the address of its place."""
+
+_COMMAND = re.compile(r"`dreamctl (?P<name>[a-z]+)(?: (?P<what>[\w.#-]+))?[^`\n]*`")
+
+
+def as_places(text: str) -> str:
+    """Return a text of our own in which commands are links to the places of the page that do the same."""
+    return _COMMAND.sub(_place_of_command, text)
+
+
+def _place_of_command(found: re.Match[str]) -> str:
+    name, what = found["name"], found["what"] or ""
+    if name in ("undo", "redo"):
+        return f"[its run](/run/{what})" if "-" in what else "[Runs](/runs)"
+    if name in ("show", "restore", "edit", "forget"):
+        return f"[its page](/memory/{quote(what)})" if re.search(r"[a-z0-9]", what) else "its page"
+    words, place = COMMANDS.get(name, ("", ""))
+    return f"[{words}]({place})" if place else str(found[0])
+
+
+KINDS_IN_WORDS = {
+    "fact": ("fact", "something worth keeping, in the words in which it was said"),
+    "decision": ("decision", "what was decided, with its reason"),
+    "value": ("value", "a setting that holds until it changes"),
+    "preference": ("preference", "how you want things to be"),
+    "procedure": ("procedure", "how something is done, step by step"),
+    "pitfall": ("pitfall", "what goes wrong, and why"),
+    "correction": ("correction", "a claim that was put right"),
+    "negative": ("refusal", "what was proposed and refused"),
+    "event": ("event", "something with a day"),
+    "person": ("person", "who somebody is, and what they do"),
+    "finding": ("finding", "what an assistant found out"),
+    "note": ("note", "a text that was written down"),
+    "episode": ("event of a talk", "something that happened in a session"),
+    "scenario": ("stretch of work", "a page of one subject over one or several sessions, made by a dream"),
+    "insight": ("pattern", "what recurs over several sessions, found by a dream"),
+    "profile": ("overview", "a page of all that holds in a project, made by a dream"),
+    "entity": ("person or thing", "a page of a person or a thing, made by a dream"),
+    "document": ("document", "a text that an agent keeps under a key"),
+    "turn": ("said", "a sentence of a session, as it was said"),
+    "session": ("session", "a conversation with an agent"),
+}
+"""The kinds of memories in plain words, each with its meaning."""
+
+
+def kind_word(kind: str) -> str:
+    """Return a kind in plain words."""
+    return KINDS_IN_WORDS.get(kind, (kind.replace("_", " "), ""))[0]
+
+
+def kind_meaning(kind: str) -> str:
+    """Return the meaning of a kind."""
+    return KINDS_IN_WORDS.get(kind, ("", ""))[1]
+
+
 def sure(confidence: float) -> str:
     """Return a confidence of 0 to 1 in a word."""
     return "sure" if confidence >= 0.6 else "likely" if confidence >= 0.3 else "perhaps"
-
-
-def marked(text: str) -> Markup:
-    """Return a text of a memory or a page as HTML: paragraphs, lists, tables, code, links within the memory."""
-    lines = without_controls(text).replace("\r\n", "\n").split("\n")
-    cut = lines[:MOST_LINES]
-    shown = "".join(_blocks(cut))
-    rest = number(len(lines) - len(cut), "more line")
-    return Markup(shown + (f'<p class="soft">{rest}</p>' if len(lines) > len(cut) else ""))  # noqa: S704  (escaped piece by piece)
-
-
-def marked_line(line: str) -> Markup:
-    """Return one line as HTML, without its bullet."""
-    return Markup(_inline(without_controls(line).removeprefix("- ")))  # noqa: S704  (escaped piece by piece)
-
-
-def glance(text: str, longest: int = 280) -> Markup:
-    """Return the beginning of a memory as HTML for a list: the words that it answers apart from its own, no links."""
-    asked: list[str] = []
-    words: list[str] = []
-    for line in without_controls(text).split("\n"):
-        is_asked = line.startswith(">") and not words
-        (asked if is_asked else words).append(line.removeprefix(">").strip() if is_asked else line)
-    said = " ".join(" ".join(words).split())
-    told = " ".join(" ".join(asked).split())
-    quoted = f'<q class="asked">{_inline(_cut(told, longest // 2), links=False)}</q> ' if told else ""
-    return Markup(quoted + _inline(_cut(said, longest), links=False))  # noqa: S704  (escaped piece by piece)
-
-
-def _cut(text: str, longest: int) -> str:
-    """Return the beginning of a text, at most so many characters, ending with a whole word."""
-    return text if len(text) <= longest else text[:longest].rpartition(" ")[0] + "…"
-
-
-def _blocks(lines: Sequence[str]) -> Iterator[str]:
-    at = 0
-    while at < len(lines):
-        line = lines[at]
-        if fence := re.match(r" {0,3}(`{3,}|~{3,})", line):
-            end = next((i for i in range(at + 1, len(lines)) if lines[i].strip() == fence[1]), len(lines))
-            yield f'<pre tabindex="0"><code>{escape(chr(10).join(lines[at + 1 : end]))}</code></pre>'
-            at = end + 1
-            continue
-        kind = _kind(line)
-        end = at + 1
-        while (
-            kind != "heading"
-            and end < len(lines)
-            and _kind(lines[end]) == kind
-            and not lines[end].lstrip().startswith("```")
-        ):
-            end += 1
-        yield from _BLOCKS[kind](lines[at:end])
-        at = end
-
-
-def _kind(line: str) -> str:
-    if not line.strip() or _NOTE.match(line) or line.strip() == "---":
-        return "nothing"
-    if re.match(r"#{1,6} ", line):
-        return "heading"
-    if line.startswith("|"):
-        return "table"
-    if line.startswith(">"):
-        return "quote"
-    return "list" if _LISTED.match(line) else "words"
-
-
-def _heading(lines: Sequence[str]) -> Iterator[str]:
-    marks, _, words = lines[0].partition(" ")
-    # The page has the first heading, and each card a second.
-    level = min(6, len(marks) + 2)
-    yield f"<h{level}>{_inline(words)}</h{level}>"
-
-
-def _words(lines: Sequence[str]) -> Iterator[str]:
-    if said := "<br>".join(_inline(line) for line in lines).strip():
-        yield f"<p>{said}</p>"
-
-
-def _quote(lines: Sequence[str]) -> Iterator[str]:
-    yield f"<blockquote>{'<br>'.join(_inline(line.lstrip('>').strip()) for line in lines)}</blockquote>"
-
-
-def _list(lines: Sequence[str]) -> Iterator[str]:
-    found = [match for line in lines if (match := _LISTED.match(line))]
-    tag = "ol" if found and found[0]["number"] else "ul"
-    classes = [' class="under"' if len(one["depth"]) > 1 else "" for one in found]
-    items = "".join(f"<li{kind}>{_inline(one['words'])}</li>" for one, kind in zip(found, classes, strict=True))
-    yield f"<{tag}>{items}</{tag}>"
-
-
-def _table(lines: Sequence[str]) -> Iterator[str]:
-    rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))] for line in lines]
-    heads, *rest = [row for row in rows if not all(set(cell) <= set("-: ") for cell in row)] or [[]]
-    yield '<div class="wide" tabindex="0"><table><thead><tr>'
-    yield "".join(f'<th scope="col">{_inline(cell)}</th>' for cell in heads)
-    yield "</tr></thead><tbody>"
-    yield from (f"<tr>{''.join(f'<td>{_inline(cell)}</td>' for cell in row)}</tr>" for row in rest)
-    yield "</tbody></table></div>"
-
-
-_BLOCKS = {
-    "nothing": lambda lines: iter(()),
-    "heading": _heading,
-    "words": _words,
-    "quote": _quote,
-    "list": _list,
-    "table": _table,
-}
-
-
-def _inline(line: str, deep: int = 0, *, links: bool = True) -> str:
-    parts, at = [], 0
-    for found in _INLINE.finditer(line):
-        parts.append(escape(line[at : found.start()]))
-        parts.append(_span(found, deep, links))
-        at = found.end()
-    return "".join(parts) + escape(line[at:])
-
-
-def _span(found: re.Match[str], deep: int, links: bool) -> str:
-    if found["code"] is not None:
-        return f"<code>{escape(found['code'].strip())}</code>"
-    if found["plain"] is not None:
-        return escape(found["plain"])
-    inner = found["words"] or found["bold"] or found["gone"]
-    if inner is None:
-        return "" if links else escape(found[0])
-    words = _inline(inner, deep + 1, links=links) if deep < 3 else escape(inner)
-    if found["bold"]:
-        return f"<strong>{words}</strong>"
-    if found["gone"]:
-        return f"<del>{words}</del>"
-    place = _PLACE.fullmatch(found["place"])
-    if place is None or not links:
-        return words
-    where = f"/memory/{quote(unquote(place['path']))}"
-    return f'<a href="{escape(where)}">{words}</a>'
 
 
 @dataclass(frozen=True, slots=True)

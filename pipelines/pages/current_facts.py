@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime
 from itertools import product, takewhile
 
 from ...store import okf
+from ...store.changes.edits import until as until
 from ...store.model import Kind, Memory, NodeId
 from ...store.okf.memory_file import EDITED_AT
 from ...store.roles import MACHINES, Role
@@ -286,15 +287,6 @@ def dated(fact: Memory) -> str:
     """Return the quote with its day and its speaker in front."""
     named = fact.said_by and fact.said_by != Role.USER
     return f"{day_of(fact)}{', ' if named else ': '}{spoken(fact)}"
-
-
-def until(fact: Memory) -> str:
-    """Return the note behind a quote that is replaced or doubtful; "" for a current one."""
-    if fact.superseded_by:
-        return f"until {format_date(fact.valid_to.date())}" if fact.valid_to else "no longer"
-    if fact.later:
-        return "perhaps replaced since"
-    return "in question" if fact.contradicts else ""
 
 
 def line(fact: Memory, label: str, wording: Callable[[Memory], str] = spoken) -> str:

@@ -321,7 +321,7 @@ def _told(report: RunReport) -> Iterator[ReportLine]:
     told = report.since.told
     if told.texts or told.lost_starts:
         were = "was" if told.texts == 1 else "were"
-        said = f"{count(told.texts, 'text')} {were} handed to {count(told.sessions, 'session')}"
+        said = f"{count(told.texts, 'text')} {were} handed to {count(told.sessions, 'session')} since the last dream"
         used = f", {told.used:,} of them used" if told.used else ""
         lost = f", {count(told.lost_starts, 'start')} lost" if told.lost_starts else ""
         yield ReportLine(said + used + lost, note="`dreamctl told` shows them")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -13,14 +13,16 @@ from ..ledger import records
 from ..ledger.journal import ChangeKind, FileChange, sha256
 from ..ledger.ledger import Ledger
 from ..ledger.records import Run
-from ..model import Action, ActionKind, Changeset, NotFound, StoreBusy, tombstone_keys
+from ..model import Action, ActionKind, Changeset, NodeId, NotFound, StoreBusy, tombstone_keys
 from ..redaction import places_of_secrets
 from ..vault.vault import Vault
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned, Writer
+from .edits import BY_PAGE, facts_changed, following
 from .links import is_over
 from .run_kinds import (
     CHANGED,
+    FOLLOWED,
     FORBIDDEN,
     FORGET,
     HISTORY_DAYS,
@@ -57,7 +59,8 @@ class _Step:
 class Changes:
     """Applies changesets through the writer, and removes old history. Call from any thread but the writer's.
 
-    `settle` waits until acknowledged writes can be found, by default only until their files are written.
+    `settle` waits until acknowledged writes can be found, by default only until their files are written; `citing`
+    returns the paths of the live memories that cite a node.
     """
 
     def __init__(
@@ -66,12 +69,14 @@ class Changes:
         ledger: Ledger,
         writer: Writer,
         settle: Callable[[float], bool] | None = None,
+        citing: Callable[[NodeId], Collection[str]] = lambda node_id: (),
     ) -> None:
         self._vault = vault
         self._ledger = ledger
         self._writer = writer
         self._runs_to_pruning = PRUNED_EVERY
         self._wait_until_found = settle or writer.barrier
+        self._citing = citing
 
     def apply(
         self,
@@ -97,12 +102,26 @@ class Changes:
             wait = self._wait_for_files if kind == FORGET else self._settle
             wait()
             run = Run(changeset.run_id, kind, "applied", started_at or now, now, summary=summary or {})
+            if kind in FOLLOWED:
+                changeset = replace(changeset, actions=(*changeset.actions, *self._followers(changeset.actions)))
             steps = self._steps(changeset, forbidden=set() if kind in {*PERSONAL, SYNC} else self._ledger.tombstones())
             guarded = () if may_be_overtaken else changeset.actions
             self._writer.submit(lambda files: self._plan_apply(files, run, steps, changeset, guarded)).result()
             wait()
             self._prune_now_and_then(now)
         return self._applied(changeset)
+
+    def _followers(self, actions: Sequence[Action]) -> Iterator[Action]:
+        """Yield the changes of dreams' pages that follow these actions: no dream need come first."""
+        files = [(self._vault.read_if_any(one.path), one.content) for one in actions]
+        changed = facts_changed(iter(files))
+        paths = {path for node_id in changed for path in self._citing(node_id)} - {one.path for one in actions}
+        for path in sorted(paths):
+            before = self._vault.read_if_any(path)
+            after = following(before, changed) if before is not None else None
+            if before is not None and after is not None and not places_of_secrets(after):
+                node_id = okf.to_memory(path, okf.parse(before)).node_id
+                yield Action.replacing(path, node_id, before, after, stage=BY_PAGE, reason="a fact of it was changed")
 
     def _steps(self, changeset: Changeset, forbidden: set[str]) -> list[_Step]:
         """Read the file of each action, as earlier actions of the changeset leave it, and pack both images."""
@@ -175,7 +194,7 @@ class Changes:
         refused = tuple(
             SkippedAction(action.path, action.node_id, action.refusal or "a file edited by hand is there")
             for action in actions
-            if action.state == "conflict"
+            if action.state == "conflict" and action.stage != BY_PAGE  # a person's page, or one that a dream rewrote
         )
         applied = sum(action.state == "applied" for action in actions)
         return AppliedRun(changeset.run_id, applied, refused)

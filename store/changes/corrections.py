@@ -13,7 +13,7 @@ from ..core import Core
 from ..door import outgoing
 from ..index.projection import CURATED, Node
 from ..index.repairs import repeated_after_repair
-from ..index.tombstones import TURN, fingerprint, pair_key
+from ..index.tombstones import TURN, UNTOLD, fingerprint, pair_key
 from ..ledger import records
 from ..ledger.journal import sha256
 from ..limits import LONGEST_CURATED
@@ -45,10 +45,7 @@ from .decisions import Choice, Decision, Decisions, Marks, restoring
 from .deletions import Deletions, bringing_back
 from .edits import EDITED, TITLE_CHARS, edited, version_of_file
 from .links import LinkEdits, last_successor, successors
-from .run_kinds import EDIT, FORGET, REVIEW, TURN_FORGOTTEN, AppliedRun, Overtaken, new_run_id
-
-# The kind of a run that restores a memory.
-RESTORE = "restore"
+from .run_kinds import EDIT, FORGET, RESTORE, REVIEW, TURN_FORGOTTEN, AppliedRun, Overtaken, new_run_id
 
 # Stands for the name in an acceptance by a person's own words.
 SAID_BY_THEM = "said"
@@ -442,7 +439,7 @@ class Corrections:
             stage=FORGET,
             reason=reason,
             pre_sha256=sha256(data),
-            fingerprint=fingerprint(memory),
+            fingerprint="\n".join((fingerprint(memory), *(f"{UNTOLD}{one}" for one in memory.sources if "#" in one))),
         )
 
 

@@ -1,20 +1,24 @@
-"""A memory edited by hand: its words, title, kind, tags and place in envelopes, as a pure change of its file."""
+"""A memory edited by hand as a pure change of its file, and the lines of pages that follow a change of a fact."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Final
+from difflib import SequenceMatcher
+from typing import Any, Final, NamedTuple
 
 from .. import okf
 from ..door import outgoing
 from ..index.projection import CURATED, FOOTNOTE, Node, memory_node
 from ..limits import LONGEST_CURATED, STATED_CERTAINTY
-from ..model import AWAITS_REVIEW, Edit, InvalidInput, Kind, Level, Memory
+from ..model import AWAITS_REVIEW, Edit, InvalidInput, Kind, Level, Memory, NodeId
 from ..okf.memory_file import BY_HAND, EDITED_AT, body_hash
+from ..text.dates import format_date
 from ..text.fence import unmarked_lines
-from ..text.quotes import title_of, title_of_fact
+from ..text.quotes import read_reply, title_of, title_of_fact
+from ..text.sentences import on_one_line
 from ..text.statements import slot_of
 from .decisions import with_body
 
@@ -91,3 +95,202 @@ def _of_kind(memory: Memory, kind: Kind) -> dict[str, Any]:
     if memory.level is not Level.FACT or memory.kind is Kind.DOCUMENT:
         raise InvalidInput(f"{memory.node_id} is a {memory.kind}, and stays one", hint="Facts alone change their kind.")
     return {"kind": kind.value, "type": okf.type_of(kind), "provenance": CORRECTED}
+
+
+# ---- the lines of pages
+
+BY_PAGE: Final = "pages"
+"""The stage of the change of a page that follows a change of its facts."""
+
+_ROW = re.compile(
+    r"(?P<bullet> *- )(?P<gone>~~)?(?P<words>.*?)(?(gone)~~)"
+    r"(?: \((?:until [^()]{1,40}|no longer|perhaps replaced since|in question)\))?(?P<cited> \[\^[\w#.-]+\])"
+)
+_MARK = re.compile(r"\[\^([\w#.-]+)\]")
+_QUOTE = re.compile("“([^”]+)”")
+_NOTHING_LEFT: Final = "What stood here was taken back."
+
+
+class FactChange(NamedTuple):
+    """A fact before and after a change; None where it is away."""
+
+    was: Memory | None
+    now: Memory | None
+
+
+def until(fact: Memory) -> str:
+    """Return the note behind a quote that is replaced or doubtful; "" for a current one."""
+    if fact.superseded_by:
+        return f"until {format_date(fact.valid_to.date())}" if fact.valid_to else "no longer"
+    if fact.later:
+        return "perhaps replaced since"
+    return "in question" if fact.contradicts else ""
+
+
+def following(data: bytes, changed: Mapping[NodeId, FactChange]) -> bytes | None:
+    """Return a dream's page whose lines follow the present facts, by their ids or turns; None for any other file.
+
+    A line without its fact goes, an edited fact has its new words, and a replaced one is struck through.
+    """
+    page = _PageLines.read(data)
+    if page is None:
+        return None
+    lines: list[str] = []
+    is_orphan = False
+    for line in page.lines:
+        followed = _followed(line, changed)
+        if followed is None:
+            is_orphan = is_orphan or not line.startswith(" ")
+            continue
+        # What a line replaced stands below it; without that line, or where it holds again, it stands by itself.
+        is_below = followed.startswith(" ")
+        if is_below and (is_orphan or ("~~" in line and "~~" not in followed)):
+            followed = followed.lstrip()
+        is_orphan = is_orphan and is_below
+        lines.append(followed)
+    return page.written(_without_bare_headings(lines)) if lines != page.lines else None
+
+
+def without_change(before: bytes, after: bytes, current: bytes) -> bytes | None:
+    """Return a dream's page without one change, from `before` to `after`, of its lines.
+
+    A line that has changed again stays as it is. None for any other file.
+    """
+    was, left, page = _PageLines.read(before), _PageLines.read(after), _PageLines.read(current)
+    if was is None or left is None or page is None:
+        return None
+    lines = list(page.lines)
+    for kind, i1, i2, j1, j2 in SequenceMatcher(None, left.lines, was.lines, autojunk=False).get_opcodes():
+        there, back = left.lines[i1:i2], [line for line in was.lines[j1:j2] if not line or line not in lines]
+        if kind == "equal":
+            continue
+        if there and (at := _place_of(there, lines)) is not None:
+            lines[at : at + len(there)] = back
+        elif not there:
+            at = next((lines.index(one) + 1 for one in reversed(left.lines[:i1]) if one and one in lines), 0)
+            lines[at:at] = back
+    return page.written(lines, [*was.entries, *left.entries])
+
+
+def lines_changed(before: bytes | None, after: bytes | None) -> set[NodeId]:
+    """Return the nodes that the lines cite which a change took out of a dream's page, or reworded."""
+    was, left = (_PageLines.read(data) if data is not None else None for data in (before, after))
+    gone = set(was.lines) - set(left.lines) if was is not None and left is not None else set[str]()
+    return {node_id for line in gone for node_id in _MARK.findall(line)}
+
+
+def _place_of(some: Sequence[str], lines: Sequence[str]) -> int | None:
+    places = range(len(lines) - len(some) + 1)
+    return next((at for at in places if list(lines[at : at + len(some)]) == list(some)), None)
+
+
+def _followed(line: str, changed: Mapping[NodeId, FactChange]) -> str | None:
+    """Return a line as its facts are now; None for one that goes."""
+    cited = _MARK.findall(line)
+    for node_id in cited:
+        if (change := changed.get(node_id)) is None:
+            continue
+        is_turn = "#" in node_id
+        if line.startswith("[^"):  # a turn that was said stays; it may be that another line cites it
+            return line if is_turn or change.now is not None else None
+        if is_turn and not _quotes(line, change.was):
+            continue
+        if change.now is None:
+            return None
+        reworded = _reworded_line(line, change, is_turn=is_turn)
+        if reworded is None:
+            return None
+        line = _struck(reworded, change.now) if len(cited) == 1 else reworded
+    return line
+
+
+def _quotes(line: str, fact: Memory | None) -> bool:
+    """Check that a line of a turn quotes a fact of that turn."""
+    said = on_one_line(fact.text) if fact else ""
+    return any(quote in said for quote in _QUOTE.findall(line))
+
+
+def _reworded_line(line: str, change: FactChange, *, is_turn: bool) -> str | None:
+    was, now = (read_reply(one.text) if one else ("", "") for one in change)
+    old, new = (on_one_line(words).strip("“”") for words, _ in (was, now))
+    if old == new or not old:
+        return line
+    if is_turn:
+        quote = next(quote for quote in _QUOTE.findall(line) if quote in old or old in quote)
+        return line if quote in new else line.replace(quote, new)
+    if old not in line:
+        return None
+    reply = on_one_line(was[1]).strip("“”")
+    return line.replace(old, new).replace(f"“{reply}” – " if reply and not now[1] else "\0", "")
+
+
+def _struck(line: str, fact: Memory) -> str:
+    row = _ROW.fullmatch(line)
+    if row is None:
+        return line
+    note = f" ({until(fact)})" if until(fact) else ""
+    words = f"~~{row['words']}~~" if fact.superseded_by else row["words"]
+    return f"{row['bullet']}{words}{note}{row['cited']}"
+
+
+def _without_bare_headings(lines: Sequence[str]) -> list[str]:
+    """Return lines without the headings below which nothing is left, and a note where nothing is left at all."""
+    kept: list[str] = []
+    for line in reversed(lines):
+        following_line = next((one for one in reversed(kept) if one.strip()), "")
+        if line.startswith("##") and (not following_line or following_line.startswith(("##", "[^"))):
+            continue
+        if line or not kept or kept[-1]:
+            kept.append(line)
+    kept.reverse()
+    is_bare = not any(line.strip() and not line.startswith(("#", "[^")) for line in kept)
+    return ["", *(line for line in kept if line.startswith("# ")), _NOTHING_LEFT, ""] if is_bare else kept
+
+
+class _PageLines(NamedTuple):
+    """A page as a dream wrote it: its lines, in which the ids of nodes stand for the labels, and its sources."""
+
+    data: bytes
+    lines: list[str]
+    entries: list[Mapping[str, Any]]
+
+    @classmethod
+    def read(cls, data: bytes) -> _PageLines | None:
+        """Read a page; None for a file of another kind, and for one that a person wrote or edited."""
+        document = okf.parse(data)
+        entries = document.meta.get("sources")
+        if okf.to_memory("", document).level not in (Level.SCENARIO, Level.PROFILE) or not isinstance(entries, list):
+            return None
+        if document.meta.get(BY_HAND) != body_hash(document.body):
+            return None
+        ours = [one for one in entries if isinstance(one, Mapping) and isinstance(one.get("title"), str)]
+        named = {str(one.get("id")): str(one["title"]) for one in ours}
+        lines = [_MARK.sub(lambda mark: f"[^{named.get(mark[1], mark[1])}]", one) for one in document.body.split("\n")]
+        return cls(data, lines, ours)
+
+    def written(self, lines: Sequence[str], others: Sequence[Mapping[str, Any]] = ()) -> bytes | None:
+        """Return the file with other lines; None where its frontmatter cannot be edited."""
+        known = {str(one["title"]): one for one in (*others, *self.entries)}
+        cited = {node_id for line in lines for node_id in _MARK.findall(line)}
+        kept = [node_id for node_id in known if node_id in cited] or [str(one["title"]) for one in self.entries]
+        labels = okf.source_ids(kept)
+        text = "\n".join(_MARK.sub(lambda mark: f"[^{labels.get(mark[1], mark[1])}]", line) for line in lines)
+        sources = [{**known[node_id], "id": label} for node_id, label in labels.items()]
+        try:
+            head = okf.edit(self.data, {"sources": sources, BY_HAND: body_hash(text)})
+            return okf.with_body_of(head, okf.render({"type": "Note"}, text))
+        except InvalidInput:
+            return None
+
+
+def facts_changed(changes: Iterator[tuple[bytes | None, bytes | None]]) -> dict[NodeId, FactChange]:
+    """Return the facts in files before and after a change, by their ids and those of the turns that they quote."""
+    found: dict[NodeId, FactChange] = {}
+    for before, after in changes:
+        was, now = (okf.to_memory("", okf.parse(data)) if data is not None else None for data in (before, after))
+        fact = now or was
+        if fact is None or fact.level is not Level.FACT:
+            continue
+        found[fact.node_id] = FactChange(was, now)
+        found |= {turn: FactChange(was, now) for turn in fact.sources if "#" in turn and turn not in found}
+    return found

@@ -11,7 +11,7 @@ import hashlib
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -256,6 +256,26 @@ class LayoutMigration:
             raise self._writer.trouble or StoreBusy("the vault is still being written", hint="Try again in a minute.")
 
 
+def as_moved(
+    actions: Iterable[RecordedAction], moves: Mapping[str, str], exists: Callable[[str], bool]
+) -> Iterator[RecordedAction]:
+    """Yield actions from before a move as they would be since: on their files' new paths, with the moved links."""
+    links = _Links(moves, moves)
+    for action in actions:
+        if is_session(action.path) or (action.path in moves and exists(action.path)):
+            yield action
+            continue
+        new = moves.get(action.path, action.path)
+        was, left = (
+            image and (_in_new_order if new != action.path else bytes)(links.rewritten(action.path, image))
+            for image in (action.pre_image, action.post_image)
+        )
+        was_sha256, left_sha256 = (
+            sha256(image) if image else known for image, known in ((was, action.pre_sha256), (left, action.post_sha256))
+        )
+        yield replace(action, path=new, pre_image=was, post_image=left, pre_sha256=was_sha256, post_sha256=left_sha256)
+
+
 def _of_run(change: FileChange, named: Mapping[str, tuple[str, int]]) -> FileChange:
     """Return a change with the action that it carries out."""
     run_id, ordinal = named[change.path]
@@ -344,7 +364,7 @@ def _is_machine_written(data: bytes) -> bool:
 class _Links:
     """Rewrites the links of files to those that move, and the relative ones of those that move themselves."""
 
-    def __init__(self, moves: Mapping[str, str], files: Mapping[str, _FileAsRead]) -> None:
+    def __init__(self, moves: Mapping[str, str], files: Collection[str]) -> None:
         self._moves = moves
         self._files = files
         named = Counter(map(_name, moves))

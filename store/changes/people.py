@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import Final
+from typing import Final, NamedTuple
 
 from .. import okf
 from ..core import Core
 from ..door import outgoing
 from ..index.graph import grouped
-from ..index.projection import MENTIONS_LINK, Node
+from ..index.projection import MENTIONS_LINK, REWORDS, SUCCESSOR, Node
 from ..index.repairs import repeated_after_repair
+from ..index.tombstones import UNTOLD
 from ..model import (
     ALL_CHANNELS,
     GLOBAL_CHANNEL,
@@ -52,6 +53,9 @@ MOST_READ: Final = 80
 
 MOST_QUOTED: Final = 1
 """Sentences of a turn that are shown: many turns say more of a person than much of a few."""
+
+DRAWN: Final = ("cites", REWORDS)
+"""The kinds of the first link of a fact to its turn: in its words, or in others since."""
 
 SHORT_ID: Final = 8
 LONGEST_LINE: Final = 400
@@ -123,10 +127,26 @@ class Entities:
         return self._visible(self.graph.of_keys(self.graph.keys_of_pages([one.node_id for one in pages]), channels))
 
     def _visible(self, relations: Sequence[RelationLine]) -> list[RelationLine]:
-        """Return the relations whose evidence and page may be shown now."""
+        """Return the relations whose evidence and page may be shown now, ended where their fact was replaced."""
         named = {one.turn for one in relations} | {one.page for one in relations}
-        nodes = {name for name, node in self._catalog.nodes(named).items() if node.live and not node.forgotten}
-        return [one for one in relations if one.turn in nodes and one.page in nodes]
+        nodes = {name: node for name, node in self._catalog.nodes(named).items() if node.live and not node.forgotten}
+        shown = [one for one in relations if one.turn in nodes and one.page in nodes]
+        revised = self._revised([nodes[turn] for turn in dict.fromkeys(one.turn for one in shown)])
+        return [found for one in shown if (found := _as_is_now(one, revised.get(one.turn))) is not None]
+
+    def _revised(self, turns: Sequence[Node]) -> dict[NodeId, _Revised]:
+        """Return the turns of which a fact was forgotten, reworded or replaced since."""
+        names = {turn.node_id for turn in turns}
+        untold = {name.removeprefix(UNTOLD) for name in self._core.tombstones.names if name.startswith(UNTOLD)} & names
+        links = self._catalog.fact_links(list(names)) if names else []
+        drawn = {link.source: link.target for link in links if link.kind in DRAWN and link.target in names}
+        untold |= {link.target for link in links if link.kind == REWORDS and link.target in names}
+        replaced = {link.source for link in links if link.kind == SUCCESSOR} & drawn.keys()
+        revised = {turn: _Revised(turn in untold, [], []) for turn in untold | {drawn[fact] for fact in replaced}}
+        for fact in self._catalog.nodes([name for name in drawn if drawn[name] in revised]).values():
+            of_turn = revised[drawn[fact.node_id]]
+            (of_turn.replaced if fact.node_id in replaced else of_turn.holding).append(fact)
+        return revised
 
     def _lines(self, pages: Sequence[EntityLine], relations: Sequence[RelationLine]) -> Iterator[AboutLine]:
         """Yield the lines, of most worth first; a sentence that was shown is not shown again."""
@@ -150,9 +170,12 @@ class Entities:
             quoted.add(turn)
             shown = first_sentences(words, LONGEST_MENTION)
             yield AboutLine("fact", f"{_day(fact)}: “{shown}” [{_short(turn)}]", fact.node_id, (turn,))
+        revised = self._revised(turns)
         for node in sorted(turns, key=lambda turn: turn.role in MACHINES):
             text = outgoing(node.text)
             said = [one for one in (*sentences_of(text), *map(on_one_line, text.splitlines())) if _names(one, keys)]
+            if (state := revised.get(node.node_id)) is not None:
+                said = [one for one in said if state.still_says(one)]
             said = said[:MOST_QUOTED]
             fresh = [one for one in said if one not in told and not any(one in line for line in told)]
             if fresh and node.node_id not in quoted:
@@ -176,9 +199,34 @@ class Entities:
     def _facts(self, turns: Sequence[NodeId]) -> list[tuple[Node, NodeId]]:
         """Return the facts that were drawn from some turns and hold, each with its turn, the newest first."""
         links = self._catalog.fact_links(turns) if turns else []
-        drawn = {link.source: link.target for link in links if link.kind == "cites" and link.target in set(turns)}
+        drawn = {link.source: link.target for link in links if link.kind in DRAWN and link.target in set(turns)}
         facts = [node for node in self._catalog.nodes(drawn).values() if node.live and not node.forgotten]
         return [(node, drawn[node.node_id]) for node in sorted(facts, key=lambda node: -(node.time_s or 0))]
+
+
+class _Revised(NamedTuple):
+    """A turn whose facts have changed: those that were replaced, and the others; it is `untold` where words went."""
+
+    is_untold: bool
+    holding: list[Node]
+    replaced: list[Node]
+
+    def still_says(self, words: str) -> bool:
+        """Return True for words of the turn that hold still, as far as is known."""
+        said = on_one_line(words)
+        if any(said in on_one_line(fact.text) for fact in self.holding):
+            return True
+        return not self.is_untold and not any(said in on_one_line(fact.text) for fact in self.replaced)
+
+
+def _as_is_now(relation: RelationLine, turn: _Revised | None) -> RelationLine | None:
+    """Return a relation by the facts of its turn: as it is, until when it held, or None where it was never so."""
+    if turn is None or turn.still_says(relation.words):
+        return relation
+    said = on_one_line(relation.words)
+    ends = (fact.valid_to for fact in turn.replaced if fact.valid_to and said in on_one_line(fact.text))
+    ended = next(ends, None)
+    return replace(relation, until=relation.until or ended) if ended else None
 
 
 def _short(turn: NodeId) -> NodeId:

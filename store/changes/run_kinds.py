@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from ..ledger.records import LINK
 from ..model import Conflict, NodeId, StoreError
 
 # The kinds of run that a person starts: each leaves its tombstones when applied and lifts them when undone.
@@ -15,6 +16,7 @@ FORGET: Final = "forget"
 REVIEW: Final = "review"
 DELETED: Final = "deleted"
 EDIT: Final = "edit"
+RESTORE: Final = "restore"
 
 # The key in the summary of a run that hides a turn, which has no file of its own.
 TURN_FORGOTTEN: Final = "turn"
@@ -50,6 +52,9 @@ CHANGED: Final = "the file was changed in the meantime"
 UNSAFE: Final = "it holds a secret, which the history may not: take that out first"
 
 PERSONAL: Final = frozenset({FORGET, REVIEW, DELETED, EDIT})
+
+# The kinds of run that the pages of dreams follow at once: a person's, and the links of what was remembered.
+FOLLOWED: Final = frozenset({FORGET, REVIEW, EDIT, RESTORE, LINK})
 
 # The time for which images are kept, so that a run can be undone.
 HISTORY_DAYS: Final = 90

@@ -17,13 +17,14 @@ from ..ledger import records
 from ..ledger.records import RecordedAction, Run
 from ..model import SKILL, Changeset, InvalidInput, NodeId, StoreBusy
 from ..results import RunChange
+from ..text.sentences import GAP
 from .apply import WRITTEN_WITHIN_S, Changes
 from .migration import LayoutMigration
 from .run_kinds import FILE_SHA256, FORGET, MIGRATE, PURGE, REVIEW, TURN_FORGOTTEN, UNDID, AppliedRun, Undone
 from .undo import Reverting
 
 CHANGE_CHARS = 2000
-"""Characters of a text before and after a change."""
+"""Characters of a text before and after a change, around the first difference."""
 
 
 class Runs:
@@ -37,9 +38,9 @@ class Runs:
         self._tombstones = core.tombstones
         self._now = core.now
         files = core.vault, core.ledger, core.writer
-        self.changes = Changes(*files, core.settle)
         self.migration = LayoutMigration(core)
         lookup = core.lookup
+        self.changes = Changes(*files, core.settle, lookup.paths_citing)
         is_noted = core.settings.history != "off"
         self.reverting = Reverting(
             *files, lookup.paths_citing, lookup.paths_replaced_by, core.settle, is_noted=is_noted
@@ -126,6 +127,14 @@ class Runs:
         self._ledger.run(run_id)
         return [_shown(action) for action in self._ledger.actions(run_id, offset, limit)]
 
+    def title_of(self, run_id: str) -> str:
+        """Return the title of the first memory that a run changed, as the run left it; "" without any."""
+        for action in self._ledger.actions(run_id, 0, 1):
+            image = action.post_image or action.pre_image
+            if image and action.path.endswith(".md") and not is_session(action.path):
+                return outgoing(okf.to_memory(action.path, okf.parse(image)).title)
+        return ""
+
     @repeated_after_repair
     def runs(
         self, limit: int = 20, *, kinds: Sequence[str] = (), states: Sequence[str] = (), hidden: Sequence[str] = ()
@@ -159,17 +168,31 @@ def _shown(action: RecordedAction) -> RunChange:
         for image in (action.pre_image, action.post_image)
     )
     memory = after or before
+    was, left = _around_difference(*(outgoing(one.text) if one else "" for one in (before, after)))
     return RunChange(
         node_id=action.node_id,
         kind=action.kind,
         stage=action.stage,
         path=action.path,
         title=outgoing(memory.title) if memory else "",
-        before=outgoing(before.text)[:CHANGE_CHARS] if before else "",
-        after=outgoing(after.text)[:CHANGE_CHARS] if after else "",
+        before=was,
+        after=left,
         reason=outgoing(action.reason),
         state=action.state,
     )
+
+
+def _around_difference(before: str, after: str) -> tuple[str, str]:
+    """Return the two texts from a line before that in which they begin to differ, CHANGE_CHARS of each at most."""
+    start = 0
+    if before and after and max(len(before), len(after)) > CHANGE_CHARS:
+        shorter = min(len(before), len(after))
+        same = next((at for at in range(shorter) if before[at] != after[at]), shorter)
+        start = before.rfind("\n", 0, max(0, before.rfind("\n", 0, same))) + 1
+        start = max(start, same - CHANGE_CHARS // 4)
+    head = f"{GAP}\n" if start else ""
+    was, left = (head + text[start:][:CHANGE_CHARS] if text else "" for text in (before, after))
+    return was, left
 
 
 def _is_outside(run: Run, action: RecordedAction) -> bool:

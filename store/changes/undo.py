@@ -18,15 +18,16 @@ from ..ledger import records
 from ..ledger.journal import ChangeKind, FileChange
 from ..ledger.ledger import Ledger
 from ..ledger.records import RecordedAction, Run, Write
-from ..model import Action, ActionKind, Conflict, InvalidInput, Level, NodeId, NotFound, tombstone_keys
+from ..model import Action, ActionKind, Conflict, InvalidInput, NodeId, NotFound, tombstone_keys
 from ..okf import session
-from ..okf.memory_file import BY_HAND, body_hash
 from ..redaction import places_of_secrets
 from ..vault.vault import Vault
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned, Writer
 from .apply import WRITTEN_WITHIN_S, hash_of, moved_on, raise_unless_written
+from .edits import BY_PAGE, facts_changed, following, lines_changed, without_change
 from .links import released
+from .migration import as_moved
 from .run_kinds import (
     CHANGED,
     HISTORY_DAYS,
@@ -96,9 +97,11 @@ class _Beside:
     action: RecordedAction
 
     def is_tied(self, nodes: Collection[NodeId]) -> bool:
-        """Return True if it took a link to one of these nodes out of a file, or removed the file of one."""
+        """Return True if it took a link to one of these nodes out of a file, or a line, or removed the file of one."""
         if self.action.post_image is None:
             return self.action.node_id in nodes
+        if not lines_changed(self.action.pre_image, self.action.post_image).isdisjoint(nodes):
+            return True
         was, left = (_linked_to(image) for image in (self.action.pre_image, self.action.post_image))
         return not (was - left).isdisjoint(nodes)
 
@@ -183,10 +186,10 @@ class Reverting:
         chains = _chosen(there, run_id, items) if items else there
         beside = [] if items else [one for one in self._beside(run_id) if one.action.path in chains]
         reversals = {path: self._reversal(path, chain, beside) for path, chain in chains.items()}
-        may_lose_lines = {page.path for page in self._trimmed(reversals)} if items else set[str]()
+        may_lose_lines = {page.path for page in self._pages_beside(reversals, may_lose=True)} if items else set[str]()
         refusals = self._objections(chains, reversals, may_lose_lines)
         restored = {path: r for path, r in reversals.items() if path not in refusals}
-        also = [*self._released(restored), *(self._trimmed(restored) if items else ())]
+        also = [*self._released(restored), *self._pages_beside(restored, may_lose=bool(items))]
         plan = _Plan(run, chains, reversals, also, refusals, beside, is_partial=len(chains) < len(there))
         self._writer.submit(lambda files: self._plan_undo(files, plan, now)).result()
         self._settle()
@@ -206,7 +209,8 @@ class Reverting:
         there = self._chains(run_id, "undone")
         chains = _chosen(there, run_id, items) if items else there
         nodes = {chain[-1].node_id for chain in chains.values()}
-        beside = [one for one in self._beside(run_id) if one.is_tied(nodes)]
+        told_of = facts_changed((one.pre_image, one.post_image) for chain in chains.values() for one in chain)
+        beside = [one for one in self._beside(run_id) if one.is_tied(nodes | told_of.keys())]
         reversals = {path: self._again(path, chain, beside) for path, chain in chains.items()}
         refusals = {path: reversal.refusal for path, reversal in reversals.items() if reversal.refusal}
         others: dict[str, list[RecordedAction]] = {}
@@ -215,6 +219,8 @@ class Reverting:
                 others.setdefault(one.action.path, []).append(one.action)
         back = [self._reversal(path, chain) for path, chain in others.items()]
         also = [reversal for reversal in back if not reversal.refusal]
+        done_again = {path: one for path, one in reversals.items() if not one.refusal}
+        also += [page for page in self._pages_beside(done_again, may_lose=bool(items)) if page.path not in others]
         plan = _Plan(run, chains, reversals, also, refusals, beside, is_partial=len(chains) < len(there))
         self._writer.submit(lambda files: self._plan_redo(files, plan, now)).result()
         self._settle()
@@ -230,30 +236,30 @@ class Reverting:
         return run
 
     def _chains(self, run_id: str, state: str) -> dict[str, list[RecordedAction]]:
-        """Return the actions of a run that are in a state, in order, by their path."""
+        """Return the actions of a run that are in a state, in order, by the present path of their file."""
         chains: dict[str, list[RecordedAction]] = {}
-        for action in self._ledger.actions(run_id):
+        for action in self._actions(run_id):
             if action.state == state:
                 chains.setdefault(action.path, []).append(action)
-        for path in chains:
-            if run_id < (mover := self._ledger.moved_by(path, MIGRATE) or "") and not self._vault.exists(path):
-                hint = f"`dreamctl undo {mover}` moves them back, then this works."
-                raise Conflict("its files were moved since", hint)
         return chains
+
+    def _actions(self, run_id: str) -> list[RecordedAction]:
+        """Return the actions of a run; files that were moved to the folders of projects since are followed there."""
+        actions = self._ledger.actions(run_id)
+        moves = self._ledger.moves_since(run_id, MIGRATE)
+        return list(as_moved(actions, moves, self._vault.exists) if moves else actions)
 
     def _beside(self, run_id: str) -> list[_Beside]:
         """Return the changes that hold of files which undos of a run changed beside its own."""
         asked = self._ledger.runs_that_undid(run_id)
-        return [
-            _Beside(one, action) for one in asked for action in self._ledger.actions(one) if action.state == "applied"
-        ]
+        return [_Beside(one, action) for one in asked for action in self._actions(one) if action.state == "applied"]
 
     def _done(self, plan: _Plan) -> list[str]:
         """Return the paths that were changed; a person may have saved a file between the plan and its placing."""
-        ordinals = {action.ordinal for chain in plan.chains.values() for action in chain}
+        places = {action.ordinal: path for path, chain in plan.chains.items() for action in chain}
         for action in self._ledger.actions(plan.run.run_id):
-            if action.ordinal in ordinals and action.state == "conflict":
-                plan.refusals.setdefault(action.path, CHANGED)
+            if action.ordinal in places and action.state == "conflict":
+                plan.refusals.setdefault(places[action.ordinal], CHANGED)
         return [path for path in plan.chains if path not in plan.refusals]
 
     def _reversal(self, path: str, chain: Sequence[RecordedAction], beside: Sequence[_Beside] = ()) -> _Reversal:
@@ -271,10 +277,18 @@ class Reverting:
         try:
             restored = reverted(before, chain[-1].post_image, seen)
         except Conflict as error:
+            if chain[-1].stage == BY_PAGE:  # a page that only follows keeps no fact from being taken back
+                return self._followed_back(path, chain[0].node_id, before, chain[-1].post_image)
             later = self._ledger.run_that_left(path, hash_of(seen) or "")
             why = f"{error}: `dreamctl undo {later}` reverts the later change" if later else str(error)
             return _Reversal(path, chain[0].node_id, seen, seen, why)
         return _Reversal(path, chain[0].node_id, seen, restored)
+
+    def _followed_back(self, path: str, node_id: NodeId, before: bytes | None, after: bytes | None) -> _Reversal:
+        """Plan a page that has changed since without its run's change of its lines."""
+        seen = self._vault.read_if_any(path)
+        left = without_change(before, after, seen) if before and after and seen else None
+        return _Reversal(path, node_id, seen, left if left and not places_of_secrets(left) else seen)
 
     def _again(self, path: str, chain: Sequence[RecordedAction], beside: Sequence[_Beside]) -> _Reversal:
         """Plan to change one path as a run did; with the links that were added to its file before the undo."""
@@ -284,19 +298,28 @@ class Reverting:
         try:
             restored = reverted(after, before, seen)
         except Conflict:
+            if chain[-1].stage == BY_PAGE:
+                return self._followed_back(path, chain[0].node_id, after, before)
             return _Reversal(path, chain[-1].node_id, seen, seen, CHANGED)
         if restored is not None and places_of_secrets(restored):
             return _Reversal(path, chain[-1].node_id, seen, seen, UNSAFE)
         return _Reversal(path, chain[-1].node_id, seen, restored)
 
-    def _trimmed(self, reversals: Mapping[str, _Reversal]) -> list[_Reversal]:
-        """Plan the pages beside these files without their lines that cite a memory which goes."""
-        gone = {reversal.node_id for reversal in reversals.values() if reversal.restored is None}
-        paths = {path for node_id in gone for path in self._citing(node_id)} - reversals.keys()
+    def _pages_beside(self, reversals: Mapping[str, _Reversal], *, may_lose: bool) -> list[_Reversal]:
+        """Plan the pages beside these files as their facts are then.
+
+        Unless they `may_lose` lines, those of facts that go are left: such a fact is not taken back.
+        """
+        changed = {
+            node_id: change
+            for node_id, change in facts_changed((one.seen, one.restored) for one in reversals.values()).items()
+            if may_lose or change.now is not None
+        }
+        paths = {path for node_id in changed for path in self._citing(node_id)} - reversals.keys()
         trimmed = []
         for path in sorted(paths):
             seen = self._vault.read_if_any(path)
-            left = seen and uncited(seen, gone)
+            left = seen and following(seen, changed)
             if seen and left and not places_of_secrets(left):
                 trimmed.append(_Reversal(path, str(okf.parse(seen).meta.get("node_id")), seen, left))
         return trimmed
@@ -388,10 +411,19 @@ class Reverting:
         writes.append(records.run_redone(run.run_id, is_partial=is_partial))
         writes += plan.settled_beside()
         writes += self._noted("done again", plan, now)
+        pages = []
         for other in plan.also:
-            if not moved_on(files, other.path, other.seen):
-                (one,) = [one for one in plan.beside if one.action.path == other.path][-1:]
-                changes += other.changes(one.run_id, one.action.ordinal)
+            if moved_on(files, other.path, other.seen):
+                continue
+            if known := [one for one in plan.beside if one.action.path == other.path][-1:]:
+                changes += other.changes(known[0].run_id, known[0].action.ordinal)
+            else:
+                pages.append(other)
+        if pages:
+            run_again = Run(new_run_id(now, UNDO), UNDO, "applied", now, now, summary={"note": f"redid {run.run_id}"})
+            writes.append(records.record_run(run_again))
+            writes += [page.record(run_again.run_id, ordinal) for ordinal, page in enumerate(pages)]
+            changes += [change for n, page in enumerate(pages) for change in page.changes(run_again.run_id, n)]
         return Planned(None, changes, writes)
 
     def _noted(self, what: str, plan: _Plan, now: datetime) -> list[Write]:
@@ -423,29 +455,6 @@ def reverted(before: bytes | None, after: bytes | None, current: bytes | None) -
         return content if old.body == now.body else okf.with_body_of(content, before)
     except InvalidInput as error:
         raise Conflict(str(error)) from error
-
-
-def uncited(data: bytes, gone: Collection[NodeId]) -> bytes | None:
-    """Return a page without its lines that cite memories which go; None for another file, or where no line is left."""
-    document = okf.parse(data)
-    memory = okf.to_memory("", document)
-    entries = document.meta.get("sources")
-    if memory.level not in (Level.SCENARIO, Level.PROFILE) or not isinstance(entries, list):
-        return None
-    if document.meta.get(BY_HAND) != body_hash(document.body):  # a person's page, or edited by one
-        return None
-    cited = okf.source_ids(memory.sources)
-    lost = {f"[^{label}]" for node_id, label in cited.items() if node_id in gone}
-    kept = [line for line in document.body.split("\n") if not any(mark in line for mark in lost)]
-    left = [one for one in entries if not (isinstance(one, Mapping) and one.get("title") in gone)]
-    if not left or not any(line.strip() and not line.startswith(("#", "[^")) for line in kept):
-        return None
-    text = "\n".join(kept)
-    try:
-        changes = {"sources": left, BY_HAND: body_hash(text)}
-        return okf.with_body_of(okf.edit(data, changes), okf.render({"type": "Note"}, text))
-    except InvalidInput:
-        return None
 
 
 def _chosen(

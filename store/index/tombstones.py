@@ -22,6 +22,9 @@ from .open_index import OpenIndex
 # The prefix of a turn's tombstone: a forgotten turn stays in its session's file, and is hidden.
 TURN = "turn:"
 
+# The prefix of the tombstone of a turn whose fact was forgotten: no page of a person or a thing quotes it for that.
+UNTOLD = "untold:"
+
 
 class Tombstones:
     """The keys of forgotten memories and undone edits. Sets are replaced, never changed: other threads read them."""

@@ -592,13 +592,15 @@ class Ledger:
         for path, before, after in self.ask(sql):
             yield path, unpacked(before), unpacked(after)
 
-    def moved_by(self, path: str, kind: str) -> str | None:
-        """Return the run of this kind that took a file from this path, None where none did or it is undone."""
+    def moves_since(self, run_id: str, kind: str) -> dict[str, str]:
+        """Return the way of each file that later runs of this kind moved, and no undo moved back: from path to path."""
         sql = (
-            "SELECT run_id FROM action JOIN run USING (run_id) WHERE path = ? AND action.kind = 'delete'"
-            " AND run.kind = ? AND action.state = 'applied' ORDER BY id DESC LIMIT 1"
+            "SELECT gone.path, made.path FROM run JOIN action AS gone ON gone.run_id = run.run_id"
+            " JOIN action AS made ON made.run_id = gone.run_id AND made.node_id = gone.node_id AND made.kind = 'create'"
+            " WHERE run.kind = ? AND run.run_id > ? AND gone.kind = 'delete'"
+            " AND gone.state = 'applied' AND made.state = 'applied' ORDER BY gone.id"
         )
-        return next((run_id for (run_id,) in self.ask(sql, (path, kind))), None)
+        return dict(self.ask(sql, (kind, run_id)))
 
     def last_deletion(self, node_id: NodeId, kind: str) -> Deleted | None:
         """Return the latest deletion of a memory by a run of this kind that can be undone."""

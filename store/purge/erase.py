@@ -41,7 +41,7 @@ from ..changes.run_kinds import PURGE, new_run_id
 from ..core import Core
 from ..engine.database import may_pass, tried_again
 from ..index.repairs import refuse_without_history
-from ..index.tombstones import TURN
+from ..index.tombstones import TURN, UNTOLD
 from ..ledger import records
 from ..ledger.journal import FileChange, sha256
 from ..ledger.ledger import START_WAITS_S
@@ -167,8 +167,8 @@ class Purge:
     # ---- asked by a person
 
     def preview(self, selection: Selection) -> Purged:
-        """Return the amount that a purge would remove; nothing is changed."""
-        return self._plan(selection).preview
+        """Return the amount that a purge would remove, with the things themselves; nothing is changed."""
+        return self._plan(selection, is_listed=True).preview
 
     def purge(self, selection: Selection, on_progress: Progress = lambda step, done, total: None) -> Purged:
         """Erase a selection for good. No dream may be running.
@@ -200,7 +200,7 @@ class Purge:
         finally:
             self._one_at_a_time.release()
 
-    def _plan(self, selection: Selection) -> PurgePlan:
+    def _plan(self, selection: Selection, *, is_listed: bool = False) -> PurgePlan:
         core = self._core
         core.vault.raise_if_away()
         refuse_without_history(core.paths.ledger)
@@ -209,7 +209,7 @@ class Purge:
         core.settle(SETTLED_WITHIN_S)
         if note := core.opened.note:
             raise StoreBusy(note, hint="Try again in a moment.")
-        return self._planner.plan(selection)
+        return self._planner.plan(selection, is_listed=is_listed)
 
     # ---- a purge that was interrupted
 
@@ -333,7 +333,7 @@ class Purge:
     def _erase_history(self, order: PurgeOrder) -> None:
         """Remove purged content from every row, and record the run; repeated while others write."""
         self._forget()
-        turns = [records.lift_tombstone(f"{TURN}{turn}") for turn in order.erasure.turns]
+        turns = [records.lift_tombstone(f"{key}{turn}") for turn in order.erasure.turns for key in (TURN, UNTOLD)]
         withheld = self._deletions.withheld
         # The run first: it must be recorded even if the rest of this step is interrupted.
         self._erase_rows([records.record_run(order.run), *turns])

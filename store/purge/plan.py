@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
-from typing import Final
+from typing import Final, Literal
 
 from .. import okf
 from ..index.catalog import Catalog
@@ -22,7 +22,8 @@ from ..model import InvalidInput, Kind, Level, NodeId, NotFound
 from ..okf import session
 from ..okf.memory_file import BY_HAND, body_hash
 from ..redaction import redact
-from ..results import Purged
+from ..results import Purged, PurgedItem
+from ..text.quotes import title_of
 from ..vault.vault import Vault
 from .prove import GRAM, ErasedWords, longest_common, passages_of, traces_among, words_of
 from .scrub import Erasure, cited_in, row_erasures
@@ -33,6 +34,8 @@ REPEATED_WORDS: Final = 12
 """The length, in words, of a common passage by which a node that stays repeats one that goes."""
 
 MOST_TITLES: Final = 10
+MOST_ITEMS: Final = 100
+ITEM_CHARS: Final = 160
 RESTED_EVERY: Final = 200
 """Nodes between two moments in which requests come first."""
 
@@ -116,8 +119,11 @@ class Planner:
         self._catalog = catalog
         self._rest = rest
 
-    def plan(self, selection: Selection) -> PurgePlan:
-        """Return the plan of a selection. Raises NotFound for an unknown node, InvalidInput for no selection."""
+    def plan(self, selection: Selection, *, is_listed: bool = False) -> PurgePlan:
+        """Return the plan of a selection, its things `listed` where they are asked for.
+
+        Raises NotFound for an unknown node, InvalidInput for no selection.
+        """
         salt = secrets.token_bytes(SALT_BYTES)
         # What was forgotten or deleted is in no index, but still in the images by which it can be restored.
         history = list(self._versions(self._ledger.images()))
@@ -154,7 +160,26 @@ class Planner:
         erasure = replace(erasure, gone=erasure.gone | self._episodes_gone(erasure))
         gone = sum(erasure.removes_work(one.session_id, one.text) for one in work)
         plan = self._planned(erasure, (node.title for node in chosen.versions), repeated_in, work=gone)
-        return replace(plan, told=len(told))
+        items = tuple(self._items(selection, chosen, erasure))[:MOST_ITEMS] if is_listed else ()
+        return replace(plan, preview=replace(plan.preview, items=items), told=len(told))
+
+    def _items(self, selection: Selection, chosen: _Selected, erasure: Erasure) -> Iterator[PurgedItem]:
+        """Yield the things that go, each once and the named first, then the pages that lose lines."""
+        versions = {node.node_id: node for node in reversed(chosen.versions)}
+        named = frozenset(selection.nodes) or frozenset(versions)
+        first = [node for name, node in versions.items() if name in named]
+        turns = [node for name, node in versions.items() if name in chosen.turns and name not in named]
+        drawn = [node for name, node in versions.items() if name in chosen.memories and name not in named]
+        yield from (_item(node, "named") for node in sorted(first, key=_place))
+        yield from (_item(node, "said") for node in sorted(turns, key=_place))
+        yield from (_item(node, "drawn") for node in sorted(drawn, key=_place))
+        for path in self.affected(erasure):
+            data = self._vault.read_if_any(path)
+            memory = okf.to_memory(path, okf.parse(data)) if data is not None and not is_session(path) else None
+            if memory is None or data is None or memory.node_id in versions:
+                continue
+            if (after := erasure.scrubbed(path, data)) != data:
+                yield _item(memory_node(memory), "quotes", goes=after is None)
 
     def _planned(
         self,
@@ -377,6 +402,23 @@ class Planner:
         if not times:  # perhaps only in questions
             times = sum(1 for _ in row_erasures(self._ledger.ask, erasure))
         return self._planned(erasure, titles, secrets=times)
+
+
+def _place(node: Node) -> tuple[bool, str, int]:
+    return node.kind is not Kind.SESSION, node.node_id.partition("#")[0], node.ordinal
+
+
+def _item(node: Node, because: Literal["named", "said", "drawn", "quotes"], *, goes: bool = True) -> PurgedItem:
+    said = title_of(node.text, ITEM_CHARS) if node.kind is Kind.TURN else node.title or title_of(node.text, ITEM_CHARS)
+    return PurgedItem(
+        node_id=node.node_id,
+        kind=node.kind.value,
+        title=redact(said).text,
+        channel=node.channel,
+        created_at=node.created_at,
+        because=because,
+        goes=goes,
+    )
 
 
 def versions_of(path: str, data: bytes) -> list[Version]:

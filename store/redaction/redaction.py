@@ -36,7 +36,7 @@ class Redacted:
 
 
 LONGEST_NAME = 200
-MOST_BEFORE = 4000
+MOST_BEFORE = 9000
 _NAME_BEFORE = re.compile(r"[\w./-]{1,200}$")
 _OUR_NAME = re.compile(
     r"(?:[\w./-]{1,400}--[a-z2-7]{13}(?:\.md)?|/?(?:projects|general|people)/[\w./-]{1,400}-[a-z2-7]{6}\.md"
@@ -45,7 +45,7 @@ _OUR_NAME = re.compile(
 _OUR_LINE = re.compile(r"(?:sources: \[\{|dreamd: \{) ")
 _BEFORE_ID = re.compile(
     r"\b(?:(?:node_id|channel|session_id|superseded_by|run|body_sha256|title): "
-    r'|(?:supersedes|contradicts|later|relates): \[(?:"?[\w.-]{1,120}"?, ){0,99})"?$'
+    r'|(?:supersedes|contradicts|later|relates|mentions): \[(?:"?[\w.#-]{1,130}"?, ){0,199}|ended_by: )"?$'
 )
 _OUR_ID = re.compile(r"[\w.-]{1,120}(?:#\d{1,9})?")
 

@@ -280,6 +280,7 @@ class Recording:
         self.ask("rebuild")
         self.ask("migrate", "a move that is only shown", dry_run=True)
         self.ask("metrics")
+        self.ask("doctor", files=False)
         self.ask("prove", path=str(self.empty.parent / "proof.html"))
         self.ask("export", path=str(self.empty.parent / "all.jsonl"), form="jsonl")
         self.ask("backup", path=str(self.empty.parent))

@@ -459,6 +459,7 @@ def test_every_method_has_a_command_under_test(recorded: Recording) -> None:
         "recent",
         "find_strategy",
         "select_tools",
+        "doctor",  # its command looks for itself, also without a daemon
     } | of_programs
     assert set(COMMANDS) == set(recorded.answers) - without_words
     assert any(SAID[1] in hit["text"] for hit in recorded.named["a recall"]["hits"])

@@ -52,6 +52,23 @@ if (address.searchParams.has("said")) {
 // A browser puts the focus back where it was before an act, so that a person goes on from there.
 document.querySelectorAll("[aria-current]").forEach((one) => one.scrollIntoView?.({ block: "nearest", inline: "center" }));
 
+// What takes its time is fetched when the page is there; what goes on is followed until it is over.
+for (const place of document.querySelectorAll("[data-load]")) {
+  fetch(place.dataset.load).then((answer) => (answer.ok ? answer.text() : "")).then((text) => {
+    place.innerHTML = text;
+    if (text && place.querySelector(".sev-error, .sev-warning")) document.querySelector("#problems").textContent = "Needs a look";
+  }).catch(() => {});
+}
+const FOLLOWED_MS = 1500;
+async function follow(place) {
+  const answer = await fetch(place.dataset.follow, { cache: "no-store" }).catch(() => null);
+  if (!answer?.ok) return;
+  place.querySelector("[data-followed]").innerHTML = await answer.text();
+  if (place.querySelector("[data-over]")) location.reload();
+  else setTimeout(follow, FOLLOWED_MS, place);
+}
+document.querySelectorAll("[data-follow]").forEach((place) => setTimeout(follow, FOLLOWED_MS, place));
+
 // The daemon closes the page after some quiet: then every link would lead nowhere, and this says so before.
 async function look() {
   try {

@@ -14,7 +14,7 @@ async function ask() {
   history.replaceState(null, "", `/search?${words}`);
   words.set("part", "1");
   const answer = await fetch(`/search?${words}`).catch(() => null);
-  if (answer === null) { counted.textContent = "The page has closed: dreamctl open opens it again."; return; }
+  if (answer === null) { counted.textContent = "The page has closed after a quiet while."; return; }
   const text = await answer.text();
   if (number < shown || !answer.ok) return;
   shown = number;

@@ -157,6 +157,7 @@ ANSWERS: dict[str, Any] = {
         "traces": [],
         "out_of_reach": ["Backups and snapshots of the disk that others make are not reached."],
         "questions": 3,
+        "items": [],
     },
     "show": {**SHOWN, "offset": 0, "next": None},
     "history": {
@@ -640,6 +641,7 @@ def test_a_document_on_a_terminal_commands_nothing_and_says_the_same(
     run_of = {
         "run_id": "r1", "kind": "daily", "state": "applied", "note": "C1 \x9b31m, bidi \u202e, DEL \x7f, Ü 🐘",
         "started_at": "2026-11-21T09:00:00+00:00", "seconds": 1.0, "created": 1, "replaced": 0, "deleted": 0,
+        "about": "",
     }  # fmt: skip
     daemon.answers["runs"] = {"runs": [run_of]}
     piped = run("runs", "--json")[1]

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.daemon.agents.hook_formats import FORMATS, Moment
-from dreamd.daemon.agents.hooks import ABSENT, take_lost
+from dreamd.daemon.agents.hook_formats import ABSENT, FORMATS, Moment, take_lost
 from dreamd.daemon.agents.programs import HOOK_TIMEOUT_S
 from dreamd.daemon.cli import entry as hook
 from dreamd.ipc.socket_path import path_of_lost

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import stat
 import tarfile
-from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,41 +13,39 @@ from dreamd.daemon.methods.export_methods import ExportMethods, ExportParams
 from dreamd.ipc.call import Call
 from dreamd.ipc.protocol import Refused
 from dreamd.store import okf
-from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import InvalidInput, Kind, NewTurn, SessionHead
-from dreamd.store.settings import StoreSettings
+from dreamd.store.memory import MemoryStore
+from dreamd.store.model import Edit, InvalidInput, Kind, NewTurn, SessionHead
+
+from tests.daemon.methods.conftest import Opened
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 RULE = "We never deploy on Fridays after noon, since nobody gets to a laptop in the traffic."
+SHOP = "shop-1a2b3c"
 KEY = "AKIAIOSFODNN7EXAMPLE"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[MemoryStore]:
+def store(opened: Opened) -> MemoryStore:
     """Give a store with two projects, one of them private, a session, and a forgotten turn in another."""
-    data = tmp_path / "data"
-    index = data / "index"
-    paths = StorePaths(data / "vault", data / "ledger.db", index / "index.db", index / "e.db", data / "runs")
-    with closing(MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW)) as store:
-        store.remember(RULE, channel="shop-1", kind=Kind.PREFERENCE).result()
-        store.remember("Ngozi takes the on-call rota.", channel="shop-1", kind=Kind.PERSON).result()
-        gone = store.remember("The shop is painted green.", channel="shop-1").result()
-        store.remember("My doctor is in Lagos.", channel="private-2").result()
-        for name in ("talk", "half"):
-            turns = [NewTurn("user", f"Turn {number} of {name}", NOW, f"t{number}") for number in range(3)]
-            store.observe(SessionHead(name, "shop-1"), turns).result()
-        store.set_goal("talk", "shop-1", text="the shelf is mounted")
-        store.end_session("talk")
-        store.settle()
-        store.forget(gone)
-        store.forget("half#2")
-        store.set_channel("private-2", False)
-        # By hand: what comes in by the door is masked there.
-        (store.vault.root / "leak.md").write_text(f"---\ntype: Note\nchannel: shop-1\n---\nThe key is {KEY}.\n")
-        store.reconcile()
-        store.settle()
-        yield store
+    store = opened(lambda: NOW)
+    store.remember(RULE, channel=SHOP, kind=Kind.PREFERENCE).result()
+    store.remember("Ngozi takes the on-call rota.", channel=SHOP, kind=Kind.PERSON).result()
+    gone = store.remember("The shop is painted green.", channel=SHOP).result()
+    store.remember("My doctor is in Lagos.", channel="private-2").result()
+    for name in ("talk", "half"):
+        turns = [NewTurn("user", f"Turn {number} of {name}", NOW, f"t{number}") for number in range(3)]
+        store.observe(SessionHead(name, SHOP), turns).result()
+    store.set_goal("talk", SHOP, text="the shelf is mounted")
+    store.end_session("talk")
+    store.settle()
+    store.forget(gone)
+    store.forget("half#2")
+    store.set_channel("private-2", False)
+    # By hand: what comes in by the door is masked there.
+    (store.vault.root / "leak.md").write_text(f"---\ntype: Note\nchannel: {SHOP}\n---\nThe key is {KEY}.\n")
+    store.reconcile()
+    store.settle()
+    return store
 
 
 def export(store: MemoryStore, path: Path, form: str, **params: object) -> Path:
@@ -70,7 +66,7 @@ def test_lines_of_json_hold_every_memory_once_and_nothing_private(store: MemoryS
 
 
 def test_a_bundle_reads_back_as_the_same_memories(store: MemoryStore, tmp_path: Path) -> None:
-    with tarfile.open(export(store, tmp_path / "a.tar.gz", "okf", channel="shop-1")) as tar:
+    with tarfile.open(export(store, tmp_path / "a.tar.gz", "okf", channel=SHOP)) as tar:
         files = {one.name: tar.extractfile(one).read() for one in tar.getmembers()}  # type: ignore[union-attr]
     assert okf.parse(files.pop("index.md")).meta["okf_version"] == okf.OKF_VERSION
     read = {path: okf.to_memory(path, okf.parse(data)) for path, data in files.items()}
@@ -81,15 +77,36 @@ def test_a_bundle_reads_back_as_the_same_memories(store: MemoryStore, tmp_path: 
 
 
 def test_a_handover_quotes_what_holds_and_names_open_threads(store: MemoryStore, tmp_path: Path) -> None:
-    page = export(store, tmp_path / "h.md", "handover", channel="shop-1").read_text()
-    assert page.startswith("# Handover of shop-1")
+    page = export(store, tmp_path / "h.md", "handover", channel=SHOP).read_text()
+    assert page.startswith("# Handover of shop\n")
     rules, threads = page.index("## Rules"), page.index("## Open threads")
     assert rules < page.index(RULE) < page.index("## People") < page.index("Ngozi") < threads
     assert page.index("the shelf is mounted") > threads
     assert "painted green" not in page
-    html = export(store, tmp_path / "h.html", "handover", channel="shop-1").read_text()
+    html = export(store, tmp_path / "h.html", "handover", channel=SHOP).read_text()
     assert f"“{RULE}”</li>" in html
     assert "default-src 'none'" in html
+
+
+def test_a_handover_tells_what_is_in_force_alone(store: MemoryStore, tmp_path: Path) -> None:
+    def remembered(text: str, kind: Kind = Kind.DECISION) -> str:
+        return store.remember(text, channel=SHOP, kind=kind).result()
+
+    older, newer = remembered("Webhooks are tried 8 times."), remembered("Delivery is attempted six times at most.")
+    trap = remembered("The scanner freezes in the cold store below zero.", Kind.PITFALL)
+    wrong = remembered("The label printer jams when paper is damp.", Kind.PITFALL)
+    edited, doubtful = remembered("The team meets on Thursdays."), remembered("Parcels are kept ninety days.")
+    store.settle()
+    store.link(newer, older, "Supersedes")
+    store.edit(edited, Edit(text="The team meets on Wednesdays."))
+    store.link(doubtful, newer, "Contradicts")
+    store.forget(wrong)
+    page = export(store, tmp_path / "h.md", "handover", channel=SHOP).read_text()
+    assert "six times" in page
+    assert "Wednesdays" in page
+    assert store.show(trap).text in page
+    assert next(line for line in page.splitlines() if "ninety days" in line).endswith("(in question)")
+    assert not [words for words in ("8 times", "Thursdays", "jams") if words in page]
 
 
 def test_what_cannot_be_exported_is_refused(store: MemoryStore, tmp_path: Path) -> None:

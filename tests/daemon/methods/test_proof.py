@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,36 +12,33 @@ from dreamd.daemon.methods.proof import BUDGET_TOKENS, DREAMD, FILES, NOTHING, S
 from dreamd.daemon.methods.proof import ProofParams as Params
 from dreamd.ipc.call import Call
 from dreamd.ipc.protocol import Refused
-from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
 from dreamd.store.results import ProgramFile
-from dreamd.store.settings import StoreSettings
+
+from tests.daemon.methods.conftest import Opened
 
 ASKED = "On which disk in the house do we keep the backups of the orders?"
 SAID = "The backups are on the blue disk in the cellar since March."
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[MemoryStore]:
+def store(opened: Opened) -> MemoryStore:
     """Give a store in which one question found what was of use, and one found nothing."""
-    data = tmp_path / "data"
-    index = data / "index"
-    paths = StorePaths(data / "vault", data / "ledger.db", index / "index.db", index / "e.db", data / "runs")
-    with closing(MemoryStore.open(paths, StoreSettings(), StubEmbedder(), utc_now)) as store:
-        at = utc_now() - timedelta(days=2)
-        said = [SAID, *(f"Line {number} of the weather report." for number in range(40))]
-        turns = [NewTurn("user", text, at, f"t{number}") for number, text in enumerate(said)]
-        store.observe(SessionHead("talk", "orders-1"), turns).result()
-        store.settle()
-        for query in (ASKED, "Where was the zxqv of the kwyj painted green last summer?"):
-            store.recall(query, channel="orders-1")
-        store.operations.feedback.settle(10)
-        store.feedback("talk#1", "useful")
-        store.operations.feedback.settle(10)
-        store.remember("A commit, which takes questions along.").result()
-        assert store.settle()
-        yield store
+    store = opened(utc_now)
+    at = utc_now() - timedelta(days=2)
+    said = [SAID, *(f"Line {number} of the weather report." for number in range(40))]
+    turns = [NewTurn("user", text, at, f"t{number}") for number, text in enumerate(said)]
+    store.observe(SessionHead("talk", "orders-1"), turns).result()
+    store.settle()
+    for query in (ASKED, "Where was the zxqv of the kwyj painted green last summer?"):
+        store.recall(query, channel="orders-1")
+    store.operations.feedback.settle(10)
+    store.feedback("talk#1", "useful")
+    store.operations.feedback.settle(10)
+    store.remember("A commit, which takes questions along.").result()
+    assert store.settle()
+    return store
 
 
 def prove(store: MemoryStore, page: Path, **params: int) -> ProofAnswer:

@@ -163,13 +163,14 @@ def test_a_search_says_why_each_was_found(page: Page) -> None:
     page.goto("/search?q=bookings")
     first = page.locator(".hit").first
     first.get_by_text("Why:").click()
-    expect(first.locator(".why p")).to_contain_text("By its words it is number")
+    expect(first.locator(".why p").first).to_contain_text("By its words it is number")
 
 
 def test_a_search_is_narrowed_by_kind_and_project(page: Page) -> None:
     page.goto("/search?q=bookings")
     page.get_by_label("Kind").select_option("turn")
-    expect(page.locator(".hit .kind").first).to_have_text("turn")
+    expect(page.locator(".hit .kind").first).to_have_text("said")
+    expect(page.locator(".hit .kind").first).to_have_attribute("title", re.compile("as it was said"))
     page.get_by_label("Project").select_option("evil")
     expect(page.locator("#hits")).not_to_contain_text("SQLite")
 
@@ -185,6 +186,14 @@ def test_a_search_goes_back_in_time(page: Page) -> None:
 def test_a_search_without_an_answer_says_so(page: Page) -> None:
     page.goto("/search?q=zxqv")
     expect(page.locator("#hits")).to_contain_text("Nothing that is remembered answers this")
+
+
+def test_weak_hits_are_folded_below_the_word_that_nothing_answers(page: Page) -> None:
+    page.goto("/search?q=" + "how+warm+is+the+greenhouse+in+winter")
+    expect(page.locator("#hits")).to_contain_text("Nothing that is remembered answers this")
+    expect(page.locator(".hit:visible")).to_have_count(0)
+    page.get_by_text("that hardly answer").click()
+    expect(page.locator(".hit").first).to_be_visible()
 
 
 def test_the_search_of_every_page_leads_to_the_same(page: Page) -> None:
@@ -255,6 +264,7 @@ def test_what_agents_were_told(page: Page, daemon: DaemonUnderTest) -> None:
 def test_health_tells_the_state_and_looks_at_every_file(page: Page) -> None:
     page.goto("/health")
     expect(page.locator("main")).to_contain_text("stub")
+    expect(page.locator("main")).to_contain_text("Looked at and well: settings")
     page.get_by_role("link", name="Look at every file").click()
     expect(page.locator("main")).to_contain_text("Every file was looked at just now")
 
@@ -525,10 +535,22 @@ def test_a_run_is_undone_whole(page: Page, daemon: DaemonUnderTest) -> None:
     node_id = kept(daemon, "The cellar is damp.")
     gone = daemon.call("forget", node_id=node_id)["run_id"]
     page.goto("/runs")
-    page.locator(f"[id='r{gone}']").get_by_role("button", name="Undo the run").click()
+    page.locator(f"[id='r{gone}']").get_by_role("button", name="Undo: Forgot “The cellar is damp").click()
     said(page, "Undone")
     expect(page.locator(f"[id='r{gone}']")).to_contain_text("undone")
     assert daemon.call("show", node_id=node_id)["live"]
+
+
+def test_a_run_is_named_by_what_it_did_and_shows_the_words_that_changed(page: Page, daemon: DaemonUnderTest) -> None:
+    node_id = kept(daemon, "The night watch has the key of the north door and looks at it every hour.")
+    run_id = daemon.call("edit", node_id=node_id, text="The night watch has the key of the south door.")["run_id"]
+    page.goto("/runs")
+    page.locator(f"[id='r{run_id}'] a.what").click()
+    assert heading(page) == "Changed “The night watch has the key of the south door”"
+    change = page.locator(".difference").first
+    expect(change.locator("del").first).to_have_text("north")
+    expect(change.locator("ins").first).to_have_text("south")
+    expect(page.locator("main")).not_to_contain_text(node_id)
 
 
 def test_what_a_dream_did_is_undone_in_part_and_done_again(page: Page, daemon: DaemonUnderTest) -> None:
@@ -562,6 +584,7 @@ def test_a_dream_is_begun_and_cancelled(page: Page, daemon: DaemonUnderTest) -> 
     page.get_by_role("button", name="Dream now").click()
     said(page, "A dream has begun.")
     expect(page.get_by_role("heading", name="A daily dream is under way")).to_be_visible()
+    assert "<p>" in page.evaluate("fetch('/dream').then((answer) => answer.text())")  # what the page follows
     page.get_by_role("button", name="Cancel it").click()
     said(page, "The dream is cancelled; nothing was changed.")
     assert daemon.call("status")["dream"] is None
@@ -604,6 +627,20 @@ def test_a_purge_shows_what_it_takes_and_waits_for_a_tick(page: Page, daemon: Da
     said(page, "Erased for good: 1 memory.")
     page.goto("/search?q=quixotic+zebra")
     expect(page.locator("#hits")).not_to_contain_text("quixotic")
+
+
+def test_a_hit_is_erased_from_where_it_was_found(page: Page, daemon: DaemonUnderTest) -> None:
+    kept(daemon, "The marmalade is kept below the stairs.")
+    page.goto("/search?q=marmalade+below+the+stairs")
+    hit = page.locator(".hit", has_text="marmalade")
+    hit.get_by_text("Why:").click()
+    hit.get_by_role("link", name="Erase it for good").click()
+    goes = page.locator(".card", has_text="This would go")
+    expect(goes.locator(".row", has_text="marmalade")).to_contain_text("shop")
+    page.get_by_label("I have read what goes").check()
+    page.get_by_role("button", name="Erase for good").click()
+    said(page, "Erased for good")
+    assert "/search?q=marmalade" in page.url
 
 
 def test_all_texts_with_some_words_are_erased(page: Page, daemon: DaemonUnderTest) -> None:

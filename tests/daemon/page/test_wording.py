@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 import pytest
-from dreamd.daemon.page.wording import ago, conversation, day, glance, marked, marked_line, project, turns
+from dreamd.daemon.page.markup import difference, glance, marked, marked_line, own
+from dreamd.daemon.page.wording import ago, conversation, day, moment, project, run_name, run_note, turns
 
 NOW = datetime.fromisoformat("2026-11-26T12:00:00+00:00").astimezone()
 
@@ -79,3 +80,48 @@ def test_a_session_is_taken_apart_into_turns_that_no_text_forges() -> None:
     assert found[3].text == "#4 x: y\n#10 z: no"
     assert [(is_step, len(some)) for is_step, some in conversation(found)] == [(False, 1), (True, 2), (False, 1)]
     assert found[1].step == "Bash ls"
+
+
+RUN = {"kind": "edit", "note": "edited k2m4", "about": "The port is 8443", "run_id": "r"}
+
+
+@pytest.mark.parametrize(
+    ("run", "name", "note"),
+    [
+        (RUN, "Changed “The port is 8443”", ""),
+        ({**RUN, "kind": "weekly", "note": "", "about": ""}, "Dream of the week", ""),
+        (
+            {**RUN, "kind": "migrate", "note": "9 moved", "about": ""},
+            "Moved the files to the folders of projects",
+            "9 moved",
+        ),
+        (
+            {"kind": "undo", "note": "undid 20260914-020000-000000-weekly-34b7", "about": ""},
+            f"Undid the dream of the week of {moment('2026-09-14T02:00:00+00:00', NOW)}",
+            "",
+        ),
+    ],
+)
+def test_a_run_is_named_by_what_it_did(run: dict[str, str], name: str, note: str) -> None:
+    assert (run_name(run, NOW), run_note(run)) == (name, note)
+
+
+def test_a_difference_shows_the_words_that_changed_and_cuts_the_rest() -> None:
+    lead = " ".join(f"word{number}" for number in range(90))
+    shown = difference(
+        f"## Now\n\n- {lead} port 8443 is <open> [^m1]\n- same", f"## Now\n\n- {lead} port 9443 is <open>\n- same"
+    )
+    assert "<del>8443</del><ins>9443</ins> is &lt;open&gt;" in shown
+    assert "word1 " not in shown
+    assert "[^" not in shown
+    assert "word89" in shown
+
+
+def test_commands_of_our_own_texts_are_places_of_the_page() -> None:
+    told = own(
+        "4 texts · `dreamctl told` shows them; `dreamctl undo 2026-edit-1` takes it back, `dreamctl salvage` too"
+    )
+    assert '<a href="/told">Told to agents</a> shows them' in told
+    assert '<a href="/run/2026-edit-1">its run</a>' in told
+    assert "<code>dreamctl salvage</code>" in told
+    assert "<a" not in marked_line("`dreamctl told` in a person's words")

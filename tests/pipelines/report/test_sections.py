@@ -56,7 +56,8 @@ def test_what_was_linked_when_it_was_remembered_is_counted() -> None:
 def test_what_agents_were_told_is_one_line() -> None:
     counts = ToldCounts(texts=12, sessions=4, tokens=900, used=3, lost_starts=2, lost_prompts=7)
     text = markdown.render(report(action(fact("Learned")), since=SinceTheLast(told=counts)))
-    assert "- 12 texts were handed to 4 sessions, 3 of them used, 2 starts lost · `dreamctl told` shows them" in text
+    told = "- 12 texts were handed to 4 sessions since the last dream, 3 of them used, 2 starts lost"
+    assert f"{told} · `dreamctl told` shows them" in text
     assert "## Told" not in markdown.render(report(action(fact("Learned"))))
 
 

@@ -17,7 +17,6 @@ from dreamd.store.model import (
     Action,
     ActionKind,
     Changeset,
-    Conflict,
     Kind,
     Level,
     Memory,
@@ -288,16 +287,33 @@ def test_what_changed_since_moves_back_with_its_changes(store: MemoryStore) -> N
     assert f"[[{FACTS[0].path.removesuffix('.md')}|the oven]]" in note.read_text()
 
 
-def test_an_earlier_run_is_undone_once_the_move_is(store: MemoryStore) -> None:
+def test_an_earlier_run_is_undone_where_its_files_are_now(store: MemoryStore) -> None:
     flat_vault(store)
     tagged = store.tag(FACTS[0].node_id, ["warm"]).run_id
     moved = str(store.migrate().run_id)
-    with pytest.raises(Conflict) as refused:
-        store.undo(str(tagged))
-    assert moved in refused.value.hint
+    before = files_of(store.paths.vault)
+    assert store.undo(str(tagged)).skipped == ()
+    assert store.show(FACTS[0].node_id).tags == ()
+    assert store.redo(str(tagged)).skipped == ()
+    assert files_of(store.paths.vault) == before
     store.undo(moved)
     store.undo(str(tagged))
     assert store.show(FACTS[0].node_id).tags == ()
+
+
+def test_one_memory_of_an_earlier_dream_is_undone_where_it_is_now(store: MemoryStore) -> None:
+    flat_vault(store)
+    store.migrate()
+    before, gone = files_of(store.paths.vault), store.show(FACTS[0].node_id).path
+    undone = store.undo("20261121-110000-000000-daily-0001", [FACTS[0].node_id])
+    assert (undone.restored, undone.skipped) == (1, ())
+    left = files_of(store.paths.vault)
+    assert gone not in left
+    holds = next(data.decode() for path, data in left.items() if path.endswith("what-holds-now.md"))
+    assert OVEN not in holds
+    assert TAPS in holds
+    assert store.redo("20261121-110000-000000-daily-0001").skipped == ()
+    assert files_of(store.paths.vault) == before
 
 
 def test_an_old_vault_goes_on_as_it_is_until_it_is_moved(open_store: OpenStore) -> None:

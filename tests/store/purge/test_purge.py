@@ -257,6 +257,20 @@ def test_a_purge_names_what_says_the_same_and_takes_kept_ledgers_whole(store: Me
     assert said in store.show("s2#1").text
 
 
+def test_a_preview_lists_what_goes_and_what_falls_with_it(store: MemoryStore) -> None:
+    filled(store)
+    made = store.preview_purge(Selection(nodes=("s1#1",)))
+    listed = {(one.because, one.kind, one.goes) for one in made.items}
+    (named,) = [one for one in made.items if one.because == "named"]
+    assert (named.node_id, named.kind, named.channel) == ("s1#1", "turn", CHANNEL)
+    assert named.title
+    assert named.created_at is not None
+    assert ("drawn", "decision", True) in listed
+    assert any(because == "quotes" for because, _, _ in listed)
+    assert len({one.node_id for one in made.items}) == len(made.items)
+    assert store.purge(Selection(nodes=("s1#1",))).items == ()  # nothing of it is told when it is gone
+
+
 def test_a_node_that_is_nowhere_is_refused(store: MemoryStore) -> None:
     filled(store)
     with pytest.raises(NotFound):

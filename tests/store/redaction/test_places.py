@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+from uuid import NAMESPACE_URL, uuid5
+
 import pytest
-from dreamd.store.redaction import redact
+from dreamd.store.redaction import places_of_secrets, redact
 
 P = "winter-otter-k4t2-" + "8317"
 M = "Hq7!r2" + "Zx#kd9"
@@ -127,3 +130,11 @@ def test_a_salt_from_all_of_ascii_goes() -> None:
 def test_a_session_in_a_dictionary_of_cookies_goes() -> None:
     session = "RLMtfJ8oDlPQW2SC" + "QtsCUY5UiJ5eGcI7"
     assert redact(f'cookies = {{"sessionid": "{session}"}}').found == ("cookie",)
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_the_ids_of_a_page_of_a_person_are_no_secrets(number: int) -> None:
+    turns = ", ".join(f'"{uuid5(NAMESPACE_URL, f"{number} {n}")}#{n}"' for n in range(150))
+    body_hash = sha256(str(number).encode()).hexdigest()[:16]
+    keys = f'node_id: wari6eqk6pmyk, level: L3, body_sha256: "{body_hash}", mentions: [{turns}]'
+    assert places_of_secrets(f"---\ntype: Entity\ndreamd: {{ {keys} }}\n---\n\n# Ines\n".encode()) == []

@@ -14,7 +14,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -22,11 +22,14 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ... import __version__
+from ...ipc.call import Call, Method
 from ...ipc.client import Absent, Client, ClientError
+from ...ipc.params import Params
 from ...ipc.socket_path import default_socket_path, too_long
 from ...store import check_closed, noted_in_ledger, salvage_ledgers
 from ..agents.agent_connection import AgentConnection, ConnectError, OriginalContents
 from ..agents.programs import UserEnvironment, own_command, programs_on_this_machine
+from ..clock import utc_now
 from ..host import installed_service, settings_check
 from ..host.lock import AlreadyRunning, DaemonLock
 from ..settings import Settings, SettingsError, load, store_paths
@@ -82,10 +85,47 @@ class Patient:
             return client.call(method, params)
 
 
-def examine(now: datetime, environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
+class DoctorParams(Params):
+    """`files`: look at every file of the vault too, which takes its time."""
+
+    files: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FindingAnswer:
+    """The outcome of a check: an observation, its importance, its meaning, and the remedy, each "" for none."""
+
+    check: str
+    severity: Severity
+    found: str
+    why: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorAnswer:
+    """The findings of the checks, in order; of one that found nothing there is one, `ok` or `skipped`."""
+
+    findings: Sequence[FindingAnswer]
+
+
+class DoctorMethods:
+    """The method; it runs in a thread of long ones, and asks the daemon as any client does."""
+
+    def doctor(self, params: DoctorParams, call: Call) -> DoctorAnswer:
+        """Return the findings of every check; nothing is repaired."""
+        found = examine(utc_now(), leaving_out=() if params.files else OF_FILES)
+        return DoctorAnswer([FindingAnswer(one.check, one.severity, one.found, one.why, one.remedy) for one in found])
+
+
+def examine(
+    now: datetime, environ: Mapping[str, str] = os.environ, leaving_out: Collection[str] = ()
+) -> Iterator[Finding]:
     """Yield the findings of every check, in order; a check that fails is a finding itself."""
     patient = Patient(environ, now)
     for name, look in CHECKS:
+        if name in leaving_out:
+            continue
         found = False
         try:
             for finding in look(patient):
@@ -437,6 +477,7 @@ CHECKS: Final[tuple[tuple[str, Callable[[Patient], Iterator[Finding]]], ...]] = 
 )
 
 
+OF_FILES: Final = frozenset({"data"})
 OF_A_DAEMON: Final = frozenset({"status", "model", "dreams", "sessions"})
 
 
@@ -548,3 +589,8 @@ def _command(*command: str) -> str:
     if done.returncode:
         raise ClientError(f"`{' '.join(command)}` failed: {done.stderr.strip()}")
     return f"`{' '.join(command)}` is done"
+
+
+DOCTOR_METHODS: tuple[Method[Any, Any], ...] = (
+    Method("doctor", DoctorParams, DoctorAnswer, DoctorMethods.doctor, long=True),
+)

@@ -17,9 +17,9 @@ from dreamd.daemon.agents.programs import own_command
 from dreamd.daemon.cli import main
 from dreamd.daemon.host import installed_service
 from dreamd.daemon.host.lock import DaemonLock
+from dreamd.daemon.methods import doctor
+from dreamd.daemon.methods.doctor import CHECKS, Finding, Patient, examine
 from dreamd.daemon.settings import load, store_paths
-from dreamd.daemon.upkeep import doctor
-from dreamd.daemon.upkeep.doctor import CHECKS, Finding, Patient, examine
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.ledger.records import Run
 from dreamd.store.memory import MemoryStore
@@ -268,3 +268,13 @@ def test_a_real_daemon_is_asked(daemon: DaemonUnderTest, monkeypatch: pytest.Mon
     after = daemon.call("hello", client="test", protocol=1)["pid"]
     daemon.call("stop")
     assert after != before
+
+
+@pytest.mark.system
+def test_the_running_daemon_tells_the_same_as_the_command(daemon: DaemonUnderTest) -> None:
+    told = daemon.call("doctor")["findings"]
+    names = list(dict.fromkeys(one["check"] for one in told if not one["check"].startswith("connection of")))
+    assert names == [name for name, _ in CHECKS if name in names]
+    assert {"daemon", "data", "status", "dreams"} <= set(names)
+    quick = daemon.call("doctor", files=False)["findings"]
+    assert set(names) - {one["check"] for one in quick} == {"data"}
