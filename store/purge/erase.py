@@ -49,8 +49,8 @@ from ..ledger.records import Run
 from ..ledger.salvage import kept_copies
 from ..model import StoreBusy
 from ..results import Purged
+from ..upkeep.cleanup import Leftovers
 from ..vault.disk import Disk
-from ..vault.leftovers import Leftovers
 from ..vault.vault import is_derived, is_kept, largest
 from ..writer.derived import DerivedFiles
 from ..writer.pending import PendingFiles

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import permutations
+from typing import Any
 
 import pytest
 from dreamd.store import okf
@@ -18,7 +19,7 @@ TEXTS = ("The kiln is in the shed.", "Tom sweeps.", "Ines orders clay.")
 NODE = okf.fact_id("kiln", "The kiln is in the shed.")
 
 
-def fact(text: str = "The kiln is in the shed.", *, hour: int = 9, level: Level = Level.FACT, **keys: object) -> bytes:
+def fact(text: str = "The kiln is in the shed.", *, hour: int = 9, level: Level = Level.FACT, **keys: Any) -> bytes:
     kind = Kind.PROFILE if level is Level.PROFILE else Kind.FACT
     memory = Memory(node_id=NODE, level=level, kind=kind, title="Kiln", text=text, channel="kiln", created_at=NOW)
     written = {EDITED_AT: f"2026-11-21T{hour:02}:00:00+00:00"} if text != "The kiln is in the shed." else {}
