@@ -26,6 +26,10 @@ def fact(text: str = "The kiln is in the shed.", *, hour: int = 9, level: Level 
     return okf.edit(okf.from_memory(memory), {**written, **keys})
 
 
+def page(text: str, known: str, hour: int = 9) -> bytes:
+    return okf.edit(fact(text, hour=hour, level=Level.PROFILE), {BY_HAND: body_hash(known)})
+
+
 def versions(*data: bytes) -> list[MemoryVersion]:
     return [MemoryVersion(f"{number:02}", one) for number, one in enumerate(data)]
 
@@ -67,9 +71,9 @@ def test_two_texts_without_a_sign_are_disputed() -> None:
 
 
 def test_of_a_page_a_persons_text_stays() -> None:
-    before = fact("- old", level=Level.PROFILE, **{BY_HAND: body_hash("- old")})
-    dreamt = fact("- new, by a dream", hour=12, level=Level.PROFILE, **{BY_HAND: body_hash("- new, by a dream")})
-    by_hand = fact("- mine", hour=10, level=Level.PROFILE, **{BY_HAND: body_hash("- old")})
+    before = page("- old", "- old")
+    dreamt = page("- new, by a dream", "- new, by a dream", 12)
+    by_hand = page("- mine", "- old", 10)
     result = merged(versions(dreamt, by_hand), before)
     assert (body(result.data), result.beside) == ("- mine", ())
 
