@@ -33,6 +33,7 @@ from .host.lock import DaemonLock
 from .host.service_manager import Notifier, passed_descriptors
 from .importing.following.follower import Follower
 from .methods.control import Process
+from .methods.sync_methods import SyncMethods
 from .methods.table import methods_of
 from .page.opening import WebPage
 from .settings import Settings, store_paths
@@ -104,6 +105,8 @@ class Daemon:
             files = FileKeeper(store, Path.home(), enabled=settings.hooks.own_files)
             hooks.on_folder, dreamer.before = files.look, files.before_dream
             page = WebPage(lambda: server, enabled=settings.page)
+            sync = SyncMethods(store, dreamer, settings.data_dir / "sync")
+            stack.callback(sync.stop)
             methods = methods_of(
                 store,
                 dreamer,
@@ -120,6 +123,7 @@ class Daemon:
                     lambda: server.measures,
                 ),
                 page,
+                sync,
             )
             server = Server(
                 methods,
@@ -149,6 +153,7 @@ class Daemon:
         files.start()
         if settings.pipelines.schedule.enabled:
             await stack.enter_async_context(in_background(_run_scheduler(schedule)))
+        await stack.enter_async_context(in_background(sync.run()))
 
     async def _open_store(self) -> MemoryStore:
         settings = self._settings

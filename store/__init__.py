@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .upkeep.backup_archive import read_archive
     from .upkeep.cleanup import DecayInputs
     from .upkeep.health import check_closed, noted_in_ledger
+    from .upkeep.replica import LocalFile
     from .vault.disk import beginning, opened, replace_file
     from .vault.vault import is_digest, is_kept
     from .working.sessions import HandedSession
@@ -55,6 +56,7 @@ __all__ = [
     "Decision",
     "Embedder",
     "HandedSession",
+    "LocalFile",
     "MemoryStore",
     "Observed",
     "Run",
@@ -107,6 +109,7 @@ _HOMES = {
     "HandedSession": "working.sessions",
     "LANDED": "ledger.records",
     "LINK": "ledger.records",
+    "LocalFile": "upkeep.replica",
     "MONTH_NUMBERS": "text.dates",
     "AppliedRun": "changes.run_kinds",
     "DecayInputs": "upkeep.cleanup",

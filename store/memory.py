@@ -92,8 +92,8 @@ __all__ = ["MemoryStore", "StorePaths"]
 class MemoryStore:
     """One vault with its ledger and its index. Open it once; every method may be called from any thread.
 
-    Other rooms use the methods, and `pages`, `followed`, `handed`, `told` and `exports`; `core` and `operations` are
-    for tests and the programs that measure.
+    Other rooms use the methods, and `pages`, `followed`, `handed`, `told`, `exports` and `replica`; `core` and
+    `operations` are for tests and the programs that measure.
     """
 
     def __init__(
@@ -118,6 +118,7 @@ class MemoryStore:
         self.handed = self.operations.handed
         self.told = self.operations.told
         self.exports = self.operations.exports
+        self.replica = self.operations.replica
         self.vault, self.ledger = self.core.vault, self.core.ledger
         self.index, self.catalog = self.core.index, self.core.catalog
         self.code = CodeChecks(self.catalog, self.vault, now)
@@ -570,6 +571,10 @@ class MemoryStore:
     def purge(self, selection: Selection, on_progress: Progress = lambda step, done, total: None) -> Purged:
         """Erase a selection for good; no dream may be running. On StoreBusy the purge goes on by itself."""
         return self.operations.purge.purge(selection, on_progress)
+
+    def when_erased(self, note: Callable[[frozenset[str], bool], None]) -> None:
+        """Have each purge call this with the ids that it erased, and True if it took secrets out, before it ends."""
+        self.operations.purge.on_erased = note
 
     def preview_purge(self, selection: Selection) -> Purged:
         """Return the amount that a purge would remove; nothing is changed."""

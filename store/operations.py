@@ -21,13 +21,13 @@ from .recall import Recall
 from .search.search import Judgements, QueryCache, Search
 from .upkeep.cleanup import Cleanup
 from .upkeep.embed_queue import EmbedQueue
-from .upkeep.export import Exports
+from .upkeep.export import Exports, Pages
 from .upkeep.feedback import Feedback
 from .upkeep.file_copies import FileCopies
 from .upkeep.health import Checkup, Health
 from .upkeep.linking import Linker
-from .upkeep.pages import Pages
 from .upkeep.reconciliation import Reconciliation
+from .upkeep.replica import Replica
 from .working import Anchors, Cues, Goals, HandedSessions, SessionsAtWork, ToldTexts, Toolbox
 
 
@@ -150,6 +150,7 @@ class Operations:
         derived, leftovers = self.pages.derived, self.cleanup.leftovers
         self.health = Health(core, self.queue, self.deletions, self.questions)
         self.exports = Exports(core, self.recall.rank)
+        self.replica = Replica(core, self.runs, self.sessions)
         self.checkup = Checkup(core, self.deletions, derived, leftovers, self.reconciliation)
         self.purge = Purge(core, self.deletions, derived, leftovers, self._forget_working, self.work_gate)
         running.callback(self.purge.stop)

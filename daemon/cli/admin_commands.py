@@ -1,4 +1,4 @@
-"""The commands that show and control the daemon: status, told, pause, resume, channel, stop, version."""
+"""The commands that show and control the daemon: status, told, pause, resume, channel, sync, stop, version."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ... import __version__
@@ -26,7 +27,7 @@ MOST_CHANNELS = 4
 MOST_ANSWERED = 3
 TIMES = {1: "once", 2: "twice"}
 STOP_TIMEOUT_S = 30.0
-NOTHING_FOUND = 4
+USAGE, NOTHING_FOUND = 2, 4
 BECAME = {"used": "used", "useful": "useful", "not_useful": "not useful", "rejected": "wrong"}
 LOST = {"late": "too late", "no daemon": "dreamd was away", "failed": "failed"}
 # Moments as a person knows them; those of a program's tools keep their names.
@@ -64,6 +65,101 @@ def channel(options: Namespace, terminal: Terminal) -> int:
     for note in answer["notes"]:
         terminal.warn(note)
     return _done(terminal, answer, f"Learning in {clean(answer['channel'])} is {options.learning}.")
+
+
+def sync_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of sync."""
+    parser.add_argument("do", nargs="?", default="now", choices=("now", "init", "status", "off", "on", "channel"))
+    parser.add_argument("what", nargs="?", help="of init the remote: a folder, or what git understands; or a channel")
+    parser.add_argument("setting", nargs="?", choices=("off", "mine"), help="off: the channel stays on this machine")
+    parser.add_argument("--key", metavar="FILE", help="the key that the first machine printed, on every other machine")
+    parser.add_argument("--plain", action="store_true", help="do not encrypt: for a folder on your own disk")
+    parser.epilog = (
+        "init REMOTE begins, and prints the key that your other machines need; without a word it syncs now. What one "
+        "machine remembers, changes or forgets is so on all of them. docs/sync.md says how."
+    )
+
+
+def sync(options: Namespace, terminal: Terminal) -> int:
+    """Keep the same memory on several machines."""
+    if options.do == "init" and options.what:
+        return _begin_sync(options, terminal)
+    if options.do == "channel" and options.what and options.setting:
+        answer = ask(terminal, "sync_set", {"channel": options.what, "setting": options.setting})
+        stays = "stays on this machine" if options.setting == "off" else "goes to your other machines"
+        return _done(terminal, answer, f"What is learned in {clean(answer['channel'])} {stays}.")
+    if options.do in ("off", "on"):
+        answer = ask(terminal, "sync_set", {"setting": "off" if options.do == "off" else "mine"})
+        ends = "The sync is off; what came from elsewhere stays." if options.do == "off" else "The sync goes on."
+        return _done(terminal, answer, ends)
+    if options.do == "status":
+        answer = ask(terminal, "sync_status")
+        terminal.report(answer, sync_status_in_words(answer, terminal.look))
+        return 0
+    if options.do != "now":
+        terminal.fail(f"`dreamctl sync {options.do}` needs more words", "`dreamctl sync --help` lists them.")
+        return USAGE
+    answer = ask(terminal, "sync", timeout_s=None)
+    terminal.report(answer, synced_in_words(answer, terminal.look))
+    return 0
+
+
+def _begin_sync(options: Namespace, terminal: Terminal) -> int:
+    is_folder = "://" not in options.what and ":" not in options.what.split("/", 1)[0]
+    remote = str(Path(options.what).expanduser().absolute()) if is_folder else options.what
+    key = str(Path(options.key).expanduser().absolute()) if options.key else None
+    answer = ask(terminal, "sync_init", {"remote": remote, "key": key, "plain": options.plain}, timeout_s=None)
+    terminal.report(answer, begun_in_words(answer, terminal.look, is_first=key is None))
+    return 0
+
+
+def begun_in_words(answer: Mapping[str, Any], look: Look, *, is_first: bool) -> list[str]:
+    """Name the remote, and say how the key gets to the other machines."""
+    others = f" It is shared with {clean(listing(answer['machines']))}." if answer["machines"] else ""
+    lines = look.wrap(f"This machine syncs with {clean(answer['remote'])}.{others}")
+    if answer["key"] and is_first:
+        lines += look.wrap(
+            "What leaves this machine is encrypted with this key. Whoever has it can read the memory, and without it "
+            "nobody can, you included: keep a copy in your password manager."
+        )
+        lines += ["", f"  {answer['key']}", ""]
+        lines += look.wrap(
+            f"On each of your other machines put that line into a file, by hand or from {clean(answer['key_file'])}, "
+            "and run `dreamctl sync init REMOTE --key FILE` there."
+        )
+    return lines
+
+
+def synced_in_words(answer: Mapping[str, Any], look: Look) -> list[str]:
+    """Describe one sync."""
+    if answer["trouble"]:
+        return look.wrap(f"{clean(answer['trouble'])} What changed here waits, and goes with the next sync.")
+    came = f"{count(answer['changed'], 'change')} and {count(answer['turns'], 'turn')} came from other machines"
+    went = f"{count(answer['written'], 'entry', 'entries')} went there"
+    undo = f" `dreamctl undo {answer['run_id']}` takes the changes back." if answer["run_id"] else ""
+    lines = look.wrap(f"Synced: {came}, {went}.{undo}")
+    return lines + [line for note in answer["notes"] for line in look.wrap(sentence(note))]
+
+
+def sync_status_in_words(answer: Mapping[str, Any], look: Look) -> list[str]:
+    """Describe the machines, the amount that waits, and all that could not be let in."""
+    if answer["state"] == "off":
+        return look.wrap("The sync is off. `dreamctl sync init REMOTE` begins it.")
+    sealed = "encrypted" if answer["encrypted"] else "not encrypted"
+    last = f"{when(answer['last_at']):%-d %b %Y %H:%M}" if answer["last_at"] else "not since the start"
+    rows = [("remote", f"{answer['remote']}, {sealed}"), ("last sync", last)]
+    if answer["trouble"]:
+        rows.append(("trouble", f"{answer['trouble']} Since {when(answer['trouble_since']):%-d %b %H:%M}."))
+    for one in answer["machines"]:
+        seen = f"wrote last {when(one['last_at']):%-d %b %Y %H:%M}" if one["last_at"] else "wrote nothing yet"
+        rows.append((one["host"], f"{seen}{', this machine' if one['is_this'] else ''}"))
+    waits = f"{count(answer['waiting_here'], 'memory', 'memories')} here, {answer['waiting_there']} from elsewhere"
+    rows.append(("waiting", waits))
+    rows += [("stays here", clean(listing(answer["off"])))] if answer["off"] else []
+    if answer["unfetched"]:
+        rows.append(("purges", f"not carried out yet by {listing(answer['unfetched'])}"))
+    rows += [("not let in", f"{one['name']}: {one['reason']}") for one in answer["aside"]]
+    return pairs([(clean(name), clean(text)) for name, text in rows], look)
 
 
 def stop(options: Namespace, terminal: Terminal) -> int:

@@ -64,6 +64,7 @@ COMMANDS = {
     "prove": ("service_commands", "put your own questions again, with dreamd and without"),
     "told": ("admin_commands", "show what agents were told, and what became of it"),
     "check": ("repair_commands", "look for problems in the settings and the vault (memory files)"),
+    "sync": ("admin_commands", "keep the same memory on your other machines, through git"),
     "doctor": ("service_commands", "look for all that ever went wrong, and repair it (--fix)"),
     "salvage": ("repair_commands", "recover a damaged ledger (history database); stop the daemon first"),
     "rebuild": ("repair_commands", "rebuild the search index from the vault"),

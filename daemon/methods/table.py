@@ -20,6 +20,7 @@ from .learn_methods import LEARN_METHODS, LearnMethods
 from .proof import PROOF_METHODS, ProofMethods
 from .purge_methods import PURGE_METHODS, PurgeMethods
 from .review_methods import REVIEW_METHODS, ReviewMethods
+from .sync_methods import SYNC_METHODS, SyncMethods
 from .transcript_methods import TRANSCRIPT_METHODS, TranscriptMethods
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ METHODS: tuple[Method[Any, Any], ...] = (
     *EXPORT_METHODS,
     *PROOF_METHODS,
     *LEARN_METHODS,
+    *SYNC_METHODS,
     *DOCTOR_METHODS,
 )
 
@@ -54,6 +56,7 @@ def methods_of(
     settings: Settings,
     process: Process,
     page: WebPage,
+    sync: SyncMethods,
 ) -> Iterator[Method[Any, Any]]:
     """Yield every method with its home."""
     # `status` reports on dreams and transcripts too, so these two are shared.
@@ -70,6 +73,7 @@ def methods_of(
         (TRANSCRIPT_METHODS, transcripts),
         (REVIEW_METHODS, ReviewMethods(store, settings)),
         (PAGE_METHODS, page),
+        (SYNC_METHODS, sync),
         (DOCTOR_METHODS, DoctorMethods()),
     )
     for methods, home in homes:

@@ -91,6 +91,7 @@ RUNS: Mapping[str, str] = DREAMS | {
     "purge": "Erased for good",
     "learn": "Learned from files",
     "joined": "Joined the two files of a session",
+    "sync": "Let in from other machines",
 }
 _RUN_ID = re.compile(r"\b(?P<verb>undid|redid) (?P<at>\d{8}-\d{6})-\d{6}-(?P<kind>\w+)-[0-9a-f]{4}\b")
 

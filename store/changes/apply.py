@@ -27,6 +27,7 @@ from .run_kinds import (
     FORGET,
     HISTORY_DAYS,
     PERSONAL,
+    SYNC,
     TURN_FORGOTTEN,
     UNSAFE,
     AppliedRun,
@@ -103,7 +104,7 @@ class Changes:
             run = Run(changeset.run_id, kind, "applied", started_at or now, now, summary=summary or {})
             if kind in FOLLOWED:
                 changeset = replace(changeset, actions=(*changeset.actions, *self._followers(changeset.actions)))
-            steps = self._steps(changeset, forbidden=set() if kind in PERSONAL else self._ledger.tombstones())
+            steps = self._steps(changeset, forbidden=set() if kind in {*PERSONAL, SYNC} else self._ledger.tombstones())
             guarded = () if may_be_overtaken else changeset.actions
             self._writer.submit(lambda files: self._plan_apply(files, run, steps, changeset, guarded)).result()
             wait()

@@ -34,6 +34,9 @@ MIGRATE: Final = "migrate"
 # The kind of run that records a purge, without its content.
 PURGE: Final = "purge"
 
+# The kind of run that lets in what came from other machines.
+SYNC: Final = "sync"
+
 # The kind of run for the files that an undo changes beside those of the undone run.
 UNDO: Final = "undo"
 

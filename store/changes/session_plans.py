@@ -13,7 +13,7 @@ from ..index.catalog import TurnsRead
 from ..ledger import records
 from ..ledger.journal import FileChange, sha256
 from ..ledger.records import Run, Vanished
-from ..model import NewTurn, NodeId, SessionHead
+from ..model import NewTurn, NodeId, SessionHead, Turn
 from ..okf import session
 from ..redaction import REDACTED, places_of_secrets
 from ..vault.layout import SESSIONS_FOLDER
@@ -134,6 +134,46 @@ class SessionPlans:
             self._keep(path, _Known(size, following, b"", seen, known.purged, sha256))
         return Planned(observed, (change,), gone.recording)
 
+    def replay(self, head: SessionHead, turns: Sequence[Turn]) -> Plan[int]:
+        """Plan to append the turns of another machine that the session does not have, each under its own number.
+
+        A turn whose number has another turn here gets the next one; none is lost. Returns the number of new turns.
+        """
+        return lambda files: self._replay(files, head, turns)
+
+    def _replay(self, files: PendingFiles, head: SessionHead, turns: Sequence[Turn]) -> Planned[int]:
+        head = self._door.head(head)
+        path = self._path_of(head.session_id, files) or session.path_of(head)
+        there = session.parse(files.read(path)) if files.exists(path) else None
+        gone = self._vanished(path) if there is None else Vanished()
+        before = gone.withheld or b""
+        there = session.parse(before) if there is None and before else there
+        known = list(there.turns) if there else []
+        following, parts = there.next_ordinal if there else 1, list[bytes]()
+        by_id = {turn.external_id for turn in known if turn.external_id is not None}
+        nameless = [turn for turn in known if turn.external_id is None]
+        for turn in sorted(turns, key=lambda one: one.ordinal):
+            if turn.external_id in by_id if turn.external_id is not None else _is_among(turn, nameless):
+                continue
+            ordinal = max(turn.ordinal, following)
+            following = ordinal + 1
+            by_id.add(turn.external_id) if turn.external_id is not None else nameless.append(turn)
+            new = NewTurn(self._door.name(turn.role), self._door.turn(turn.text), turn.at, turn.external_id)
+            parts.append(session.encode_turn(new, ordinal))
+        if not parts and there is not None:
+            return Planned(0)
+        self._known.pop(path, None)
+        if there is None:
+            self._note_created(head.session_id, path)
+            return Planned(
+                len(parts), (FileChange("create", path, b"".join((session.open_file(head), *parts))),), gone.recording
+            )
+        content = b"".join((there.closing, *parts))
+        if before:
+            return Planned(len(parts), (FileChange("create", path, before + content),), gone.recording)
+        size = files.size(path) or 0
+        return Planned(len(parts), (FileChange("append", path, content, from_offset=size),), gone.recording)
+
     def join(self, kept: str, other: str, session_id: NodeId, now: datetime) -> Plan[int]:
         """Plan to append to a session's file the turns that only another file of the same session holds; count them.
 
@@ -208,6 +248,18 @@ class SessionPlans:
         self._known.move_to_end(path)
         while len(self._known) > SESSIONS_IN_MIND:
             self._known.popitem(last=False)
+
+
+def _is_among(turn: Turn, there: Sequence[Turn]) -> bool:
+    """Return True for a turn without an outside id that is there already; its text may have been purged."""
+    for one in there:
+        is_erased = session.ERASED in (one.text, turn.text)
+        is_in_place = (one.ordinal, one.at, one.role) == (turn.ordinal, turn.at, turn.role)
+        if is_in_place and (is_erased or turn.at is not None or one.text == turn.text):
+            return True
+        if turn.at is not None and (one.at, one.role, one.text) == (turn.at, turn.role, turn.text):
+            return True
+    return False
 
 
 def _parsed(data: bytes, session_id: NodeId) -> _Known:

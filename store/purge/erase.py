@@ -49,8 +49,8 @@ from ..ledger.records import Run
 from ..ledger.salvage import kept_copies
 from ..model import StoreBusy
 from ..results import Purged
+from ..upkeep.cleanup import Leftovers
 from ..vault.disk import Disk
-from ..vault.leftovers import Leftovers
 from ..vault.vault import is_derived, is_kept, largest
 from ..writer.derived import DerivedFiles
 from ..writer.pending import PendingFiles
@@ -156,6 +156,8 @@ class Purge:
         self._forget = forget
         self._work_gate = work_gate
         self.intent = Intent(core.paths.purge, core.vault.disk)
+        self.on_erased: Callable[[frozenset[str], bool], None] = lambda ids, secrets: None
+        """Called, once or more, with the ids that a purge erased, and True if it took secrets out of any file."""
         self._planner = Planner(core.vault, core.ledger, core.catalog, self._rest)
         self._rested_at = 0.0
         self._missed: Sequence[Path] = ()  # by the last search
@@ -298,6 +300,7 @@ class Purge:
                 self._deletions.relearn()
                 found = self._search(erasure)
         summary = {**order.run.summary, "traces": sum(found.values())}
+        self.on_erased(erasure.ids | erasure.sessions, erasure.secrets)
         # The outcome first, the intent last: a crash between them repeats a purge that finds nothing left.
         core.writer.write(records.record_run(replace(order.run, ended_at=core.now(), summary=summary))).result()
         self.intent.remove()

@@ -44,13 +44,17 @@ _PAGE_LEVELS: Final = frozenset({Level.SCENARIO, Level.PROFILE})
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A choice for a purge: nodes, a channel, all that contains a text or is older than a moment, or all secrets."""
+    """A choice for a purge: nodes, a channel, all that contains a text or is older than a moment, or all secrets.
+
+    `if_there`: nodes that are not here are no error, as of a purge on another machine.
+    """
 
     nodes: tuple[NodeId, ...] = ()
     channel: str | None = None
     matching: str | None = None
     before: datetime | None = None
     secrets: bool = False
+    if_there: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +269,7 @@ class Planner:
         for node_id in dict.fromkeys(chain(selection.nodes, *map(self._ledger.names_of_document, selection.nodes))):
             versions = [self._live(node_id), *(each for each in history if each.node.node_id == node_id)]
             known = [version for version in versions if version is not None]
-            if not known and node_id in selection.nodes and node_id not in at_work:
+            if not (known or selection.if_there) and node_id in selection.nodes and node_id not in at_work:
                 raise NotFound(f"there is no {node_id}", hint="`dreamctl list` and `dreamctl recall` show ids.")
             for version in known:
                 chosen.add(version.node)

@@ -1,4 +1,4 @@
-"""All that leaves the store: backups, past questions, and memories for other programs and people.
+"""All that leaves the store: backups, past questions, memories for other programs and people, and derived pages.
 
 Each file is given once, redacted again; nothing that is private, waits for review or was taken back.
 """
@@ -6,26 +6,87 @@ Each file is given once, redacted again; nothing that is private, waits for revi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 from .. import okf
 from ..core import Core
-from ..door import outgoing_envelope
+from ..door import outgoing, outgoing_envelope
+from ..index.catalog import Content
 from ..ledger.questions import PastQuestion
 from ..model import Envelope, InvalidInput, Level, Memory
 from ..okf import session
-from ..redaction import redact
-from ..results import BackedUp
+from ..redaction import masked, redact
+from ..results import BackedUp, Digest
 from ..search.gathering import Ranking
 from ..search.packing import envelope
 from ..search.question import Question
 from ..vault.layout import SESSIONS_FOLDER
+from ..vault.vault import is_digest
+from ..writer.derived import DerivedFiles, unmarked
 from .backup import backup_of
 from .backup_archive import Progress, silent
+
+
+class Pages:
+    """Reads and writes derived pages. Every method may be called from any thread."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._vault = core.vault
+        self._folder = core.paths.vault  # not resolved: digests are shown with the path that a person gave
+        self.derived = DerivedFiles(core.vault, core.ledger, core.writer)
+
+    def written(self) -> Collection[str]:
+        """Return the paths that we wrote once, also those that a person has changed since."""
+        return self.derived.ours()
+
+    def may_write(self, path: str) -> bool:
+        """Return whether a path may be written: nothing is there, or what we wrote last."""
+        return self.derived.is_ours(path)
+
+    def write(self, pages: Mapping[str, str | None]) -> Sequence[str]:
+        """Write these derived pages (None: delete); return the paths of a person's own files, which stay.
+
+        A digest quotes files; every other page is made of the index, which holds no secret.
+        """
+        foreign = self.derived.write(
+            {path: self._core.door.page(text) if text and is_digest(path) else text for path, text in pages.items()}
+        )
+        if gone := [path for path, text in pages.items() if text is None]:
+            self._core.settle()
+            self._vault.remove_empty_folders(gone)
+        return foreign
+
+    def contents(self) -> Sequence[Content]:
+        """Return a line for every memory and session whose file is there, after acknowledged writes can be found."""
+        self._core.settle()
+        return [
+            line for line in self._core.catalog.contents() if self._vault.exists(line.path)
+        ]  # the index knows a deleted file for a moment longer
+
+    def text(self, path: str) -> str:
+        """Return a page's text, "" where there is no such file."""
+        return unmarked(self._vault.read_if_any(path) or b"").decode("utf-8", "replace")
+
+    def description(self, path: str) -> str:
+        """Return the description in a memory's frontmatter, "" where there is no such file."""
+        data = self._vault.read_if_any(path)
+        return "" if data is None else okf.to_memory(path, okf.parse(masked(data))).description
+
+    def digest(self, day: date | None = None) -> Digest | None:
+        """Return a day's digest, or the newest; None where there is none."""
+        name = f"{day.isoformat()}.md" if day else "*.md"
+        found = (path for path in self._folder.glob(f"digests/{name}") if is_digest(f"digests/{path.name}"))
+        for path in sorted(found, reverse=True):
+            if (data := self._vault.read_if_any(f"digests/{path.name}")) is not None:
+                page = path.with_suffix(".html")
+                text = outgoing(okf.parse(unmarked(data)).body)
+                return Digest(path.stem, path, page if page.exists() else None, text)
+        return None
 
 
 @dataclass(frozen=True, slots=True)

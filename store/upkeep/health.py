@@ -30,10 +30,10 @@ from ..settings import StorePaths
 from ..text.words import is_english
 from ..vault.disk import Disk
 from ..vault.layout import Layout
-from ..vault.leftovers import Leftovers
 from ..vault.vault import Vault
 from ..writer.derived import DerivedFiles, notes_on
 from .backup import BACKED_UP
+from .cleanup import Leftovers
 from .embed_queue import EmbedQueue
 from .reconciliation import Reconciliation
 

@@ -22,6 +22,7 @@ from dreamd.daemon.dreaming.schedule import Schedule
 from dreamd.daemon.host.folder_watch import VaultWatch
 from dreamd.daemon.importing.following.follower import Follower
 from dreamd.daemon.methods.control import Process
+from dreamd.daemon.methods.sync_methods import SyncMethods
 from dreamd.daemon.methods.table import methods_of
 from dreamd.daemon.page.opening import WebPage
 from dreamd.daemon.settings import Settings, store_paths
@@ -75,6 +76,7 @@ class DaemonInProcess:
             settings,
             Process(time.monotonic(), stop=lambda: None, socket_problem=str, read_lost=lambda: None),
             WebPage(lambda: Server(()), enabled=False),
+            SyncMethods(self.store, dreamer, settings.data_dir / "sync"),
         )
         self._methods = {method.name: method for method in methods}
         return self

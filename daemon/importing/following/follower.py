@@ -23,8 +23,7 @@ from ...host.folder_watch import LOOK_AGAIN_S, SessionsWatch
 from ..detect import agents_writing, database_named
 from ..items import Skipped
 from .followed_places import FollowedPlace, FollowedPlaces, FoundFile, Survey, files_of, survey
-from .learning import KEEP_TIMEOUT_S, Learning
-from .live_sessions import LiveSessions
+from .learning import KEEP_TIMEOUT_S, Learning, LiveSessions
 from .named_transcripts import NamedTranscripts
 from .read_queue import Faults, ReadQueue
 from .tail import Database, Tail, WholeFile, source_of, was_changed

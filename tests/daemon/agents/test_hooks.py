@@ -16,7 +16,7 @@ from dreamd.daemon.agents.hooks import MOST_CHARACTERS, SESSION_TOKENS, Hooks, o
 from dreamd.daemon.cli import entry
 from dreamd.daemon.importing.following.followed_places import FollowedPlace, place_of
 from dreamd.daemon.importing.following.follower import Follower
-from dreamd.daemon.importing.following.live_sessions import LOST
+from dreamd.daemon.importing.following.learning import LOST
 from dreamd.daemon.importing.importer import Importer
 from dreamd.daemon.settings import TranscriptSettings
 from dreamd.ipc.call import Call

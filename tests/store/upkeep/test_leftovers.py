@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from dreamd.store.ledger.journal import Entry, sha256
+from dreamd.store.upkeep.cleanup import MOST_AT_ONCE, Leftovers
 from dreamd.store.vault.disk import Disk
-from dreamd.store.vault.leftovers import MOST_AT_ONCE, Leftovers
 from dreamd.store.vault.vault import Vault
 from dreamd.store.writer.placer import Placer
 

@@ -1,0 +1,311 @@
+"""Segments in git: batches of entries as commits of our own bare repository, and their way to the remote and back.
+
+A batch is a commit whose tree holds one file, `entries`, and whose parent is the batch before. A segment is the ref
+`refs/dreamd/MACHINE/CHANNEL`; those of others are fetched to `refs/from/…`. No work tree takes part, and no repository
+of a person's. A ref moves last: a crash before that leaves an object that nothing names.
+
+The program `git` does all that: with it come the person's own ssh, proxies and helpers for passwords. A Python library
+in its place would know none of these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import shutil
+import subprocess
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from .. import HintedError
+
+OURS: Final = "refs/dreamd/"
+THEIRS: Final = "refs/from/"
+FILE: Final = "entries"
+
+LOCAL_WITHIN_S: Final = 120.0
+REMOTE_WITHIN_S: Final = 300.0
+
+LARGEST_BATCH: Final = 256 * 2**20
+"""A larger file of a remote is not read."""
+
+_HASH = re.compile(r"[0-9a-f]{40,64}")
+_CREDENTIALS = re.compile(r"(://)[^/@\s]+@")
+
+
+class SyncError(HintedError):
+    """The sync cannot go on; the message is a sentence."""
+
+
+class RemoteAway(SyncError):
+    """The remote does not answer, or not as one; that passes."""
+
+
+class Contended(SyncError):
+    """Another machine wrote a ref at the same moment; the next sync sees it."""
+
+
+def _age() -> Any:
+    """Return the module of age, which has no types; it is loaded when it is needed."""
+    import pyrage
+
+    return pyrage
+
+
+class Sealer:
+    """Packs batches, and encrypts them with an age key where there is one."""
+
+    def __init__(self, key: str | None) -> None:
+        self._key = key
+
+    @staticmethod
+    def new_key() -> str:
+        """Return a new secret key."""
+        return str(_age().x25519.Identity.generate())
+
+    @staticmethod
+    def checked(text: str) -> str:
+        """Return the key in a file's text. Raises SyncError where there is none."""
+        age = _age()
+        for line in map(str.strip, text.splitlines()):
+            if line.startswith("AGE-SECRET-KEY-"):
+                try:
+                    return str(age.x25519.Identity.from_str(line))
+                except age.IdentityError as error:
+                    raise SyncError("That key is not whole.", "Copy the whole line AGE-SECRET-KEY-…") from error
+        raise SyncError("There is no key in that file.", "It is one line, AGE-SECRET-KEY-…")
+
+    @property
+    def is_encrypting(self) -> bool:
+        """True where all that leaves the machine is encrypted."""
+        return self._key is not None
+
+    def seal(self, lines: bytes) -> bytes:
+        """Return the file of a batch."""
+        if self._key is None:
+            return lines
+        age = _age()
+        return bytes(age.encrypt(zlib.compress(lines, 6), [age.x25519.Identity.from_str(self._key).to_public()]))
+
+    def open(self, sealed: bytes) -> bytes:
+        """Return the lines of a batch. Raises SyncError for one that is not of this key, or is damaged."""
+        if self._key is None:
+            if sealed.startswith(b"age-encryption.org/"):
+                raise SyncError("it is encrypted, and there is no key here")
+            return sealed
+        age = _age()
+        try:
+            return zlib.decompress(age.decrypt(sealed, [age.x25519.Identity.from_str(self._key)]))
+        except (age.DecryptError, zlib.error, ValueError) as error:
+            raise SyncError("it cannot be decrypted with the key that is here") from error
+
+    def name_of(self, channel: str) -> str:
+        """Return the last part of a segment's ref: with a key, nothing that tells the channel."""
+        if self._key is not None:
+            return hmac.new(self._key.encode(), channel.encode(), hashlib.sha256).hexdigest()[:16]
+        safe = re.sub(r"[^A-Za-z0-9_-]+", "-", channel)[:60]
+        return safe if safe == channel else f"{safe}-{hashlib.sha256(channel.encode()).hexdigest()[:8]}"
+
+
+class Batch(NamedTuple):
+    """One commit of a segment, and its file; None for one without."""
+
+    commit: str
+    sealed: bytes | None
+
+
+class Repository:
+    """The daemon's own bare repository, and its remote. One thread at a time."""
+
+    def __init__(self, folder: Path, remote: str) -> None:
+        self._folder = folder
+        self.remote = remote
+
+    # ---- here
+
+    def prepare(self) -> None:
+        """Make the repository, where there is none."""
+        if shutil.which("git") is None:
+            raise SyncError("git is not installed.", "Install git; the sync goes through it.")
+        if not (self._folder / "HEAD").exists():
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._git("init", "--bare", "--quiet", str(self._folder))
+
+    def tips(self, prefix: str) -> dict[str, str]:
+        """Return the refs below a prefix with their commits."""
+        found = self._git("for-each-ref", "--format=%(refname) %(objectname)", prefix).decode()
+        return _pairs(found)
+
+    def times(self, prefix: str) -> dict[str, str]:
+        """Return the refs below a prefix with the times of their last batches."""
+        found = self._git("for-each-ref", "--format=%(refname) %(committerdate:iso-strict)", prefix).decode()
+        return _pairs(found)
+
+    def append(self, parent: str | None, sealed: bytes) -> str:
+        """Write a batch after another, and return its commit. No ref names it yet."""
+        blob = self._git("hash-object", "-w", "--stdin", given=sealed).decode().strip()
+        tree = self._git("mktree", given=f"100644 blob {blob}\t{FILE}\n".encode()).decode().strip()
+        parents = ("-p", parent) if parent else ()
+        return self._git("commit-tree", tree, *parents, "-m", FILE).decode().strip()
+
+    def point(self, ref: str, commit: str | None) -> None:
+        """Have a ref name a commit; None: remove it."""
+        self._git("update-ref", *((ref, commit) if commit else ("-d", ref)))
+
+    def is_ancestor(self, older: str, newer: str) -> bool:
+        """Return True if a commit is another, or lies before it; False also where it is not there."""
+        return self._ask("merge-base", "--is-ancestor", older, newer).returncode == 0
+
+    def batches(self, tip: str, after: str | None) -> Iterator[Batch]:
+        """Yield the batches of a segment up to `tip`, the oldest first, from the one that follows `after`."""
+        wanted = (tip, f"^{after}") if after else (tip,)
+        commits = self._git("rev-list", "--reverse", *wanted).decode().split()
+        for start in range(0, len(commits), 64):
+            some = commits[start : start + 64]
+            yield from map(Batch, some, self._files(some))
+
+    def batch(self, commit: str) -> Batch:
+        """Return one batch; without a file where it is not there."""
+        return Batch(commit, next(iter(self._files([commit]))))
+
+    def _files(self, commits: Sequence[str]) -> Iterator[bytes | None]:
+        asked = "".join(f"{commit}:{FILE}\n" for commit in commits).encode()
+        out, position = self._git("cat-file", "--batch", given=asked), 0
+        for _ in commits:
+            end = out.index(b"\n", position)
+            head = out[position:end].split()
+            position = end + 1
+            if len(head) != 3 or head[1] != b"blob":
+                yield None
+                continue
+            size = int(head[2])
+            yield out[position : position + size] if size <= LARGEST_BATCH else None
+            position += size + 1
+
+    def prune(self) -> None:
+        """Remove every object that no ref leads to."""
+        _prune(self._git)
+
+    # ---- there
+
+    def make_folder(self) -> None:
+        """Make the remote, where it is a folder on a disk that is not there yet."""
+        folder = self._remote_folder()
+        if folder is not None and not folder.exists() and folder.parent.is_dir():
+            self._git("init", "--bare", "--quiet", str(folder))
+
+    def _remote_folder(self) -> Path | None:
+        is_path = "://" not in self.remote and not re.match(r"^[^/]+:", self.remote)
+        return Path(self.remote).expanduser() if is_path else None
+
+    def remote_tips(self) -> dict[str, str]:
+        """Return the refs of all machines as the remote has them now. Raises RemoteAway."""
+        found = self._there("ls-remote", "--quiet", self._url(), f"{OURS}*").decode()
+        return {ref: commit for commit, ref in (line.split("\t", 1) for line in found.splitlines())}
+
+    def fetch(self) -> None:
+        """Fetch the segments of all machines; refs that the remote lacks stay as they were. Raises RemoteAway."""
+        self._there("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", self._url(), f"+{OURS}*:{THEIRS}*")
+
+    def push(self, wanted: Mapping[str, tuple[str, str | None]]) -> None:
+        """Push commits to refs, each only if the remote has the expected one there (None: none).
+
+        Raises RemoteAway, and Contended where the remote has something else.
+        """
+        leases = [f"--force-with-lease={ref}:{expected or ''}" for ref, (_, expected) in wanted.items()]
+        refs = [f"{commit}:{ref}" for ref, (commit, _) in wanted.items()]
+        if refs:
+            self._there("push", "--quiet", "--no-verify", *leases, self._url(), *refs)
+
+    def prune_remote(self) -> bool:
+        """Remove unnamed objects from a remote that is a folder of segments alone; False for any other."""
+        folder = self._remote_folder()
+        if folder is None:
+            return False
+
+        def run(*arguments: str) -> bytes:
+            return _checked(_call(("--git-dir", str(folder), *arguments), b"", LOCAL_WITHIN_S))
+
+        others = [
+            ref for ref in run("for-each-ref", "--format=%(refname)").decode().split() if not ref.startswith(OURS)
+        ]
+        if not others:
+            _prune(run)
+        return not others
+
+    def _url(self) -> str:
+        folder = self._remote_folder()
+        return str(folder.absolute()) if folder is not None else self.remote
+
+    def _there(self, *arguments: str) -> bytes:
+        try:
+            done = _call(("--git-dir", str(self._folder), *arguments), b"", REMOTE_WITHIN_S)
+        except subprocess.TimeoutExpired as error:
+            raise RemoteAway(f"The remote did not answer within {REMOTE_WITHIN_S:.0f} s.") from error
+        if done.returncode:
+            said = without_credentials(done.stderr.decode("utf-8", "replace")).strip()
+            if "stale info" in said or "fetch first" in said or "cannot lock ref" in said:
+                raise Contended("Another machine wrote at the same moment.", "The next sync sees it.")
+            raise RemoteAway(f"The remote cannot be used: {_last_line(said)}.", "It is tried again by itself.")
+        return done.stdout
+
+    # ---- the program
+
+    def _ask(self, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        return _call(("--git-dir", str(self._folder), *arguments), given, LOCAL_WITHIN_S)
+
+    def _git(self, *arguments: str, given: bytes = b"") -> bytes:
+        return _checked(self._ask(*arguments, given=given))
+
+
+def without_credentials(text: str) -> str:
+    """Return a text, or the address of a remote, without the name and the password in it."""
+    return _CREDENTIALS.sub(r"\1", text)
+
+
+def _pairs(lines: str) -> dict[str, str]:
+    return {ref: value for ref, _, value in (line.partition(" ") for line in lines.splitlines())}
+
+
+def machine_of(ref: str) -> str:
+    """Return the machine whose segment a ref is."""
+    return ref.removeprefix(OURS).removeprefix(THEIRS).partition("/")[0]
+
+
+def _last_line(said: str) -> str:
+    lines = [line for line in said.splitlines() if line.strip()]
+    return (lines[-1] if lines else "git says no more").strip().rstrip(".")[:300]
+
+
+def _prune(run: Callable[..., bytes]) -> None:
+    run("reflog", "expire", "--expire=now", "--all")
+    run("repack", "-a", "-d", "--quiet")
+    run("prune", "--expire=now")
+
+
+def _call(arguments: Collection[str], given: bytes, within_s: float) -> subprocess.CompletedProcess[bytes]:
+    own = {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": os.environ.get("GIT_CONFIG_NOSYSTEM", "0"), "LC_ALL": "C"}
+    own |= {"GIT_AUTHOR_NAME": "dreamd", "GIT_AUTHOR_EMAIL": "dreamd@localhost"}
+    own |= {"GIT_COMMITTER_NAME": "dreamd", "GIT_COMMITTER_EMAIL": "dreamd@localhost"}
+    own |= {"GIT_SSH_COMMAND": os.environ.get("GIT_SSH_COMMAND", "ssh -o BatchMode=yes -o ConnectTimeout=10")}
+    # The daemon may have been started inside a hook of git, whose repository these would name.
+    rest = {key: value for key, value in os.environ.items() if key not in _OF_A_REPOSITORY}
+    settings = ("-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", "-c", "maintenance.auto=false")
+    command = ("git", *settings, *arguments)
+    return subprocess.run(command, input=given, capture_output=True, timeout=within_s, env=rest | own, check=False)
+
+
+_OF_A_REPOSITORY: Final = frozenset(
+    {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"}
+)
+
+
+def _checked(done: subprocess.CompletedProcess[bytes]) -> bytes:
+    if done.returncode:
+        said = without_credentials(done.stderr.decode("utf-8", "replace"))
+        raise SyncError(f"git did not do its part: {_last_line(said)}.")
+    return done.stdout

@@ -1,0 +1,514 @@
+"""A sync: changes here become entries, those of other machines one run, and both go through the remote.
+
+Every step may be done again, and a crash between two loses nothing: files are compared with entries, not with the
+memory of a step.
+
+1. fetch, and look for faults of our own segments (`peer.py`)
+2. read new entries: turns are appended, the rest is noted as waiting
+3. carry out the purges of others
+4. write the changes here since the last sync as entries (`_publish`)
+5. let in the entries that wait, as one run (`_let_in`), and write the merges among it as entries
+6. after a purge: write our segments anew, without it
+7. push
+
+Example: both of two machines are offline. One changes fact F, the other forgets it. Each writes an entry after the same
+one. Whoever syncs second finds two heads, of which `gone` holds: F is gone on both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from ...store import Selection
+from ...store.model import Action, InvalidInput, NodeId, SessionHead, StoreError, Turn
+from .entries import GONE, SHARED, THERE, TOMBSTONE, Known, Standing, SyncEntry
+from .peer import News, Peer
+
+if TYPE_CHECKING:
+    from ...store import LocalFile, MemoryStore
+
+CURSOR: Final = "cursor:"
+ERASED: Final = "[erased]"
+"""The text of a turn that was purged."""
+
+FILE: Final = "file:"
+"""Before the path of a session, whose standing is the size up to which its turns are entries."""
+
+Pieces = dict[str, list[tuple[SyncEntry, dict[str, Standing]]]]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The outcome of a sync: entries written and read, turns added, and the run that let in the changes of others."""
+
+    written: int = 0
+    read: int = 0
+    turns: int = 0
+    run_id: str | None = None
+    changed: int = 0
+    purges_wait: bool = False
+    pushed: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, other: Outcome) -> None:
+        """Add the counts of another sync."""
+        self.written, self.read, self.turns = (
+            self.written + other.written,
+            self.read + other.read,
+            self.turns + other.turns,
+        )
+        self.changed, self.run_id = self.changed + other.changed, other.run_id or self.run_id
+        self.notes += other.notes
+
+
+class Syncing:
+    """Carries out syncs of one store. One at a time: `gate` is held by the caller.
+
+    `is_off` tells whether a channel stays on this machine. `may_purge`: no dream runs, so purges of others may be
+    carried out.
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        known: Known,
+        peer: Peer,
+        is_off: Callable[[str], bool],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._replica = store.replica
+        self._known = known
+        self._peer = peer
+        self._is_off = is_off
+        self._now = now
+
+    def run(self, *, may_purge: bool, keep_machine: Callable[[str], None]) -> Outcome:
+        """Sync once. `keep_machine` is told a new id of this machine before anything is written under it.
+
+        Raises RemoteAway and Contended; all that was read or written until then stays, and the next sync goes on.
+        """
+        outcome = Outcome()
+        self._replica.settle()
+        self._peer.fetch()
+        if self._peer.look_at_own():
+            self._begin_anew(outcome, keep_machine)
+        elif self._peer.machine not in self._known.machines():
+            self._introduce(None)
+        self._read(outcome)
+        if may_purge:
+            self._carry_out_purges()
+        else:
+            outcome.purges_wait = any(not done for _, _, _, done, _ in self._known.purges())
+        self._tell_purges()
+        outcome.written += self._publish()
+        self._let_in(outcome)
+        outcome.written += self._publish()
+        if self._known.note("rewrite"):
+            self._rewrite()
+        outcome.pushed = self._peer.push()
+        return outcome
+
+    def waiting(self) -> tuple[int, int]:
+        """Return how many memories here are no entries yet, and how many nodes are not let in."""
+        here = self._replica.memories()
+        standing = self._known.standing()
+        ours = sum(node not in standing or standing[node].sha != file.sha256 for node, file in self._syncable(here))
+        return ours, len(self._known.pending())
+
+    # ---- 1, 2: reading
+
+    def _begin_anew(self, outcome: Outcome, keep_machine: Callable[[str], None]) -> None:
+        from .peer import new_machine_id
+
+        old, new = self._peer.machine, new_machine_id()
+        keep_machine(new)
+        lost = self._peer.begin_anew(new)
+        self._introduce(None if lost else old)
+        pieces: Pieces = {}
+        for entry in lost:
+            pieces.setdefault(str(entry.body.get("channel") or SHARED), []).append((entry, {}))
+        self._write(pieces)
+        outcome.notes.append(f"this machine is {new} from now on: its segment of before, {old}, had gone on without it")
+
+    def _introduce(self, was: str | None) -> None:
+        entry = self._peer.introduction(was)
+        self._peer.write(SHARED, [(entry, {})])
+        self._known.set_machine(self._peer.machine, str(entry.body["host"]), was)
+
+    def _read(self, outcome: Outcome) -> None:
+        news = self._peer.news()
+        turns: dict[NodeId, list[SyncEntry]] = {}
+        heads: dict[NodeId, SyncEntry] = {}
+        purged = {node for _, nodes, _, _, _ in self._known.purges() for node in nodes}
+        purged |= {str(node) for entry, _, _ in news.entries if entry.kind == "purge" for node in entry.body["nodes"]}
+        for entry, _, _ in news.entries:
+            if entry.kind == "turn":
+                if not self._known.has(entry.entry_id):
+                    turns.setdefault(str(entry.body["session"]), []).append(entry)
+            elif entry.kind == "session":
+                heads.setdefault(str(entry.body["session"]), entry)
+        # Turns first, and before they count as read: done again after a crash, they are known by then.
+        for session_id, entries in turns.items():
+            outcome.turns += self._add_turns(session_id, [_turn(one, purged) for one in entries], heads.get(session_id))
+        self._known.add(news.entries, news.places)
+        outcome.read = len(news.entries)
+        if news.rewritten:
+            self._peer.prune()
+        self._note_others(news)
+
+    def _add_turns(self, session_id: NodeId, turns: Sequence[Turn], head: SyncEntry | None) -> int:
+        entries = (self._peer.entry(one) for one in self._known.of_node(f"session:{session_id}"))
+        head = head or next((one for one in entries if one is not None), None)
+        told = dict(head.body["head"]) if head else {"session_id": session_id, "channel": SHARED}
+        if self._is_off(str(told["channel"])):
+            return 0
+        started = told.pop("started_at", None)
+        try:
+            whole = SessionHead(**told, started_at=datetime.fromisoformat(started) if started else None)
+            return self._replica.add_turns(whole, turns)
+        except (InvalidInput, TypeError, ValueError) as error:
+            self._known.set_aside(f"session {session_id}", f"its turns are not as turns are ({type(error).__name__})")
+            return 0
+
+    def _note_others(self, news: News) -> None:
+        for entry, _, _ in news.entries:
+            body = entry.body
+            if entry.kind == "machine":
+                self._known.set_machine(str(body["machine"]), str(body.get("host")), body.get("was"))
+            elif entry.kind == "purge":
+                self._known.add_purge(entry, done=False)
+        for entry, _, _ in news.entries:
+            if entry.kind == "erased":
+                self._known.acknowledge(str(entry.body["order"]), str(entry.body["machine"]))
+
+    # ---- 3: purges
+
+    def _carry_out_purges(self) -> None:
+        orders = [(order, nodes, secrets) for order, nodes, secrets, done, _ in self._known.purges() if not done]
+        if not orders:
+            return
+        nodes = sorted({node for _, some, _ in orders for node in some})
+        if nodes:
+            self._store.purge(Selection(nodes=tuple(nodes), if_there=True))
+        if any(secrets for _, _, secrets in orders):
+            self._store.purge(Selection(secrets=True))
+        self._known.set_note("rewrite", "due")
+        for order, _, _ in orders:
+            entry = SyncEntry({"kind": "erased", "order": order, "machine": self._peer.machine})
+            self._peer.write(SHARED, [(entry, {})])
+            self._known.acknowledge(order, self._peer.machine)
+            self._known.carried_out(order)
+
+    def _tell_purges(self) -> None:
+        """Write the purges of this machine as entries: every node of them that was ever an entry is gone."""
+        known_ids = {node for _, nodes, _, _, _ in self._known.purges() for node in nodes}
+        for number, nodes, secrets in self._known.erased():
+            pieces: list[tuple[SyncEntry, dict[str, Standing]]] = []
+            for node in nodes:
+                heads = self._known.heads(node)
+                if heads and set(heads.values()) != {GONE}:
+                    entry = SyncEntry({"kind": GONE, "node": node, "why": "purged", "parents": sorted(heads)})
+                    pieces.append((entry, {node: Standing(GONE, (entry.entry_id,))}))
+            if secrets or not known_ids.issuperset(nodes):
+                order = SyncEntry({"kind": "purge", "nodes": nodes, "secrets": secrets, "at": self._now().isoformat()})
+                ack = SyncEntry({"kind": "erased", "order": order.entry_id, "machine": self._peer.machine})
+                pieces += [(order, {}), (ack, {})]
+                self._known.add_purge(order, done=True)
+                self._known.acknowledge(order.entry_id, self._peer.machine)
+            self._peer.write(SHARED, pieces)
+            self._known.set_note("rewrite", "due")
+            self._known.told(number)
+
+    def _rewrite(self) -> None:
+        """Write our segments anew: of memories the heads alone, turns as they are here."""
+        purged = {node for _, nodes, _, _, _ in self._known.purges() for node in nodes}
+        sessions: dict[NodeId, Mapping[int, Turn]] = {}
+        heads: dict[NodeId, Any] = {}
+
+        def look(session_id: NodeId) -> Mapping[int, Turn]:
+            if session_id not in sessions:
+                path = self._replica.session_path(session_id)
+                head, turns = self._replica.session(path) if path else (None, ())
+                sessions[session_id] = {turn.ordinal: turn for turn in turns}
+                heads[session_id] = _head(head) if head else None
+            return sessions[session_id]
+
+        def kept(entry: SyncEntry) -> SyncEntry | None:
+            if entry.kind == "memory":
+                return entry if entry.node not in purged and entry.entry_id in self._known.heads(entry.node) else None
+            if entry.kind not in ("turn", "session"):
+                return entry
+            session_id = str(entry.body["session"])
+            turns = look(session_id)
+            if entry.kind == "session":
+                return SyncEntry({**entry.body, "head": heads[session_id]}) if heads[session_id] else entry
+            turn = turns.get(int(entry.body["ordinal"]))
+            is_it = turn is not None and (turn.external_id, turn.role) == (
+                entry.body["external_id"],
+                entry.body["role"],
+            )
+            if turn is not None and is_it:
+                return SyncEntry({**entry.body, "text": turn.text})
+            return None if {session_id, f"{session_id}#{entry.body['ordinal']}"} & purged else entry
+
+        self._peer.rewrite(kept)
+        self._known.set_note("rewrite", "")
+        self._known.set_note("prune", "due")
+
+    # ---- 4: changes here
+
+    def _syncable(self, files: Mapping[NodeId, LocalFile]) -> Iterator[tuple[NodeId, LocalFile]]:
+        return ((node, file) for node, file in files.items() if not self._is_off(file.channel))
+
+    def _publish(self) -> int:
+        pieces: Pieces = {}
+        self._add_sessions(pieces)
+        self._add_memories(pieces)
+        self._add_registers(pieces)
+        return self._write(pieces)
+
+    def _write(self, pieces: Pieces) -> int:
+        for channel, some in pieces.items():
+            self._peer.write(channel, some)
+        return sum(map(len, pieces.values()))
+
+    def _add_memories(self, pieces: Pieces) -> None:
+        here, standing = self._replica.memories(), self._known.standing()
+        adopted: dict[str, Standing] = {}
+        for node, file in self._syncable(here):
+            stands = standing.get(node)
+            if stands is not None and stands.sha == file.sha256 and len(stands.heads) == 1:
+                continue
+            found = self._as_known(node, file, stands)
+            if found is not None:
+                if found != stands:
+                    adopted[node] = found
+                continue
+            data = self._replica.content(file.path)
+            if data is None or hashlib.sha256(data).hexdigest() != file.sha256:
+                continue  # it is being changed: the next sync sees it
+            if self._replica.holds_secret(data):
+                self._known.set_aside(node, "its file holds a secret: take that out first")
+                continue
+            body: dict[str, Any] = {"kind": "memory", "node": node, "channel": file.channel, "level": file.level.value}
+            body |= {"text": data.decode("utf-8", "surrogateescape"), "parents": sorted(stands.heads if stands else ())}
+            entry = SyncEntry(body, file.path)
+            pieces.setdefault(file.channel, []).append((entry, {node: Standing(file.sha256, (entry.entry_id,))}))
+            self._known.set_aside(node, None)
+        for node, stands in standing.items():
+            if stands.sha == GONE or node in here or _is_register(node) or not self._replica.is_deleted(node):
+                continue
+            entry = SyncEntry({"kind": GONE, "node": node, "why": "deleted", "parents": sorted(stands.heads)})
+            pieces.setdefault(SHARED, []).append((entry, {node: Standing(GONE, (entry.entry_id,))}))
+        self._known.stand(adopted) if adopted else None
+
+    def _as_known(self, node: NodeId, file: LocalFile, stands: Standing | None) -> Standing | None:
+        """Return the entries that a file comes of although nothing was noted: after a crash, or a backup put back."""
+        heads = self._known.heads(node)
+        if stands is not None and len(stands.heads) > 1 and stands.sha == file.sha256:
+            contents = {sha for head, sha in heads.items() if head in stands.heads}
+            return stands if contents == {file.sha256} else None
+        if heads and set(heads.values()) == {file.sha256}:
+            return Standing(file.sha256, tuple(heads))
+        if stands is None:
+            older = self._known.with_content(node, file.sha256)
+            return Standing(file.sha256, tuple(older[:1])) if older else None
+        return None
+
+    def _add_sessions(self, pieces: Pieces) -> None:
+        sizes = self._known.standing(FILE)
+        for path, size in self._replica.sessions():
+            stands = sizes.get(FILE + path)
+            if stands is not None and stands.sha == str(size):
+                continue
+            head, turns = self._replica.session(path)
+            if self._is_off(head.channel):
+                continue
+            some = pieces.setdefault(head.channel, [])
+            if not self._known.of_node(f"session:{head.session_id}"):
+                some.append((SyncEntry({"kind": "session", "session": head.session_id, "head": _head(head)}), {}))
+            texts = [_entry_of(turn, head.channel) for turn in turns]
+            some += [(one, {}) for one in texts if not self._known.has(one.entry_id)]
+            done = {FILE + path: Standing(str(size), ())}
+            if some:
+                some[-1][1].update(done)
+            else:
+                self._known.stand(done)
+        for channel in [channel for channel, some in pieces.items() if not some]:
+            del pieces[channel]
+
+    def _add_registers(self, pieces: Pieces) -> None:
+        some: list[tuple[SyncEntry, dict[str, Standing]]] = []
+        here, standing = set(self._replica.tombstones()), self._known.standing(TOMBSTONE)
+        there = {node.removeprefix(TOMBSTONE) for node, one in standing.items() if one.sha != GONE}
+        for key in sorted(here ^ there):
+            node, kind = f"{TOMBSTONE}{key}", "tombstone" if key in here else "lifted"
+            stands = standing.get(node)
+            entry = SyncEntry({"kind": kind, "key": key, "parents": sorted(stands.heads) if stands else []})
+            some.append((entry, {node: Standing(entry.sha, (entry.entry_id,))}))
+        cursors = self._known.standing(CURSOR)
+        for session_id, ordinal in sorted(self._replica.cursors().items()):
+            node = f"{CURSOR}{session_id}"
+            if node not in cursors or int(cursors[node].sha) < ordinal:
+                entry = SyncEntry({"kind": "cursor", "session": session_id, "ordinal": ordinal})
+                some.append((entry, {node: Standing(str(ordinal), (entry.entry_id,))}))
+        if some:
+            pieces.setdefault(SHARED, []).extend(some)
+
+    # ---- 5: changes elsewhere
+
+    def _let_in(self, outcome: Outcome) -> None:
+        waiting = self._known.pending()
+        self._let_in_tombstones([node for node in waiting if node.startswith(TOMBSTONE)])
+        nodes = [node for node in waiting if not _is_register(node)]
+        plan = _LetIn(self._replica.memories() if nodes else {}, self._known.standing())
+        for node in nodes:
+            self._plan_node(node, plan)
+        for earlier, later in plan.rivals:
+            self._settle_rivals(earlier, later, plan)
+        self._known.stand(plan.stands)
+        if plan.actions:
+            note = f"{len(plan.actions)} changes came from other machines"
+            actions = sorted(plan.actions, key=lambda action: plan.levels.get(action.node_id, ""))
+            applied = self._replica.apply(actions, note)
+            skipped = {one.node_id: one.reason for one in applied.skipped}
+            self._known.stand({node: one for node, one in plan.after.items() if node not in skipped})
+            for action in actions:
+                self._known.set_aside(action.node_id, skipped.get(action.node_id))
+            outcome.run_id, outcome.changed = applied.run_id, applied.applied
+        # Last: a session counts as read by dreams only with what these made of it.
+        self._let_in_cursors([node for node in waiting if node.startswith(CURSOR)])
+
+    def _let_in_tombstones(self, nodes: Sequence[str]) -> None:
+        here, left, lifted = set(self._replica.tombstones()), list[str](), list[str]()
+        stands: dict[str, Standing] = {}
+        for node in nodes:
+            key, heads = node.removeprefix(TOMBSTONE), self._known.heads(node)
+            is_there = THERE in heads.values()
+            stands[node] = Standing(THERE if is_there else GONE, tuple(heads))
+            if is_there != (key in here):
+                (left if is_there else lifted).append(key)
+        self._replica.change_tombstones(left, lifted)
+        self._known.stand(stands)
+
+    def _plan_node(self, node: NodeId, plan: _LetIn) -> None:
+        heads, stands, here = self._known.heads(node), plan.standing.get(node), plan.here.get(node)
+        if not heads or (stands is not None and set(stands.heads) == set(heads)):
+            self._known.let_go([node])
+            return
+        if here is None and stands is not None and stands.sha != GONE:
+            return  # its file vanished, and may come back: nobody deleted it yet
+        is_written = here is None or (stands is not None and stands.sha == here.sha256)
+        if not is_written and here is not None and set(heads.values()) != {here.sha256}:
+            return  # it was changed here meanwhile: that becomes an entry first
+        if GONE in heads.values():
+            self._plan_gone(node, heads, here, plan)
+            return
+        versions = {head: entry for head in heads if (entry := self._peer.entry(head)) is not None}
+        if len(versions) < len(heads):
+            self._known.set_aside(node, "an entry of it cannot be read")
+            return
+        first = next(iter(versions.values()))
+        if self._is_off(str(first.body["channel"])):
+            return
+        before = self._known.common(list(heads)) if len(heads) > 1 else None
+        ancestor = self._peer.entry(before) if before else None
+        result = self._replica.merged(
+            {head: entry.data for head, entry in versions.items()},
+            ancestor.data if ancestor is not None and ancestor.kind == "memory" else None,
+        )
+        plan.levels[node] = str(first.body.get("level", ""))
+        self._put(node, result.data, first.path, heads, plan)
+        plan.rivals += result.rivals
+        for other, data in result.beside:
+            if other not in plan.here and not self._known.heads(other):
+                plan.levels[other] = plan.levels[node]
+                self._put(other, data, None, {}, plan)
+
+    def _put(self, node: NodeId, data: bytes, path: str | None, heads: Collection[str], plan: _LetIn) -> None:
+        after = Standing(hashlib.sha256(data).hexdigest(), tuple(heads))
+        here = plan.here.get(node)
+        if here is not None and here.sha256 == after.sha:
+            plan.stands[node] = after
+            return
+        try:
+            plan.actions.append(self._replica.putting(node, data, path, here))
+        except StoreError as error:
+            self._known.set_aside(node, str(error))
+            return
+        plan.contents[node] = data
+        if heads:
+            plan.after[node] = after
+
+    def _plan_gone(self, node: NodeId, heads: Collection[str], here: LocalFile | None, plan: _LetIn) -> None:
+        gone = Standing(GONE, tuple(heads))
+        if here is None:
+            plan.stands[node] = gone
+        else:
+            plan.actions.append(self._replica.dropping(here))
+            plan.after[node] = gone
+
+    def _settle_rivals(self, earlier: NodeId, later: NodeId, plan: _LetIn) -> None:
+        """Dispute two memories that replaced the same one on two machines, where both are here and hold."""
+        for one, other in ((earlier, later), (later, earlier)):
+            here = plan.here.get(one)
+            before = plan.contents.get(one) or (self._replica.content(here.path) if here else None)
+            after = self._replica.disputed(before, other) if before else None
+            if before is None or after is None or other not in {*plan.here, *plan.contents}:
+                continue
+            # Nothing is noted as standing of it: so the next step writes it as an entry of ours.
+            planned = [action for action in plan.actions if action.node_id == one]
+            plan.actions = [action for action in plan.actions if action.node_id != one]
+            if planned:
+                plan.actions.append(replace(planned[0], content=after))
+            elif here is not None:
+                plan.actions.append(self._replica.putting(one, after, None, here))
+            plan.contents[one] = after
+
+    def _let_in_cursors(self, nodes: Sequence[str]) -> None:
+        ordinals = {node: max(map(int, self._known.heads(node).values()), default=0) for node in nodes}
+        self._replica.move_cursors({node.removeprefix(CURSOR): ordinal for node, ordinal in ordinals.items()})
+        self._known.stand({node: Standing(str(ordinal), ()) for node, ordinal in ordinals.items()})
+
+
+@dataclass(slots=True)
+class _LetIn:
+    """The changes to let in. `stands`: nothing has to change for it; `after`: true once the run is applied."""
+
+    here: Mapping[NodeId, LocalFile]
+    standing: Mapping[str, Standing]
+    actions: list[Action] = field(default_factory=list)
+    stands: dict[str, Standing] = field(default_factory=dict)
+    after: dict[str, Standing] = field(default_factory=dict)
+    contents: dict[NodeId, bytes] = field(default_factory=dict)
+    levels: dict[NodeId, str] = field(default_factory=dict)
+    rivals: list[tuple[NodeId, NodeId]] = field(default_factory=list)
+
+
+def _is_register(node: str) -> bool:
+    return node.startswith((TOMBSTONE, CURSOR, FILE))
+
+
+def _head(head: SessionHead) -> dict[str, Any]:
+    started = head.started_at.isoformat() if head.started_at else None
+    return {**asdict(head), "started_at": started}
+
+
+def _entry_of(turn: Turn, channel: str) -> SyncEntry:
+    at = turn.at.isoformat() if turn.at else None
+    body = {"kind": "turn", "session": turn.session_id, "ordinal": turn.ordinal, "role": turn.role, "at": at}
+    return SyncEntry(body | {"external_id": turn.external_id, "text": turn.text, "channel": channel})
+
+
+def _turn(entry: SyncEntry, purged: Collection[str]) -> Turn:
+    body = entry.body
+    at = datetime.fromisoformat(body["at"]) if body["at"] else None
+    session_id, ordinal = str(body["session"]), int(body["ordinal"])
+    is_purged = session_id in purged or f"{session_id}#{ordinal}" in purged
+    text = ERASED if is_purged else str(body["text"])
+    return Turn(session_id, ordinal, str(body["role"]), text, at, body["external_id"])

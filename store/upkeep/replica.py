@@ -1,0 +1,223 @@
+"""The memory of this machine as one of several: its changes for the others, and theirs.
+
+Read as files, for these are the truth; changed through the one writer, as a run of kind `sync` that `undo` takes back.
+Turns are appended, as they are everywhere: no run holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from .. import okf
+from ..changes.links import is_over
+from ..changes.run_kinds import LEARNED_FROM, SYNC, AppliedRun, new_run_id
+from ..changes.runs import Runs
+from ..changes.session_plans import SessionPlans
+from ..core import Core
+from ..index.projection import is_session
+from ..index.tombstones import TURN, fingerprint
+from ..ledger import records
+from ..ledger.journal import sha256
+from ..model import Action, ActionKind, Changeset, InvalidInput, Level, Memory, NodeId, SessionHead, Turn
+from ..okf import session
+from ..redaction import places_of_secrets
+from ..vault.layout import SESSIONS_FOLDER
+from ..vault.vault import FileStamp, is_kept
+from .merging import MemoryVersion, Merged, merged
+
+ELSEWHERE: Final = "it came from another machine"
+
+SETTLED_WITHIN_S: Final = 120.0
+
+MOST_NAMES: Final = 9
+"""File names that are tried for a memory whose own is taken."""
+
+
+class LocalFile(NamedTuple):
+    """A memory's file as it is here; `sha256` is that of its bytes."""
+
+    path: str
+    node_id: NodeId
+    channel: str
+    level: Level
+    sha256: str
+
+
+class Replica:
+    """Reads this memory, and lets in changes of others. One thread at a time; never the writer's."""
+
+    def __init__(self, core: Core, runs: Runs, sessions: SessionPlans) -> None:
+        self._core = core
+        self._vault = core.vault
+        self._runs = runs
+        self._sessions = sessions
+        self._seen: dict[FileStamp, LocalFile] = {}
+
+    # ---- this machine
+
+    @property
+    def changes(self) -> int:
+        """A number that grows with every change of a file."""
+        return self._core.writer.acknowledged()
+
+    def settle(self) -> None:
+        """Wait until all that was acknowledged is in its file. Raises StoreBusy while the vault is away."""
+        self._vault.raise_if_away()
+        self._core.settle(SETTLED_WITHIN_S)
+
+    def memories(self) -> dict[NodeId, LocalFile]:
+        """Return the file of each memory, of two with one id the first; unchanged ones are not read again."""
+        seen: dict[FileStamp, LocalFile] = {}
+        found: dict[NodeId, LocalFile] = {}
+        for stamp in self._vault.walk():
+            if is_session(stamp.path):
+                continue
+            file = self._seen.get(stamp) or self._read(stamp.path)
+            if file is not None:
+                seen[stamp] = file
+                found.setdefault(file.node_id, file)
+        self._seen = seen
+        return found
+
+    def _read(self, path: str) -> LocalFile | None:
+        data = self._vault.read_if_any(path)
+        if data is None:
+            return None
+        memory = okf.to_memory(path, okf.parse(data))
+        return LocalFile(path, memory.node_id, memory.channel, memory.level, sha256(data))
+
+    def content(self, path: str) -> bytes | None:
+        """Return a file's bytes, None where there is none."""
+        return self._vault.read_if_any(path)
+
+    def holds_secret(self, data: bytes) -> bool:
+        """Return True for a file that may not leave the machine as it is."""
+        return bool(places_of_secrets(data))
+
+    def is_deleted(self, node_id: NodeId) -> bool:
+        """Return True if a file that is not there is believed to be deleted: a withheld one is not."""
+        return self._core.catalog.path_of(node_id) is None
+
+    def sessions(self) -> Iterator[tuple[str, int]]:
+        """Yield the path and the size of each session."""
+        return ((stamp.path, stamp.size) for stamp in self._vault.walk() if is_session(stamp.path))
+
+    def session(self, path: str) -> tuple[SessionHead, Sequence[Turn]]:
+        """Return a session as its file is."""
+        data = self._vault.read(path)
+        head = session.head_of(path, okf.parse(data))
+        return head, session.parse(data, session_id=head.session_id).turns
+
+    def session_path(self, session_id: NodeId) -> str | None:
+        """Return the path of a session, None for one that is not here."""
+        return self._core.lookup.path_of_session(session_id)
+
+    def tombstones(self) -> Collection[str]:
+        """Return the keys of all that was forgotten, undone or rejected here."""
+        return self._core.tombstones.names
+
+    def cursors(self) -> Mapping[NodeId, int]:
+        """Return of each session the last turn that dreams have learned from."""
+        return self._core.ledger.cursors(LEARNED_FROM)
+
+    # ---- changes of others
+
+    def add_turns(self, head: SessionHead, turns: Sequence[Turn]) -> int:
+        """Append the turns of a session that it does not have, and return how many; they survive a power cut."""
+        return self._core.writer.submit(self._sessions.replay(head, turns)).result()
+
+    def change_tombstones(self, left: Collection[str], lifted: Collection[str]) -> None:
+        """Leave and lift tombstones as others did; those of turns hide and show them."""
+        now = self._core.now()
+        writes = [records.leave_tombstone(key, "", now, ELSEWHERE) for key in left]
+        writes += [records.lift_tombstone(key) for key in lifted]
+        if writes:
+            self._core.writer.write(*writes).result()
+            turns = [key.removeprefix(TURN) for key in (*left, *lifted) if key.startswith(TURN)]
+            self._core.tombstones.read_and_follow(self._core.opened, self._core.indexer, turns)
+
+    def move_cursors(self, cursors: Mapping[NodeId, int]) -> None:
+        """Note how far dreams elsewhere have read sessions, where that is further than here."""
+        here = self.cursors()
+        moved = [records.move_cursor(LEARNED_FROM, one, to) for one, to in cursors.items() if to > here.get(one, 0)]
+        if moved:
+            self._core.writer.write(*moved).result()
+
+    def putting(self, node_id: NodeId, data: bytes, wanted: str | None, here: LocalFile | None) -> Action:
+        """Return the action by which a memory has this content, in its file or else at the path `wanted`, if free.
+
+        Raises InvalidInput for a content that is no file of this memory.
+        """
+        if here is not None:
+            before = self._vault.read(here.path)
+            return Action.replacing(here.path, node_id, before, data, stage=SYNC, reason=ELSEWHERE)
+        path = wanted if wanted and self._is_free(wanted) else None
+        memory = okf.to_memory(path or "", okf.parse(data))
+        if memory.node_id != node_id:
+            raise InvalidInput("its content is another memory's")
+        # A page of this name may be another's here: then its file gets a part of its id, as all others have.
+        places = ((memory.level, node_id), *((Level.FACT, f"{node_id}{n}") for n in range(MOST_NAMES)))
+        named = (self._path_for(memory, level, name) for level, name in places)
+        path = path or next((one for one in named if self._is_free(one)), None)
+        if path is None:
+            raise InvalidInput("its place is taken")
+        memory = replace(memory, path=path)
+        return Action(
+            kind=ActionKind.CREATE,
+            path=path,
+            node_id=node_id,
+            stage=SYNC,
+            reason=ELSEWHERE,
+            content=data,
+            fingerprint=fingerprint(memory),
+        )
+
+    def disputed(self, data: bytes, other: NodeId) -> bytes | None:
+        """Return the file of a live memory that another contradicts; None where it says so, or is over."""
+        meta = okf.parse(data).meta
+        listed = meta.get("contradicts")
+        known = listed if isinstance(listed, list) else []
+        if not meta or is_over(meta) or other in known:
+            return None
+        return okf.edit(data, {"contradicts": sorted({*map(str, known), other})})
+
+    def dropping(self, here: LocalFile) -> Action:
+        """Return the action by which a memory goes."""
+        return Action(
+            kind=ActionKind.DELETE,
+            path=here.path,
+            node_id=here.node_id,
+            stage=SYNC,
+            reason=ELSEWHERE,
+            pre_sha256=here.sha256,
+        )
+
+    def _path_for(self, memory: Memory, level: Level, name: str) -> str:
+        layout = self._core.layout
+        return okf.path_for(level, memory.title, name, memory.channel, kind=memory.kind, layout=layout)
+
+    def _is_free(self, path: str) -> bool:
+        if not is_kept(path) or path.startswith(SESSIONS_FOLDER):
+            return False
+        try:
+            return not self._vault.exists(path)
+        except InvalidInput:
+            return False
+
+    def apply(self, actions: Sequence[Action], note: str) -> AppliedRun:
+        """Carry these out as one run. Facts come before the pages that cite them."""
+        ordered = sorted(actions, key=lambda action: action.kind is ActionKind.DELETE)
+        changeset = Changeset(run_id=new_run_id(self._core.now(), SYNC), actions=tuple(ordered))
+        return self._runs.apply(changeset, kind=SYNC, summary={"note": note, **_counts(actions)})
+
+    def merged(self, versions: Mapping[str, bytes], before: bytes | None) -> Merged:
+        """Return the one file of several versions, by the names of these; the same on every machine."""
+        return merged([MemoryVersion(name, data) for name, data in versions.items()], before)
+
+
+def _counts(actions: Sequence[Action]) -> dict[str, int]:
+    kinds = [action.kind for action in actions]
+    counted = (("created", ActionKind.CREATE), ("replaced", ActionKind.REPLACE), ("deleted", ActionKind.DELETE))
+    return {name: kinds.count(kind) for name, kind in counted if kind in kinds}

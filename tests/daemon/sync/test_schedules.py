@@ -1,0 +1,20 @@
+"""Schedules of chance on three machines: in the end all have the same, and nothing is lost or back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.sync.machines import Schedule
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_three_machines_agree_in_the_end(tmp_path: Path, seed: int) -> None:
+    schedule = Schedule(tmp_path, 1000 + seed)
+    try:
+        schedule.run(25)
+        schedule.settle()
+        assert schedule.problems() == [], schedule.log
+    finally:
+        schedule.close()

@@ -1,0 +1,430 @@
+"""Two or three machines and their remote: each change reaches the others, and each fault has its way out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from dreamd.daemon.sync.segments import OURS, RemoteAway, Sealer
+from dreamd.store import Selection
+from dreamd.store.model import Edit, NewTurn, NodeId, NotFound, SessionHead
+from dreamd.store.okf import parse
+
+from tests.daemon.sync.conftest import NewMachine
+from tests.daemon.sync.machines import BEGIN, CHANNEL, Machine
+
+
+def kept(machine: Machine, text: str, channel: str = CHANNEL) -> NodeId:
+    node = machine.store.remember(text, channel=channel).result()
+    machine.store.settle(10)
+    machine.store.settle_links()
+    return node
+
+
+def said(machine: Machine, *texts: str, session: str = "monday") -> None:
+    head = SessionHead(session, CHANNEL, title="Ovens", started_at=BEGIN)
+    turns = [NewTurn("user", text, BEGIN, sha256(text.encode()).hexdigest()[:8]) for text in texts]
+    machine.store.observe(head, turns).result()
+    machine.store.settle(10)
+
+
+def all_synced(*machines: Machine) -> None:
+    for machine in (*machines, *machines, *machines):
+        machine.sync()
+
+
+def git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(
+        ["git", "--git-dir", str(folder), *arguments], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def objects(folder: Path) -> bytes:
+    """Return the bytes of every object of a repository, unpacked, whether a ref leads to it or not."""
+    command = ["git", "--git-dir", str(folder), "cat-file", "--batch-all-objects", "--batch"]
+    return subprocess.run(command, capture_output=True, check=True).stdout
+
+
+# ---- what goes across
+
+
+def test_a_memory_and_a_session_come_across_byte_for_byte(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    node = kept(a, "The kiln burns at 1240 degrees.")
+    said(a, "the kiln burns", "how hot?")
+    a.sync()
+    done = b.sync()
+    assert done.turns == 2
+    assert a.files() == b.files()
+    assert a.files().keys() == {node}
+    assert [turn.node_id for turn in b.store.turns_of("monday")] == ["monday#1", "monday#2"]
+    assert b.store.run(str(done.run_id)).kind == "sync"
+
+
+def test_a_second_sync_writes_and_changes_nothing(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    kept(a, "The kiln burns at 1240 degrees.")
+    said(b, "hello")
+    all_synced(a, b)
+    for done in (a.sync(), b.sync()):
+        assert (done.written, done.read, done.changed, done.turns, done.pushed) == (0, 0, 0, 0, False)
+
+
+def test_a_forgotten_memory_is_gone_elsewhere_and_no_dream_proposes_it_there(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    node = kept(a, "The kiln burns at 1240 degrees.")
+    all_synced(a, b)
+    b.store.forget(node)
+    all_synced(b, a)
+    assert a.files() == {}
+    assert a.tombstones() == b.tombstones() != set()
+
+
+def test_a_forgotten_turn_is_hidden_elsewhere(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    said(a, "the password is swordfish", "ok")
+    all_synced(a, b)
+    a.store.forget("monday#1")
+    all_synced(a, b)
+    b.store.settle(10)
+    assert b.store.core.tombstones.is_hidden("monday#1")
+
+
+def test_an_edit_here_and_a_tag_there_are_both_kept(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    node = kept(a, "The kiln burns at 1240 degrees.")
+    all_synced(a, b)
+    a.store.edit(node, Edit(text="The kiln burns at 1260 degrees."))
+    b.store.tag(node, add=["oven"])
+    all_synced(a, b)
+    assert a.files() == b.files()
+    document = parse(a.files()[node])
+    assert (document.body.strip(), document.meta["tags"]) == ("The kiln burns at 1260 degrees.", ["oven"])
+
+
+def test_two_texts_of_one_fact_are_both_kept_and_wait_for_review(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    node = kept(a, "Lena looks after the kiln.")
+    all_synced(a, b)
+    a.store.edit(node, Edit(text="Tom sweeps the yard."))
+    b.store.edit(node, Edit(text="Ines orders the clay."))
+    all_synced(a, b)
+    assert a.files() == b.files()
+    assert sorted(a.texts().values()) == ["Ines orders the clay.", "Tom sweeps the yard."]
+    a.store.settle(10)
+    (decision,) = a.store.decisions()
+    assert {decision.older.text, decision.newer.text} == set(a.texts().values())
+
+
+def test_what_is_decided_of_two_texts_stays_decided(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    node = kept(a, "Lena looks after the kiln.")
+    all_synced(a, b)
+    a.store.edit(node, Edit(text="Tom sweeps the yard."))
+    b.store.edit(node, Edit(text="Ines orders the clay."))
+    all_synced(a, b)
+    (other,) = a.files().keys() - {node}
+    a.store.forget(other)
+    all_synced(a, b, a)
+    assert a.files() == b.files()
+    assert set(a.files()) == {node}
+
+
+def test_two_successors_of_one_fact_are_disputed(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    old = kept(a, "Glazes are kept in the shed.")
+    all_synced(a, b)
+    one, other = kept(a, "Glazes: the cellar."), kept(b, "Glazes: the attic.")
+    for here, newer in ((a, one), (b, other)):
+        file = here.store.replica.memories()[old]
+        path = here.folder / "vault" / file.path
+        text = path.read_text()
+        path.write_text(text.replace("dreamd: { ", f"dreamd: {{ superseded_by: {newer}, "))
+        here.store.file_changed([file.path])
+        here.store.settle(10)
+    all_synced(a, b)
+    assert a.files() == b.files()
+    assert {str(parse(a.files()[node]).meta.get("contradicts")) for node in (one, other)} == {
+        f"['{one}']",
+        f"['{other}']",
+    }
+
+
+def test_undo_takes_a_sync_back(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    kept(a, "The kiln burns at 1240 degrees.")
+    a.sync()
+    done = b.sync()
+    b.store.undo(str(done.run_id))
+    assert b.files() == {}
+
+
+def test_dreams_elsewhere_do_not_read_a_session_again(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    said(a, "the kiln burns", "how hot?")
+    a.store.replica.move_cursors({"monday": 2})
+    all_synced(a, b)
+    assert b.store.dreamt_to("monday") == 2
+
+
+def test_a_channel_that_is_off_stays_here(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    a.off = {CHANNEL}
+    kept(a, "The kiln burns at 1240 degrees.")
+    said(a, "hello")
+    shared = kept(a, "Ines prefers short answers.", "_global")
+    all_synced(a, b)
+    assert b.files().keys() == {shared}
+    assert not b.turns()
+
+
+def test_a_file_with_a_secret_stays_here_and_is_named(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    node = kept(a, "The kiln burns at 1240 degrees.")
+    path = a.folder / "vault" / a.store.replica.memories()[node].path
+    path.write_text(path.read_text() + "\nAWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzTOPKEY99\n")
+    a.store.file_changed([str(path.relative_to(a.folder / "vault"))])
+    a.store.settle(10)
+    all_synced(a, b)
+    assert "secret" in a.known.aside()[node]
+    assert b.files() == {}
+
+
+# ---- purge
+
+
+@pytest.mark.parametrize("key", [None, "encrypted"])
+def test_a_purge_reaches_every_machine_and_every_byte(machine: NewMachine, tmp_path: Path, key: str | None) -> None:
+    shared = Sealer.new_key() if key else None
+    a, b = machine("a", shared), machine("b", shared)
+    node = kept(a, "The safe opens with marzipan.")
+    said(a, "the safe opens with marzipan", "noted")
+    all_synced(a, b)
+    b.store.edit(node, Edit(text="The safe opens with marzipan and rum."))
+    all_synced(a, b)
+    a.store.purge(Selection(matching="marzipan"))
+    a.sync()
+    (waiting,) = [acks for _, _, _, _, acks in a.known.purges()]
+    assert waiting == [a.machine]
+    all_synced(b, a)
+    (done,) = [acks for _, _, _, _, acks in a.known.purges()]
+    assert sorted(done) == sorted([a.machine, b.machine])
+    assert not a.files()
+    assert not b.files()
+    assert ("monday", "[erased]") in b.turns()
+    for folder in (a.folder / "sync" / "repository.git", b.folder / "sync" / "repository.git", tmp_path / "remote.git"):
+        assert b"marzipan" not in objects(folder)
+    for file in (path for one in (a, b) for path in one.folder.rglob("*") if path.is_file()):
+        assert b"marzipan" not in file.read_bytes(), file
+
+
+def test_a_machine_that_comes_later_gets_nothing_of_a_purge(machine: NewMachine) -> None:
+    a = machine("a")
+    node = kept(a, "The safe opens with marzipan.")
+    said(a, "the safe opens with marzipan", "noted")
+    a.sync()
+    a.store.purge(Selection(nodes=(node, "monday#1")))
+    a.sync()
+    b = machine("b")
+    all_synced(b)
+    assert not b.files()
+    assert ("monday", "[erased]") in b.turns()
+    assert ("monday", "noted") in b.turns()
+
+
+def test_what_was_edited_offline_goes_with_a_purge_elsewhere(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    node = kept(a, "The safe opens with marzipan.")
+    all_synced(a, b)
+    b.store.tag(node, add=["safe"])
+    a.store.purge(Selection(nodes=(node,)))
+    all_synced(a, b)
+    assert a.files() == b.files() == {}
+
+
+# ---- the remote
+
+
+def test_the_remote_holds_no_word_of_any_memory(machine: NewMachine, tmp_path: Path) -> None:
+    a = machine("a")
+    kept(a, "The kiln burns at 1240 degrees.")
+    said(a, "quicksilver")
+    a.sync()
+    everything = objects(tmp_path / "remote.git") + git(tmp_path / "remote.git", "for-each-ref").encode()
+    for word in (b"kiln", b"1240", b"quicksilver", b"monday", CHANNEL.encode()):
+        assert word not in everything
+
+
+def test_a_plain_remote_can_be_read_with_git_alone(machine: NewMachine, tmp_path: Path) -> None:
+    a = machine("a", None)
+    node = kept(a, "The kiln burns at 1240 degrees.")
+    a.sync()
+    lines = git(tmp_path / "remote.git", "show", f"{OURS}{a.machine}/{CHANNEL}:entries").splitlines()
+    (entry,) = [json.loads(line) for line in lines]
+    assert (entry["seq"], entry["body"]["node"]) == (1, node)
+
+
+def test_another_key_opens_nothing_and_is_noticed(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b", Sealer.new_key())
+    kept(a, "The kiln burns at 1240 degrees.")
+    a.sync()
+    b.peer.fetch()
+    assert b.peer.shares_nothing()
+
+
+def test_a_remote_that_is_away_loses_nothing(machine: NewMachine, tmp_path: Path) -> None:
+    a, b = machine("a"), machine("b")
+    all_synced(a, b)
+    (tmp_path / "remote.git").rename(tmp_path / "unplugged")
+    kept(a, "The kiln burns at 1240 degrees.")
+    with pytest.raises(RemoteAway):
+        a.syncing.run(may_purge=True, keep_machine=lambda machine: None)
+    (tmp_path / "unplugged").rename(tmp_path / "remote.git")
+    all_synced(a, b)
+    assert len(b.files()) == 1
+
+
+@pytest.mark.parametrize("forced", ["gone", "back", "else", "all gone"])
+def test_a_remote_that_was_forced_is_filled_again(machine: NewMachine, tmp_path: Path, forced: str) -> None:
+    a, b = machine("a"), machine("b")
+    kept(a, "The kiln burns at 1240 degrees.")
+    all_synced(a, b)
+    kept(a, "The clay comes on Tuesdays.")
+    all_synced(a, b)
+    before, remote = a.files(), tmp_path / "remote.git"
+    (ref,) = [one for one in a.repository.tips(f"{OURS}{a.machine}/") if one.endswith(Sealer(a.key).name_of(CHANNEL))]
+    match forced:
+        case "gone":
+            git(remote, "update-ref", "-d", ref)
+        case "back":
+            git(remote, "update-ref", ref, git(remote, "rev-list", ref).split()[-1])
+        case "else":
+            tree = git(remote, "write-tree").strip()
+            named = ["-c", "user.name=x", "-c", "user.email=x@x"]
+            git(remote, "update-ref", ref, git(remote, *named, "commit-tree", tree, "-m", "mine").strip())
+        case _:
+            shutil.rmtree(remote)
+            a.repository.make_folder()
+    all_synced(b, a)
+    assert a.files() == b.files() == before
+    c = machine("c")
+    all_synced(c)
+    assert c.files() == before
+
+
+def test_a_machine_that_is_lost_lives_on_in_the_others_although_the_remote_is_lost_too(
+    machine: NewMachine, tmp_path: Path
+) -> None:
+    a, b = machine("a"), machine("b")
+    kept(a, "The kiln burns at 1240 degrees.")
+    all_synced(a, b)
+    shutil.rmtree(tmp_path / "remote.git")
+    b.repository.make_folder()
+    b.sync()
+    c = machine("c")
+    all_synced(c)
+    assert c.files() == b.files() != {}
+
+
+def test_a_broken_entry_is_set_aside_and_named_and_the_rest_comes_in(machine: NewMachine) -> None:
+    a, b = machine("a", None), machine("b", None)
+    node = kept(a, "The kiln burns at 1240 degrees.")
+    a.sync()
+    (ref,) = [one for one in a.repository.tips(OURS) if one.endswith(CHANNEL)]
+    (batch,) = a.repository.batches(a.repository.tips(ref)[ref], None)
+    lines = (batch.sealed or b"") + (batch.sealed or b"").replace(b"1240", b"9999") + b"{not json\n"
+    a.repository.point(ref, a.repository.append(batch.commit, lines))
+    a.peer.fetch()
+    a.peer.push()
+    all_synced(b)
+    assert b.texts() == {node: "The kiln burns at 1240 degrees."}
+    (reason,) = b.known.aside().values()
+    assert reason == "entry 2 is not what its id says; entry 3 cannot be read"
+
+
+# ---- machines
+
+
+def test_a_machine_restored_from_a_backup_goes_on_under_a_new_id(machine: NewMachine, tmp_path: Path) -> None:
+    a, b = machine("a"), machine("b")
+    kept(a, "The kiln burns at 1240 degrees.")
+    all_synced(a, b)
+    a.close()
+    shutil.copytree(a.folder, tmp_path / "backup")
+    a.open()
+    kept(a, "The clay comes on Tuesdays.")
+    all_synced(a, b)
+    a.close()
+    shutil.rmtree(a.folder)
+    shutil.copytree(tmp_path / "backup", a.folder)
+    a.open()
+    before = a.machine
+    kept(a, "The yard is swept on Fridays.")
+    done = a.sync()
+    assert a.machine != before
+    assert before in done.notes[0]
+    all_synced(b, a)
+    assert a.files() == b.files()
+    assert len(a.files()) == 3
+
+
+def test_of_two_machines_with_one_id_the_second_takes_another(machine: NewMachine, tmp_path: Path) -> None:
+    a, b = machine("a"), machine("b")
+    kept(a, "The kiln burns at 1240 degrees.")
+    all_synced(a, b)
+    b.close()
+    shutil.rmtree(b.folder)
+    a.close()
+    shutil.copytree(a.folder, b.folder)
+    a.open()
+    b.open()
+    assert a.machine == b.machine
+    kept(a, "The clay comes on Tuesdays.")
+    kept(b, "The yard is swept on Fridays.")
+    all_synced(a, b)
+    assert a.machine != b.machine
+    assert a.files() == b.files()
+    assert len(a.files()) == 3
+
+
+def test_one_session_continued_on_two_machines_keeps_every_turn(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    said(a, "first")
+    all_synced(a, b)
+    said(a, "second, on a")
+    said(b, "second, on b")
+    all_synced(a, b)
+    assert a.turns() == b.turns()
+    assert len(a.turns()) == 3
+
+
+def test_a_memory_that_both_learned_is_one(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    assert kept(a, "The kiln burns at 1240 degrees.") == kept(b, "The kiln burns at 1240 degrees.")
+    all_synced(a, b)
+    assert len(a.files()) == 1
+    assert a.files() == b.files()
+
+
+def test_said_again_after_it_was_forgotten_it_lives_everywhere(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    node = kept(a, "The kiln burns at 1240 degrees.")
+    all_synced(a, b)
+    a.store.forget(node)
+    all_synced(a, b)
+    kept(b, "The kiln burns at 1240 degrees.")
+    all_synced(b, a)
+    assert a.files() == b.files()
+    assert set(a.files()) == {node}
+
+
+def test_a_purge_of_others_that_names_nothing_here_changes_nothing(machine: NewMachine) -> None:
+    a = machine("a")
+    kept(a, "The kiln burns at 1240 degrees.")
+    assert a.store.purge(Selection(nodes=("nothing", "monday#7"), if_there=True)).run_id is None
+    with pytest.raises(NotFound):
+        a.store.purge(Selection(nodes=("nothing",)))
