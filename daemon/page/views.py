@@ -373,7 +373,7 @@ async def graph(asked: PageRequest) -> Json:
     relations: list[Json] = []
     at: int | None = 0
     while at is not None and len(entities) < MOST_DRAWN:
-        page = await asked.call("entities", channel=channel, type=kind, limit=DRAWN_AT_ONCE, offset=at)
+        page = await asked.lately(CHANNELS_S, "entities", channel=channel, type=kind, limit=DRAWN_AT_ONCE, offset=at)
         entities += page["entities"]
         relations += page["relations"]
         at = page["next"]
