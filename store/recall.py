@@ -30,19 +30,19 @@ from .model import (
     NodeId,
     Slot,
 )
-from .results import PERSON, Elsewhere, ExactAnswer, HistoryEvent, ListedNode, RecentSession, RelationLine, Shown
+from .results import PERSON, Elsewhere, HistoryEvent, ListedNode, RecentSession, Shown
 from .roles import MACHINES, Role
-from .search import hits, packing
+from .search import exact, hits, packing
 from .search.fetch import evidence_of
 from .search.gathering import Ranking
-from .search.question import AskedRelation, Question, asks_of_alone, relation_asked
+from .search.question import Question, asks_of_alone
 from .search.recent import recent_sessions
 from .search.search import QueryCache, Search
 from .text import spelling
 from .text.acts import call_of
 from .text.fence import unmarked, unmarked_lines
 from .text.sentences import first_sentences
-from .text.words import content_stems, query_terms
+from .text.words import query_terms
 from .upkeep.feedback import Feedback, shown_hit, shown_slot
 from .upkeep.history import NodeHistory
 
@@ -65,9 +65,6 @@ MOST_ANSWERED, TURNS_TO_A_REPLY, REPLY_CHARS = 50, 3, 200
 
 LISTED_CHARS = 2000
 """Characters of a memory in a list with texts."""
-
-MOST_EXACT = 3
-"""Relations that answer one question."""
 
 FILE_SUFFIX = ".md"
 """The end of a path in the vault, by which its memory can be named."""
@@ -152,8 +149,10 @@ class Recall:
             # A successor is put before its predecessor although it was left out.
             return replace(found, hits=[hit for hit in found.hits if hit.node_id not in same])
         found = self._answer(ranking, limit)
-        if question.is_plain and (asked := relation_asked(query)) is not None:
-            found = replace(found, exact=self._exact(asked, question.scope))
+        if question.is_plain and (asked := exact.asked_by(query)) is not None:
+            graph = self._core.opened.graph
+            answers = exact.answers_to(asked, found.hits, self._catalog, graph, question.scope)
+            found = replace(found, exact=[replace(one, answer=outgoing(one.answer)) for one in answers])
         # To look at how something is found, or to type half a question, is no use of it.
         if explain:
             return replace(found, trace=hits.trace(ranking))
@@ -239,22 +238,6 @@ class Recall:
         found = packing.page_envelope(lines, left_tokens, question.max_facts, evidence)
         note = f"{len(found.slots)} of {len(lines)} lines of “{CURRENT_PAGE}”; {page.node_id} has all of it"
         return replace(found, notes=(note,))
-
-    def _exact(self, asked: AskedRelation, scope: Scope) -> list[ExactAnswer]:
-        """Return the relations in force that answer a question for one, the newest first.
-
-        All that the question names must be said by the relation, and some of it by its other end: a relation that is
-        only near is no answer.
-        """
-        lines = self._core.opened.graph.of_kind(asked.relation, scope.channels)
-        fit = [one for one in lines if one.in_force and _is_asked(one, asked)]
-        nodes = self._catalog.nodes({one.turn for one in fit} | {one.page for one in fit})
-        told = {node_id for node_id, node in nodes.items() if scope.admits(node)}
-        shown = [one for one in fit if {one.turn, one.page} <= told]
-        return [
-            ExactAnswer(outgoing(one.subject if asked.end == "subject" else one.object), one)
-            for one in shown[:MOST_EXACT]
-        ]
 
     def _same_as(self, node_id: NodeId) -> set[NodeId]:
         """Return a node, the turns that it was drawn from, and the facts that were drawn from it or from these."""
@@ -590,12 +573,3 @@ def _answers(reply: Node, turn: Node) -> bool:
     if reply.forgotten or (reply.text.startswith("[") and call_of(reply.text) is not None):
         return False
     return reply.role == Role.USER if turn.role in MACHINES else reply.role == Role.ASSISTANT and turn.asks
-
-
-def _is_asked(relation: RelationLine, asked: AskedRelation) -> bool:
-    """Return True if a relation says all that a question for one names."""
-    given = [relation.object if asked.end == "subject" else relation.subject, relation.what]
-    if relation.what:  # "who took over the rota from Tom": both ends but the answer may be named
-        given.append(relation.subject if asked.end == "object" else relation.object)
-    stems = frozenset(content_stems(" ".join(given)))
-    return bool(asked.stems & stems) and asked.stems <= stems | frozenset(content_stems(relation.words))

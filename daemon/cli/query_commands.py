@@ -86,8 +86,8 @@ def recall(options: Namespace, terminal: Terminal) -> int:
 
 def _print_answer(answer: Json, channel: str | None, terminal: Terminal) -> None:
     for one in answer["exact"]:
-        words = clean(one["relation"]["words"])
-        terminal.lines([f"{terminal.look.paint(clean(one['answer']), BOLD)}: “{words}” [{one['relation']['turn']}]"])
+        name = terminal.look.paint(clean(one["answer"]), BOLD)
+        terminal.lines([f"{name}: “{clean(one['words'])}” [{one['turn']}]"])
     if answer["hits"]:
         terminal.lines(hits_in_words(answer["hits"], terminal.look))
         note_channels(answer["channel"], channel, terminal)

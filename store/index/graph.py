@@ -130,6 +130,15 @@ class Graph:
         """Return the newest relations of a kind."""
         return self._relations(f"{_IN.format('relation')} AND relation = ?2", channels, relation)
 
+    def people(self, keys: Collection[str], channels: Collection[str] | None) -> dict[str, str]:
+        """Return the people that some folded names are of, by these: each one's name."""
+        sql = f"""
+        SELECT alias.key, name FROM alias JOIN entity USING(node_id)
+        WHERE type = 'person' AND alias.key IN (SELECT value FROM json_each(?2)) AND {_IN.format("entity")}
+        ORDER BY entity.mentions
+        """
+        return dict(self._rows(sql, _listed(channels), json.dumps([*keys])))
+
     def from_pages(self, node_ids: Collection[NodeId]) -> list[RelationLine]:
         """Return the relations that lie on some pages."""
         where = "?1 IS NULL AND page IN (SELECT value FROM json_each(?2))"
