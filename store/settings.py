@@ -298,8 +298,10 @@ class StoreSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    backend: Literal["sqlite-vec", "files"] = Field(
-        "sqlite-vec", description="the search engine; `files` finds by words alone, and the daemon loads no model"
+    backend: Literal["sqlite-vec", "files", "postgres"] = Field(
+        "sqlite-vec",
+        description="the search engine; `files` finds by words alone, and the daemon loads no model; a server, which"
+        " `store.dsn` in the data folder names, answers with a copy of the index",
     )
     embedding: EmbeddingSettings = EmbeddingSettings()
     search: SearchSettings = SearchSettings()
@@ -338,6 +340,11 @@ class StorePaths:
     def checkpoint(self) -> Path:
         """The file of finished units that one dream leaves to the next."""
         return self.runs.with_name("checkpoint")
+
+    @property
+    def dsn(self) -> Path:
+        """The file that says where a search server is, and how to sign in: it is nobody else's to read."""
+        return self.ledger.with_name("store.dsn")
 
     @property
     def models(self) -> Path:

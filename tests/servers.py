@@ -1,4 +1,4 @@
-"""Real search servers for tests: a Postgres with pgvector of its own, from a package, that can be stopped and frozen."""
+"""Real search servers for tests: a Postgres with pgvector of its own, from a package, to stop and to freeze."""
 
 from __future__ import annotations
 
@@ -54,7 +54,12 @@ class PostgresServer:
         every = [main, *_children(main)]
         for number in every:
             os.kill(number, signal.SIGSTOP)
-        return lambda: [os.kill(number, signal.SIGCONT) for number in every] and None
+
+        def go_on() -> None:
+            for number in every:
+                os.kill(number, signal.SIGCONT)
+
+        return go_on
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a statement, none where it has none."""

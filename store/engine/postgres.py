@@ -8,6 +8,7 @@ points; beyond them an HNSW index finds the candidates, and goes on looking wher
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import threading
@@ -99,8 +100,8 @@ class PostgresStore:
 
     def __init__(self, dsn: str, *, search_s: float = 1.0, write_s: float = 120.0) -> None:
         self._dsn = dsn
-        self._limits_s = {"search": search_s, "write": write_s}
-        self._idle: dict[str, list[psycopg.Connection[Any]]] = {"search": [], "write": []}
+        self._limits_s = {"search": search_s, "write": write_s, "alone": write_s}
+        self._idle: dict[str, list[psycopg.Connection[Any]]] = {way: [] for way in self._limits_s}
         self._open: set[psycopg.Connection[Any]] = set()
         self._dimensions: dict[str, int] = {}
         self._has_hnsw: set[str] = set()
@@ -148,7 +149,7 @@ class PostgresStore:
             if rows:
                 connection.cursor().executemany(UPSERT.format(name=name, vector="excluded.vector").encode(), rows)
             if gone:
-                sql = f"DELETE FROM dreamd.{name} WHERE id = ANY(%s)"  # noqa: S608 (a collection's plain name)
+                sql = f"DELETE FROM dreamd.{name} WHERE id = ANY(%s)"
                 connection.execute(sql.encode(), (list(gone),))
             connection.execute("UPDATE dreamd.collection SET mark = %s WHERE name = %s", (mark, name))
 
@@ -156,13 +157,13 @@ class PostgresStore:
         """Give vectors to points that are there; ids that are not are passed over."""
         rows = [(self._written(name, vector), point_id) for point_id, vector in vectors.items()]
         with self._writing() as connection:
-            sql = f"UPDATE dreamd.{name} SET vector = %s::halfvec WHERE id = %s"  # noqa: S608
+            sql = f"UPDATE dreamd.{name} SET vector = %s::halfvec WHERE id = %s"
             connection.cursor().executemany(sql.encode(), rows)
 
     def delete(self, name: str, ids: Collection[str]) -> None:
         """Remove points; unknown ids are passed over."""
         with self._writing() as connection:
-            connection.execute(f"DELETE FROM dreamd.{name} WHERE id = ANY(%s)".encode(), (list(ids),))  # noqa: S608
+            connection.execute(f"DELETE FROM dreamd.{name} WHERE id = ANY(%s)".encode(), (list(ids),))
 
     def drop(self, name: str) -> None:
         """Remove a collection with all that it holds; one that is not there is passed over."""
@@ -187,16 +188,12 @@ class PostgresStore:
 
     def compact(self, name: str) -> None:
         """Free the room of removed points, so that the files of the table no longer hold their texts."""
-        with self._connected("write") as connection:
-            connection.autocommit = True
-            try:
-                connection.execute(f"VACUUM FULL dreamd.{name}".encode())
-            finally:
-                connection.autocommit = False
+        with self._connected("alone") as connection:
+            connection.execute(f"VACUUM FULL dreamd.{name}".encode())
 
     def keep_columns(self, name: str, batch: Callable[[], AbstractContextManager[None]]) -> bool:
         """Build the HNSW index once the collection is large."""
-        if self.count(name) > EXACT_UP_TO:
+        if name not in self._has_hnsw and self.count(name) > EXACT_UP_TO:
             sql = f"CREATE INDEX IF NOT EXISTS {name}_near ON dreamd.{name} USING hnsw (vector halfvec_cosine_ops)"
             with self._writing() as connection:
                 connection.execute(sql.encode())
@@ -232,7 +229,7 @@ class PostgresStore:
             _by_words(name, asked, limit, where),
             self._nearest(name, vector, limit, where),
         )
-        sql = f"(SELECT 0, id, score FROM ({left}) AS l) UNION ALL (SELECT 1, id, score FROM ({right}) AS r)"  # noqa: S608
+        sql = f"(SELECT 0, id, score FROM ({left}) AS l) UNION ALL (SELECT 1, id, score FROM ({right}) AS r)"
         arms: tuple[list[Match], list[Match]] = [], []
         for arm, point_id, score in self._rows_of(sql, [*left_values, *right_values]):
             arms[arm].append(Match(point_id, score))
@@ -243,20 +240,20 @@ class PostgresStore:
     def cosines(self, name: str, vector: Vector, ids: Collection[str]) -> dict[str, float]:
         """Return the cosines of these points; those without a vector, or unknown, are left out."""
         sql = (
-            "SELECT id, coalesce(nullif(1.0 - (vector <=> %s::halfvec), 'NaN'), 0.0)"  # noqa: S608
+            "SELECT id, coalesce(nullif(1.0 - (vector <=> %s::halfvec), 'NaN'), 0.0)"
             f" FROM dreamd.{name} WHERE id = ANY(%s) AND vector IS NOT NULL"
         )
         return dict(self._rows_of(sql, [_text_of(vector), list(ids)]))
 
     def fields(self, name: str, ids: Collection[str], fields: Sequence[str]) -> dict[str, tuple[Payload, ...]]:
         """Return some payload fields of these points, in the order of `fields`; unknown ids are left out."""
-        rows = self._rows_of(f"SELECT id, payload FROM dreamd.{name} WHERE id = ANY(%s)", [list(ids)])  # noqa: S608
+        rows = self._rows_of(f"SELECT id, payload FROM dreamd.{name} WHERE id = ANY(%s)", [list(ids)])
         payloads = ((point_id, _payload(held)) for point_id, held in rows)
         return {point_id: tuple(payload.get(field) for field in fields) for point_id, payload in payloads}
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
         """Return the points that are there, in the order asked, with their vectors as precisely as they are kept."""
-        sql = f"SELECT id, body, context, vector::text, payload FROM dreamd.{name} WHERE id = ANY(%s)"  # noqa: S608
+        sql = f"SELECT id, body, context, vector::text, payload FROM dreamd.{name} WHERE id = ANY(%s)"
         found = {
             point_id: Point(
                 point_id,
@@ -271,25 +268,29 @@ class PostgresStore:
 
     def count(self, name: str) -> int:
         """Return the number of points in the collection."""
-        row = self._one("write", f"SELECT count(*) FROM dreamd.{name}", [])  # noqa: S608
+        row = self._one("write", f"SELECT count(*) FROM dreamd.{name}", [])
         return int(row[0]) if row else 0
 
     def abort(self) -> None:
         """Shut the sockets of all connections: a call that waits for an answer ends at once."""
-        with self._lock:
-            waiting, self._open = self._open, set()
-            self._idle = {"search": [], "write": []}
-        for connection in waiting:
-            with suppress(Exception), socket.socket(fileno=_duplicate(connection.fileno())) as shut:
+        for connection in self._forget():
+            with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as shut:
                 shut.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close every connection; no call may be under way."""
-        with self._lock:
-            connections, self._open = self._open, set()
-            self._idle = {"search": [], "write": []}
-        for connection in connections:
+        for connection in self._forget():
             connection.close()
+
+    def _forget(self) -> set[psycopg.Connection[Any]]:
+        """Close the connections that are not used, and return the others, which are closed after their use."""
+        with self._lock:
+            idle = [connection for some in self._idle.values() for connection in some]
+            used, self._open = self._open.difference(idle), set()
+            self._idle = {way: [] for way in self._limits_s}
+        for connection in idle:
+            connection.close()
+        return used
 
     # ---- queries
 
@@ -347,7 +348,7 @@ class PostgresStore:
             with self._lock:
                 connection = self._idle[way].pop() if self._idle[way] else None
             connection = connection or self._connect(way)
-            with connection.transaction():
+            with nullcontext() if connection.autocommit else connection.transaction():
                 yield connection
             with self._lock:
                 if connection in self._open:
@@ -368,17 +369,16 @@ class PostgresStore:
 
         options = f"-c statement_timeout={int(self._limits_s[way] * 1000)} -c hnsw.iterative_scan=strict_order"
         connection = psycopg.connect(
-            self._dsn, connect_timeout=CONNECT_S, application_name="dreamd", options=options, prepare_threshold=None
+            self._dsn,
+            connect_timeout=CONNECT_S,
+            application_name="dreamd",
+            options=options,
+            prepare_threshold=None,
+            autocommit=way == "alone",  # for what runs in no transaction
         )
         with self._lock:
             self._open.add(connection)
         return connection
-
-
-def _duplicate(number: int) -> int:
-    import os
-
-    return os.dup(number)
 
 
 def _asked(terms: Sequence[str]) -> list[str]:
@@ -494,7 +494,7 @@ def _compares(column: str, sign: str, values: Sequence[Scalar]) -> tuple[str, Pa
     if isinstance(bound, str):
         each = f"jsonb_array_elements_text(CASE jsonb_typeof({column}) WHEN 'array' THEN {column}"
         each += f" WHEN 'string' THEN jsonb_build_array({column}) ELSE '[]' END)"
-        test = f"EXISTS(SELECT 1 FROM {each} AS each(text) WHERE each.text COLLATE \"C\" {sign} %s)"  # noqa: S608
+        test = f'EXISTS(SELECT 1 FROM {each} AS each(text) WHERE each.text COLLATE "C" {sign} %s)'
         return f"({test}{or_null})", [_escaped(bound)]
     if bound is None:
         return (f"({or_null.removeprefix(' OR ')})" if or_null else "false"), []

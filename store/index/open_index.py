@@ -6,12 +6,15 @@ other has had, so that a connection to the old one never meets the new one's wri
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import logging
 import re
 import shutil
+import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -37,6 +40,7 @@ from ..engine.database import (
 )
 from ..engine.files import FilesStore, suffix_of
 from ..engine.interface import VectorStore
+from ..engine.served import Link, ServedStore, reach
 from ..engine.sqlite_vec import SqliteVecStore
 from ..model import Corrupt, IndexDamaged, SchemaTooNew, StoreBusy
 from ..settings import StoreSettings
@@ -56,6 +60,9 @@ WHOLE_KEY: Final = "whole"
 
 # Endings of the names of an index's files; the last is that of an engine without a database.
 SIDECARS: Final = ("", "-wal", "-shm", suffix_of(COLLECTION))
+
+# The engines that are servers, and their names for people.
+SERVERS: Final = {"postgres": "Postgres"}
 
 # Changed files that are left for the moment in which nothing else is written: about as many as one transaction.
 FEW: Final = 64
@@ -123,7 +130,7 @@ class OpenIndex:
         self._on_damage = on_damage
         # what was indexed before the setting was made is masked too
         rules = f", projection {PROJECTION_VERSION}" + (", without people" if settings.redact_personal else "")
-        rules += "" if settings.backend == "sqlite-vec" else f", {settings.backend}"
+        rules += ", files" if settings.backend == "files" else ""  # a server has a copy of what sqlite-vec holds
         self._made_by = embedder.model_id + rules
         self._made_near = {near + rules for near in NEAR_MODELS.get(embedder.model_id, ())}
         self.is_copy = False
@@ -149,8 +156,26 @@ class OpenIndex:
         self.is_compared = False
         """True once the files that changed while the daemon, or the vault, was away are read."""
 
+    def serve(self, dsn_file: Path) -> None:
+        """Let a server that the settings name answer with a copy of the index, from now on."""
+        backend = self.index.backend
+        if isinstance(backend, ServedStore) and not self.is_copy:
+            which = self._settings.backend
+            link = Link(SERVERS[which], self._copy_name(), partial(reach, which, dsn_file))
+            backend.start(COLLECTION, self._dimension, self.index.batch, link)
+
+    def _copy_name(self) -> str:
+        """Return a server's name for its copy of this index, which no other folder or machine has."""
+        file = self.path.with_name("server-id")
+        if not file.exists():
+            file.write_text(uuid.uuid4().hex, encoding="ascii")
+        named = f"{file.read_text(encoding='ascii')} {socket.gethostname()} {self.path}"
+        return f"chunks_{hashlib.sha256(named.encode()).hexdigest()[:16]}"
+
     def close(self) -> None:
         """Close every connection, once a rebuild that changes files just now is through or has stopped."""
+        if isinstance(self.index.backend, ServedStore):
+            self.index.backend.stop()
         with self._rebuilding:
             self._file.close()
 
@@ -386,7 +411,10 @@ class OpenIndex:
         if self._settings.backend == "files":
             return FilesStore(lambda: file().path)
         most_held = self._settings.search.vectors_in_memory
-        return SqliteVecStore(lambda: file().writing, lambda: file().readers.get(), most_held)
+        local = SqliteVecStore(lambda: file().writing, lambda: file().readers.get(), most_held)
+        if self._settings.backend not in SERVERS:
+            return local
+        return ServedStore(local, lambda: file().writing, lambda: file().readers.get())
 
     # ---- names of files
 
