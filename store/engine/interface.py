@@ -143,7 +143,7 @@ class VectorStore(Protocol):
         ...
 
 
-class Server(VectorStore, Protocol):
+class SearchServer(VectorStore, Protocol):
     """An engine in another process, perhaps on another machine: it may be away, slow or full at any moment.
 
     Then a call raises StoreBusy within the seconds that it was made for. What it holds is a copy; the owner keeps what

@@ -13,9 +13,9 @@ says "k7:1", or "k3:9", was put back to an older state, or served another index:
 from __future__ import annotations
 
 import logging
+import secrets
 import stat
 import threading
-import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
@@ -27,7 +27,7 @@ import apsw
 
 from ..filters import Filter, Payload
 from ..model import NotFound, StoreBusy, StoreError
-from .interface import Capabilities, Match, Point, Server, Vector
+from .interface import Capabilities, Match, Point, SearchServer, Vector
 from .sqlite_vec import SqliteVecStore
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ ASKED_AT_ONCE: Final = 8
 
 
 class _Sent(NamedTuple):
-    """What the index notes of its server."""
+    """The notes of the index about its server."""
 
     filled: str
     sent: int
@@ -71,7 +71,7 @@ class _OtherIndex(Exception):
     """Another file took the index's place, and the server has nothing of it yet."""
 
 
-class Link(NamedTuple):
+class ServerLink(NamedTuple):
     """The way to a server: its name for people, the name of this index's copy on it, and how to reach it.
 
     `reach` raises StoreError, with a sentence, where it cannot be tried.
@@ -79,7 +79,7 @@ class Link(NamedTuple):
 
     title: str
     copy: str
-    reach: Callable[[], Server]
+    reach: Callable[[], SearchServer]
 
 
 class ServedStore:
@@ -94,8 +94,8 @@ class ServedStore:
         self._local = local
         self._writer = writer
         self._reader = reader
-        self._link: Link | None = None
-        self._server: Server | None = None
+        self._link: ServerLink | None = None
+        self._server: SearchServer | None = None
         self._problem = self._logged = ""
         self._fields: dict[str, bool] = {}
         self._wake = threading.Event()
@@ -105,7 +105,7 @@ class ServedStore:
 
     # ---- the server
 
-    def start(self, name: str, dimension: int, batch: Batch, link: Link) -> None:
+    def start(self, name: str, dimension: int, batch: Batch, link: ServerLink) -> None:
         """Begin to bring changes of a collection to a server, and to ask it; `batch` is the owner's transaction."""
         self._link = link
         self._problem = f"{link.title} is not reached yet"
@@ -188,7 +188,7 @@ class ServedStore:
         """Empty the server's copy and list every point of the index for it."""
         assert self._link is not None
         assert self._server is not None
-        copy, filled = self._link.copy, uuid.uuid4().hex[:12]
+        copy, filled = self._link.copy, secrets.token_hex(6)
         self._server.drop(copy)
         self._server.ensure_collection(copy, dimension)
         for field, is_number in self._fields.items():
@@ -253,7 +253,7 @@ class ServedStore:
             with suppress(Exception):
                 server.close()
 
-    def _ask(self, name: str, call: Callable[[Server, str], Answer], alone: Callable[[], Answer]) -> Answer:
+    def _ask(self, name: str, call: Callable[[SearchServer, str], Answer], alone: Callable[[], Answer]) -> Answer:
         """Ask the server, or the index where the server has not every change, or does not answer in time."""
         server, link, asking = self._server, self._link, self._asking
         if server is None or link is None or asking is None or not self.is_served(name):
@@ -391,7 +391,7 @@ class ServedStore:
         return self._local.count(name)
 
 
-def reach(backend: str, dsn_file: Path) -> Server:
+def reach(backend: str, dsn_file: Path) -> SearchServer:
     """Make the engine of a server from the file that says where it is. Raises StoreError if the file is of no use."""
     try:
         mode, dsn = dsn_file.stat().st_mode, dsn_file.read_text(encoding="utf-8").strip()

@@ -40,7 +40,7 @@ from ..engine.database import (
 )
 from ..engine.files import FilesStore, suffix_of
 from ..engine.interface import VectorStore
-from ..engine.served import Link, ServedStore, reach
+from ..engine.served import ServedStore, ServerLink, reach
 from ..engine.sqlite_vec import SqliteVecStore
 from ..model import Corrupt, IndexDamaged, SchemaTooNew, StoreBusy
 from ..settings import StoreSettings
@@ -161,7 +161,7 @@ class OpenIndex:
         backend = self.index.backend
         if isinstance(backend, ServedStore) and not self.is_copy:
             which = self._settings.backend
-            link = Link(SERVERS[which], self._copy_name(), partial(reach, which, dsn_file))
+            link = ServerLink(SERVERS[which], self._copy_name(), partial(reach, which, dsn_file))
             backend.start(COLLECTION, self._dimension, self.index.batch, link)
 
     def _copy_name(self) -> str:

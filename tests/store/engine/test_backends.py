@@ -55,17 +55,28 @@ def sqlite(tmp_path: Path) -> Iterator[Sqlite]:
 WITH_VECTORS = ("sqlite", "sqlite, fields not held", "sqlite, vectors on disk", "postgres")
 
 
+@pytest.fixture(scope="module")
+def emptied_postgres(postgres: PostgresServer) -> Iterator[PostgresStore]:
+    """Give one collection for all tests of this module: to make one takes longer than most of them."""
+    postgres.clear()
+    store = PostgresStore(postgres.dsn)
+    store.ensure_collection(NAME, DIMENSION)
+    for field in FIELDS:
+        store.ensure_payload_index(NAME, field, is_number=field in ("live", "since"))
+    yield store
+    store.close()
+
+
 @contextmanager
 def opened(engine: str, folder: Path, request: pytest.FixtureRequest) -> Iterator[VectorStore]:
     if engine == "postgres":
         server: PostgresServer = request.getfixturevalue("postgres")
-        server.clear()
-        store = PostgresStore(server.dsn)
-        store.ensure_collection(NAME, DIMENSION)
-        for field in FIELDS:
-            store.ensure_payload_index(NAME, field, is_number=field in ("live", "since"))
+        store: PostgresStore = request.getfixturevalue("emptied_postgres")
         yield store
-        store.close()
+        server.ask(
+            "TRUNCATE dreamd.chunks; DROP TABLE IF EXISTS dreamd.other; DELETE FROM dreamd.collection"
+            " WHERE name = 'other'"
+        )
         return
     if engine == "files":
         files = FilesStore(lambda: folder / "files")
