@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import numpy as np
-
 from ...store import okf
+from ...store.channel import ALONE, WITHIN, channels_in_reach, user_part
 from ...store.index.projection import ids_listed
 from ...store.model import AWAITS_REVIEW, GLOBAL_CHANNEL, PROMOTED_FROM, Action, Kind, Level, Memory, NodeId, Status
 from ...store.roles import Role
@@ -60,7 +59,8 @@ class _Group:
 
     @property
     def projects(self) -> set[str]:
-        return {fact.channel for fact in self.facts}
+        """The projects that the facts are of: a part of a project is no other one."""
+        return {fact.channel.partition(WITHIN)[0] for fact in self.facts}
 
     @property
     def sessions(self) -> set[str]:
@@ -83,19 +83,20 @@ def plan(view: View, now: datetime) -> Proposals:
     if view.history.paused or not settings.enabled:
         return planned
     planned.actions += _withdrawn(view, now)
-    by_user: dict[object, list[Memory]] = defaultdict(list)
+    by_user: dict[tuple[str, object], list[Memory]] = defaultdict(list)
     said = _said_in_projects(view, settings)
     for fact in said:
-        by_user[fact.extra.get("user_id")].append(fact)
+        by_user[user_part(fact.channel), fact.extra.get("user_id")].append(fact)
     known = _promoted(view)
-    for facts in by_user.values():
+    for (part, _), facts in by_user.items():
+        channel = f"{GLOBAL_CHANNEL}{WITHIN}{part}" if part else GLOBAL_CHANNEL
         rules = [fact for fact in facts if is_beyond_its_project(fact, _names_of(view, fact.channel))]
         for group in groups_of(rules[-MOST_COMPARED:], view, settings):
             if len(planned.actions) >= MOST_PROPOSED:
                 return planned
             if known & {fact.node_id for fact in group.facts} or not _is_earned(group, view, settings):
                 continue
-            if not _is_opposed(group, facts, view) and (action := _proposal(view, group, settings, now)):
+            if not _is_opposed(group, facts, view) and (action := _proposal(view, group, channel, settings, now)):
                 planned.actions.append(action)
                 planned.count("proposed for all projects")
     return planned
@@ -106,15 +107,17 @@ def _said_in_projects(view: View, settings: PromotionSettings) -> list[Memory]:
 
     Certain ones alone: a doubtful one is no rule, and opposes none.
     """
-    kept_apart = view.history.channels_off | {GLOBAL_CHANNEL, *settings.private}
-    listed = (fact for fact in view.memories(Level.FACT) if fact.channel not in kept_apart and fact.kind in _RULES)
+    private = view.history.channels_off.union(settings.private)
+    listed = (
+        fact
+        for fact in view.memories(Level.FACT)
+        if fact.kind in _RULES
+        and not fact.channel.startswith((GLOBAL_CHANNEL, ALONE))
+        and private.isdisjoint(channels_in_reach(fact.channel))
+    )
     whole = (memory for fact in listed if (memory := view.memory(fact.node_id)) is not None)
     return in_time(
-        [
-            fact
-            for fact in whole
-            if fact.said_by in (Role.USER, None) and fact.sources and (fact.certainty or 0.0) >= settings.certainty
-        ]
+        [fact for fact in whole if fact.said_by in (Role.USER, None) and (fact.certainty or 0.0) >= settings.certainty]
     )
 
 
@@ -122,9 +125,12 @@ def is_beyond_its_project(fact: Memory, names: frozenset[str]) -> bool:
     """Check for a short standing rule that names nothing of its project. `names` are stems of the project's names."""
     words, reply_to = read_reply(fact.text)
     one = read(words)
-    if reply_to or fact.days or fact.slot is not None or not is_rule(fact, fact.kind) or not is_worth_a_line(fact):
+    if reply_to or "?" in words or fact.days or fact.slot is not None or not is_rule(fact, fact.kind):
         return False
-    if one.is_open or one.is_brief or one.is_undone or one.is_added or not SHORTEST_RULE <= len(one.content):
+    if one.is_open or one.is_brief or one.is_undone or one.is_added or not len(one.content) >= SHORTEST_RULE:
+        return False
+    # A day, a month or a code is a value of the project's, a plain number ("five points at most") need not be.
+    if any(value.sort != "number" for value in one.values):
         return False
     if len(words) > LONGEST_RULE or _OF_CODE.search(words) or acts.files_named(words):
         return False
@@ -134,7 +140,9 @@ def is_beyond_its_project(fact: Memory, names: frozenset[str]) -> bool:
 def _names_of(view: View, channel: str) -> frozenset[str]:
     """Return the stems of the names of a project, and of the people and things that have a page in it."""
     pages = [page.title for page in view.memories(Level.PROFILE, channel) if page.kind is Kind.ENTITY]
-    return frozenset(stem for name in (channel.rpartition("-")[0], *pages) for stem in content_stems(name))
+    return frozenset(
+        stem for name in (channel.partition(WITHIN)[0].rpartition("-")[0], *pages) for stem in content_stems(name)
+    )
 
 
 def groups_of(facts: Sequence[Memory], view: View, settings: PromotionSettings) -> list[_Group]:
@@ -145,7 +153,7 @@ def groups_of(facts: Sequence[Memory], view: View, settings: PromotionSettings) 
     heads: list[int] = []
     members: dict[int, list[int]] = {}
     for at, fact in enumerate(facts):
-        near = vectors[heads] @ vectors[at] if heads else np.empty(0)
+        near = _near_to(vectors, heads, at)
         like = (
             head
             for place, head in enumerate(heads)
@@ -158,6 +166,11 @@ def groups_of(facts: Sequence[Memory], view: View, settings: PromotionSettings) 
         else:
             members[head].append(at)
     return [_Group(tuple(facts[at] for at in ats), _smallest(vectors, ats)) for ats in members.values()]
+
+
+def _near_to(vectors: Vectors, heads: Sequence[int], at: int) -> Sequence[float]:
+    """Return the cosines of some facts to another."""
+    return [float(cosine) for cosine in vectors[heads] @ vectors[at]] if heads else []
 
 
 def _smallest(vectors: Vectors, ats: Sequence[int]) -> float:
@@ -184,7 +197,12 @@ def _is_earned(group: _Group, view: View, settings: PromotionSettings) -> bool:
         return True
     # Of one project only what is surely a rule, and of no named thing: the second project has not confirmed it.
     told = group.told
-    if told.kind in {Kind.DECISION, Kind.PROCEDURE} or read(_words(told)).values or _is_named(told):
+    if (
+        told.kind in {Kind.DECISION, Kind.PROCEDURE}
+        or not is_worth_a_line(told)
+        or read(_words(told)).values
+        or _is_named(told)
+    ):
         return False
     return len(group.sessions) >= settings.conversations and _uses(group, view) >= settings.uses
 
@@ -217,12 +235,14 @@ def _is_opposed(group: _Group, facts: Sequence[Memory], view: View) -> bool:
     )
 
 
-def _proposal(view: View, group: _Group, settings: PromotionSettings, now: datetime) -> Action | None:
+def _proposal(view: View, group: _Group, channel: str, settings: PromotionSettings, now: datetime) -> Action | None:
     told = group.told
-    node_id = okf.fact_id(GLOBAL_CHANNEL, told.text)
+    node_id = okf.fact_id(channel, told.text)
     if view.exists(node_id):
         return None
-    sources = tuple(dict.fromkeys((*told.sources, *(turn for fact in group.facts for turn in fact.sources))))
+    # What was remembered has no turn: the fact itself is the evidence then.
+    every = (told, *group.facts)
+    sources = tuple(dict.fromkeys(name for fact in every for name in fact.sources or (fact.node_id,)))
     paths = {**view.session_paths(), **view.memory_paths()}
     memory = Memory(
         node_id=node_id,
@@ -230,7 +250,7 @@ def _proposal(view: View, group: _Group, settings: PromotionSettings, now: datet
         kind=Kind.FACT if settings.review else told.kind,
         title=told.title,
         text=told.text,
-        channel=GLOBAL_CHANNEL,
+        channel=channel,
         scope="global",
         created_at=told.created_at,
         tense=told.tense,
@@ -240,7 +260,7 @@ def _proposal(view: View, group: _Group, settings: PromotionSettings, now: datet
         said_by=told.said_by,
         about=told.about,
         run=view.run_id,
-        path=view.path_for(Level.FACT, told.kind, told.title, node_id, GLOBAL_CHANNEL),
+        path=view.path_for(Level.FACT, told.kind, told.title, node_id, channel),
         extra=_keys(view, group, settings, now),
     )
     return create(view, memory, STAGE, _because(group), paths)
@@ -249,7 +269,9 @@ def _proposal(view: View, group: _Group, settings: PromotionSettings, now: datet
 def _keys(view: View, group: _Group, settings: PromotionSettings, now: datetime) -> Mapping[str, object]:
     """Return the keys of a proposal: the facts that it comes from, the values that decided, what it waits for."""
     told = group.told
-    keys: dict[str, object] = {name: told.extra[name] for name in (WORTH, REPLY, STANDING, "user_id") if name in told.extra}
+    keys: dict[str, object] = {
+        name: told.extra[name] for name in (WORTH, REPLY, STANDING, "user_id") if name in told.extra
+    }
     keys["learned_at"] = now.isoformat()
     keys[PROMOTED_FROM] = [fact.node_id for fact in group.facts]
     keys["promotion"] = {
@@ -271,7 +293,9 @@ def _because(group: _Group) -> str:
 
 def _promoted(view: View) -> set[NodeId]:
     """Return the facts that were proposed before, whatever became of it."""
-    proposed = (view.memory(memory.node_id) for memory in view.every(Level.FACT, GLOBAL_CHANNEL))
+    proposed = (
+        view.memory(memory.node_id) for memory in view.every(Level.FACT) if memory.channel.startswith(GLOBAL_CHANNEL)
+    )
     return {name for memory in proposed if memory for name in ids_listed(memory.extra.get(PROMOTED_FROM))}
 
 

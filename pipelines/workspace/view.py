@@ -109,9 +109,9 @@ class View:
         """Return the memories that wait for review."""
         return [memory for memory in self._memories.values() if memory.is_live and memory.is_waiting]
 
-    def every(self, level: Level, channel: str) -> list[Memory]:
-        """Return the memories of a channel, also those that are archived or wait for review."""
-        return [m for m in self._memories.values() if m.level is level and m.channel == channel]
+    def every(self, level: Level) -> list[Memory]:
+        """Return all memories of a level, also those that are archived or wait for review."""
+        return [memory for memory in self._memories.values() if memory.level is level]
 
     def fingerprint(self, level: Level, channel: str) -> int:
         """Hash the files of a channel's memories, live or not, to a number that can be kept as a cursor."""

@@ -10,7 +10,9 @@ import argparse
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,9 +24,10 @@ from dreamd.pipelines.workspace.snapshot import History
 from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
 from dreamd.store.embedding.embedding import Embedder, embedder_for
-from dreamd.store.model import PROMOTED_FROM, Memory, Turn
+from dreamd.store.model import Kind, Memory, Turn
 from dreamd.store.settings import EmbeddingSettings
 
+from tests.memories import fact
 from tests.pipelines.fakes import FakeSource
 
 from .table import say
@@ -61,14 +64,32 @@ def _add(source: FakeSource, name: str, project: str, said: list[tuple[str, str]
 
 def dreamt(source: FakeSource, embedder: Embedder, settings: PromotionSettings) -> View:
     """Return what a dream that reads everything sees, before it proposes anything for all projects."""
-
-    def embed(texts: Sequence[str]) -> Vectors:
-        return np.stack(embedder.embed_passages(texts)) if texts else np.empty((0, embedder.dimension), np.float32)
-
-    view = View(source, History(), embed, "bench", PipelineSettings(promotion=settings))
+    view = _view(source, embedder, settings)
     read = consolidate.plan(view, AT)
     view.apply(view.allowed(read.actions), read.cursors)
     return view
+
+
+def _view(source: FakeSource, embedder: Embedder, settings: PromotionSettings) -> View:
+    def embed(texts: Sequence[str]) -> Vectors:
+        return np.stack(embedder.embed_passages(texts)) if texts else np.empty((0, embedder.dimension), np.float32)
+
+    return View(source, History(), embed, "bench", PipelineSettings(promotion=settings))
+
+
+def remembered(view: View, projects: Sequence[str], planted: dict, embedder: Embedder) -> View:
+    """Return a view of a life's facts in which the planted pairs were remembered, each in its project."""
+    source = FakeSource()
+    whole = (view.memory(fact.node_id) for fact in view.memories())
+    source.keep(*(fact for fact in whole if fact and not fact.sources[0].startswith(("same", "traps"))))
+    for kind in ("same", "traps"):
+        for number, pair in enumerate(planted[kind]):
+            for project, text in zip(projects, pair, strict=True):
+                node_id = f"{kind}{number}{project}"
+                keys = {"node_id": node_id, "path": f"facts/{node_id}.md", "certainty": 1.0, "run": None}
+                wish = fact(text, f"{project}-a1b2c3", kind=Kind.PREFERENCE, created_at=AT)
+                source.keep(replace(wish, **keys))
+    return _view(source, embedder, view.settings.promotion)
 
 
 def proposals(view: View) -> list[Memory]:
@@ -86,35 +107,41 @@ def main() -> int:
     folder = Path(os.environ.get("SHARED_DATA_DIR", "../shared/data")) / "lives"
     embedder = embedder_for(EmbeddingSettings(), Path.home() / ".cache" / "dreamd")
     settings = PromotionSettings(cosine=options.cosine)
-    totals = dict.fromkeys(("planted", "learned in both", "right", "traps", "wrong", "own"), 0)
+    totals = {way: Counter() for way in ("said", "remembered")}
     promotion.MOST_PROPOSED = 100  # a week proposes few; all are asked for here
     for name in options.lives or PLANTED:
-        life = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-        source = source_of(life, PLANTED[name])
-        view = dreamt(source, embedder, settings)
-        learned = {turn for fact in view.memories() for turn in fact.sources}
-        found = proposals(view)
+        life, planted = json.loads((folder / f"{name}.json").read_text(encoding="utf-8")), PLANTED[name]
         projects = list(life["projects"])[:2]
-        wanted = {
-            n: {f"same{n}{project}#1" for project in projects} for n in range(len(PLANTED[name]["same"]))
-        }
-        right = set()
-        for memory in found:
-            of = {n for n, turns in wanted.items() if turns == set(memory.sources)}
-            right |= of
-            if not of:
-                is_trap = any(turn.startswith(("same", "traps")) for turn in memory.sources)
-                totals["wrong" if is_trap else "own"] += 1
-                say(f"{name} {'WRONG' if is_trap else 'own'}: {memory.text!r} {memory.sources} {memory.extra[PROMOTED_FROM]}")
-        for n in wanted.keys() - right:
-            both = wanted[n] <= learned
-            say(f"{name} missed ({'learned' if both else 'not learned'}): {PLANTED[name]['same'][n]}")
-        totals["planted"] += len(wanted)
-        totals["learned in both"] += sum(turns <= learned for turns in wanted.values())
-        totals["right"] += len(right)
-        totals["traps"] += len(PLANTED[name]["traps"])
-    say(", ".join(f"{what} {number}" for what, number in totals.items()))
+        view = dreamt(source_of(life, planted), embedder, settings)
+        learned = {turn.partition("#")[0] for one in view.memories() for turn in one.sources}
+        totals["said"]["pairs learned"] += sum(wanted <= learned for wanted in _pairs(planted, projects))
+        for way, seen in (("said", view), ("remembered", remembered(view, projects, planted, embedder))):
+            totals[way].update(_counted(f"{name}, {way}", proposals(seen), _pairs(planted, projects)))
+            totals[way].update(planted=len(planted["same"]), traps=len(planted["traps"]))
+    for way, counts in totals.items():
+        say(f"{way}: {', '.join(f'{what} {number}' for what, number in counts.items())}")
     return 0
+
+
+def _pairs(planted: dict, projects: Sequence[str]) -> list[set[str]]:
+    return [{f"same{number}{project}" for project in projects} for number in range(len(planted["same"]))]
+
+
+def _counted(where: str, found: Sequence[Memory], pairs: list[set[str]]) -> Counter[str]:
+    """Count the proposals that join a planted pair, those of a trap, and those of the life's own facts; print these."""
+    counts = Counter(right=0, wrong=0, own=0)
+    for one in found:
+        joined = {name.partition("#")[0] for name in one.sources}
+        is_planted = any(name.startswith(("same", "traps")) for name in joined)
+        verdict = "right" if joined in pairs else "wrong" if is_planted else "own"
+        counts[verdict] += 1
+        if verdict != "right":
+            say(f"{where}: {verdict}: {one.text!r} of {', '.join(sorted(joined))}")
+    right = [pair for pair in pairs if any(pair == {name.partition("#")[0] for name in one.sources} for one in found)]
+    for pair in pairs:
+        if pair not in right:
+            say(f"{where}: not proposed: {', '.join(sorted(pair))}")
+    return counts
 
 
 if __name__ == "__main__":
