@@ -22,7 +22,7 @@ from ...store.text import acts
 from ...store.text.judging import RELATED_FROM, EarlierStatement, Relation, judge, repeats
 from ...store.text.languages import phrases
 from ...store.text.quotes import read_reply
-from ...store.text.statements import Statement, read
+from ...store.text.statements import MANY_VALUED, Statement, read
 from ...store.text.words import content_stems, normal_form
 from ..extract.attributes import REPLY, STANDING, WORTH
 from ..extract.facts import PUTS_RIGHT
@@ -125,7 +125,13 @@ def is_beyond_its_project(fact: Memory, names: frozenset[str]) -> bool:
     """Check for a short standing rule that names nothing of its project. `names` are stems of the project's names."""
     words, reply_to = read_reply(fact.text)
     one = read(words)
-    if reply_to or "?" in words or fact.days or fact.slot is not None or not is_rule(fact, fact.kind):
+    if (
+        reply_to
+        or "?" in words
+        or fact.days
+        or (fact.slot and fact.slot.attribute not in MANY_VALUED)
+        or not is_rule(fact, fact.kind)
+    ):
         return False
     if one.is_open or one.is_brief or one.is_undone or one.is_added or not len(one.content) >= SHORTEST_RULE:
         return False

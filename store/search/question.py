@@ -87,7 +87,7 @@ def _normalised_filter(question: Question) -> Filter:
     conditions: list[Clause] = [*question.where]
     if question.as_of is not None:
         conditions.append(Condition("level", "not_in", tuple(level.value for level in PAGES)))
-    if question.levels or not wanted_fields(question.where) & {"level", "kind"}:
+    if question.levels or not (question.where and wanted_fields(question.where) & {"level", "kind"}):
         conditions.append(Condition("level", "in", tuple(level.value for level in question.levels or BY_DEFAULT)))
     if question.shows_facts:
         conditions.append(Condition("ranks", "in", (1,)))

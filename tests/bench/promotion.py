@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from dreamd.pipelines.settings import PipelineSettings, PromotionSettings
@@ -32,14 +33,16 @@ from tests.pipelines.fakes import FakeSource
 
 from .table import say
 
-PLANTED = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+Planted = dict[str, Any]
+
+PLANTED: dict[str, Planted] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 """`same` and `traps` of each life: pairs of statements, the first said in one project, the second in another."""
 
 AT = datetime(2026, 10, 1, 9, tzinfo=UTC)
 ACKNOWLEDGED = "Noted. I will do that from now on."
 
 
-def source_of(life: dict, planted: dict) -> FakeSource:
+def source_of(life: Planted, planted: Planted) -> FakeSource:
     """Return a memory of a life's sessions, and of two more in two projects for each planted pair."""
     source = FakeSource()
     for session in life["sessions"]:
@@ -77,7 +80,7 @@ def _view(source: FakeSource, embedder: Embedder, settings: PromotionSettings) -
     return View(source, History(), embed, "bench", PipelineSettings(promotion=settings))
 
 
-def remembered(view: View, projects: Sequence[str], planted: dict, embedder: Embedder) -> View:
+def remembered(view: View, projects: Sequence[str], planted: Planted, embedder: Embedder) -> View:
     """Return a view of a life's facts in which the planted pairs were remembered, each in its project."""
     source = FakeSource()
     whole = (view.memory(fact.node_id) for fact in view.memories())
@@ -86,7 +89,12 @@ def remembered(view: View, projects: Sequence[str], planted: dict, embedder: Emb
         for number, pair in enumerate(planted[kind]):
             for project, text in zip(projects, pair, strict=True):
                 node_id = f"{kind}{number}{project}"
-                keys = {"node_id": node_id, "path": f"facts/{node_id}.md", "certainty": 1.0, "run": None}
+                keys: dict[str, Any] = {
+                    "node_id": node_id,
+                    "path": f"facts/{node_id}.md",
+                    "certainty": 1.0,
+                    "run": None,
+                }
                 wish = fact(text, f"{project}-a1b2c3", kind=Kind.PREFERENCE, created_at=AT)
                 source.keep(replace(wish, **keys))
     return _view(source, embedder, view.settings.promotion)
@@ -107,7 +115,7 @@ def main() -> int:
     folder = Path(os.environ.get("SHARED_DATA_DIR", "../shared/data")) / "lives"
     embedder = embedder_for(EmbeddingSettings(), Path.home() / ".cache" / "dreamd")
     settings = PromotionSettings(cosine=options.cosine)
-    totals = {way: Counter() for way in ("said", "remembered")}
+    totals: dict[str, Counter[str]] = {way: Counter() for way in ("said", "remembered")}
     promotion.MOST_PROPOSED = 100  # a week proposes few; all are asked for here
     for name in options.lives or PLANTED:
         life, planted = json.loads((folder / f"{name}.json").read_text(encoding="utf-8")), PLANTED[name]
@@ -123,13 +131,13 @@ def main() -> int:
     return 0
 
 
-def _pairs(planted: dict, projects: Sequence[str]) -> list[set[str]]:
+def _pairs(planted: Planted, projects: Sequence[str]) -> list[set[str]]:
     return [{f"same{number}{project}" for project in projects} for number in range(len(planted["same"]))]
 
 
 def _counted(where: str, found: Sequence[Memory], pairs: list[set[str]]) -> Counter[str]:
     """Count the proposals that join a planted pair, those of a trap, and those of the life's own facts; print these."""
-    counts = Counter(right=0, wrong=0, own=0)
+    counts: Counter[str] = Counter(right=0, wrong=0, own=0)
     for one in found:
         joined = {name.partition("#")[0] for name in one.sources}
         is_planted = any(name.startswith(("same", "traps")) for name in joined)

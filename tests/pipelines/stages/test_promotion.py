@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dreamd.pipelines.dream import dream
@@ -21,6 +22,7 @@ from dreamd.store.ledger.ledger import Usage
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import AWAITS_REVIEW, CURRENT_PAGE, GLOBAL_CHANNEL, PROMOTED_FROM, Kind, Level, Memory
 from dreamd.store.settings import StorePaths
+from dreamd.store.text.judging import judge
 
 from tests.pipelines.fakes import NOW, SETTINGS, FakeSource, request_of
 from tests.pipelines.pages.said import said
@@ -35,9 +37,9 @@ def words_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(promotion, "_near_to", lambda vectors, heads, at: [0.95] * len(heads))
 
 
-def wish(text: str, channel: str = "shop-a1b2c3", turn: str = "s1#1", **fields: object) -> Memory:
-    keys: dict[str, object] = {"kind": Kind.PREFERENCE, "channel": channel, "certainty": 0.95} | fields
-    return said(text, turn, **keys)  # type: ignore[arg-type]
+def wish(text: str, channel: str = "shop-a1b2c3", turn: str = "s1#1", **fields: Any) -> Memory:
+    keys: dict[str, Any] = {"kind": Kind.PREFERENCE, "channel": channel, "certainty": 0.95} | fields
+    return said(text, turn, **keys)
 
 
 def proposed(
@@ -118,10 +120,7 @@ def test_what_differs_or_is_of_a_project_stays_there(one: str, other: str) -> No
 def test_what_a_third_project_opposes_is_not_proposed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(promotion, "RELATED_FROM", -1.0)
     against = wish("Never ask me before you install a dependency.", "site-a7a7a7", "s3#1")
-    cosines = promotion.judge
-    monkeypatch.setattr(
-        promotion, "judge", lambda later, few: cosines(later, [replace(one, cosine=0.95) for one in few])
-    )
+    monkeypatch.setattr(promotion, "judge", lambda later, few: judge(later, [replace(one, cosine=0.95) for one in few]))
     assert proposed(*two(), against) == []
 
 
