@@ -214,7 +214,7 @@ class Known:
             self._stand(standing)
 
     def _stand(self, standing: Mapping[str, Standing]) -> None:
-        rows = [(node, one.sha, json.dumps(one.heads)) for node, one in standing.items()]
+        rows = [(node, one.sha, " ".join(one.heads)) for node, one in standing.items()]
         self._db.executemany("INSERT OR REPLACE INTO base VALUES (?, ?, ?)", rows)
         # One that was changed here may have come from elsewhere too: then it waits on.
         settled = [(node,) for node, one in standing.items() if not one.heads or {*self.heads(node)} == {*one.heads}]
@@ -267,8 +267,10 @@ class Known:
 
     def standing(self, prefix: str = "") -> dict[str, Standing]:
         """Return the state here of every node whose name begins so."""
-        rows = self._all("SELECT node, sha, heads FROM base WHERE substr(node, 1, ?) = ?", len(prefix), prefix)
-        return {node: Standing(sha, tuple(json.loads(heads))) for node, sha, heads in rows}
+        rows = self._all(
+            "SELECT node, sha, heads FROM base WHERE node >= ? AND node < ?", prefix, f"{prefix}\U0010ffff"
+        )
+        return {node: Standing(sha, tuple(heads.split())) for node, sha, heads in rows}
 
     def pending(self) -> list[str]:
         """Return the nodes of which there are entries that are not let in, in the order in which these came."""

@@ -105,9 +105,10 @@ class Syncing:
         else:
             outcome.purges_wait = any(not done for _, _, _, done, _ in self._known.purges())
         self._tell_purges()
-        outcome.written += self._publish()
-        self._let_in(outcome)
-        outcome.written += self._publish()
+        here = self._replica.memories()
+        outcome.written += self._publish(here)
+        if self._let_in(here, outcome):
+            outcome.written += self._publish(self._replica.memories())
         if self._known.note("rewrite"):
             self._rewrite()
         outcome.pushed = self._peer.push()
@@ -265,10 +266,10 @@ class Syncing:
     def _syncable(self, files: Mapping[NodeId, LocalFile]) -> Iterator[tuple[NodeId, LocalFile]]:
         return ((node, file) for node, file in files.items() if not self._is_off(file.channel))
 
-    def _publish(self) -> int:
+    def _publish(self, here: Mapping[NodeId, LocalFile]) -> int:
         pieces: Pieces = {}
         self._add_sessions(pieces)
-        self._add_memories(pieces)
+        self._add_memories(here, pieces)
         self._add_registers(pieces)
         return self._write(pieces)
 
@@ -277,8 +278,8 @@ class Syncing:
             self._peer.write(channel, some)
         return sum(map(len, pieces.values()))
 
-    def _add_memories(self, pieces: Pieces) -> None:
-        here, standing = self._replica.memories(), self._known.standing()
+    def _add_memories(self, here: Mapping[NodeId, LocalFile], pieces: Pieces) -> None:
+        standing = self._known.standing()
         adopted: dict[str, Standing] = {}
         for node, file in self._syncable(here):
             stands = standing.get(node)
@@ -362,11 +363,12 @@ class Syncing:
 
     # ---- 5: changes elsewhere
 
-    def _let_in(self, outcome: Outcome) -> None:
+    def _let_in(self, here: Mapping[NodeId, LocalFile], outcome: Outcome) -> bool:
+        """Let in the entries that wait; return True where that may leave something to be written."""
         waiting = self._known.pending()
         self._let_in_tombstones([node for node in waiting if node.startswith(TOMBSTONE)])
         nodes = [node for node in waiting if not _is_register(node)]
-        plan = _LetIn(self._replica.memories() if nodes else {}, self._known.standing())
+        plan = _LetIn(here, self._known.standing() if nodes else {})
         for node in nodes:
             self._plan_node(node, plan)
         for earlier, later in plan.rivals:
@@ -383,6 +385,7 @@ class Syncing:
             outcome.run_id, outcome.changed = applied.run_id, applied.applied
         # Last: a session counts as read by dreams only with what these made of it.
         self._let_in_cursors([node for node in waiting if node.startswith(CURSOR)])
+        return bool(waiting or outcome.turns)
 
     def _let_in_tombstones(self, nodes: Sequence[str]) -> None:
         here, left, lifted = set(self._replica.tombstones()), list[str](), list[str]()

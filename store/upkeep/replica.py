@@ -102,7 +102,7 @@ class Replica:
 
     def sessions(self) -> Iterator[tuple[str, int]]:
         """Yield the path and the size of each session."""
-        return ((stamp.path, stamp.size) for stamp in self._vault.walk() if is_session(stamp.path))
+        return ((stamp.path, stamp.size) for stamp in self._vault.walk_folder(SESSIONS_FOLDER.rstrip("/")))
 
     def session(self, path: str) -> tuple[SessionHead, Sequence[Turn]]:
         """Return a session as its file is."""
