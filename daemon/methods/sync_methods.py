@@ -7,6 +7,7 @@ never while an agent waits for an answer. A remote that does not answer is a sta
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import shutil
@@ -164,7 +165,8 @@ class SyncMethods:
         self._trouble: tuple[str, datetime] | None = None
         self._config: dict[str, Any] = self._read_config()
         if self.is_on:
-            self._open()
+            with contextlib.suppress(SyncError, OSError):  # each sync tries again, and says why not
+                self._open()
 
     @property
     def is_on(self) -> bool:
@@ -195,7 +197,10 @@ class SyncMethods:
         """Sync now."""
         if not self.is_on:
             raise Refused("The sync is off.", "`dreamctl sync init REMOTE` begins it.")
-        outcome = await self._sync()
+        try:
+            outcome = await self._sync()
+        except SyncError as error:
+            raise Refused(str(error), error.hint) from error
         return Synced(
             outcome.written,
             outcome.read,
@@ -221,9 +226,6 @@ class SyncMethods:
             channel = full_name(params.channel, self._store.channel_names_with(params.channel), beginning=False)
             off = {*self._config.get("off", ())} - {channel} | ({channel} if params.setting == "off" else set())
             self._keep_config({"off": sorted(off)})
-            if params.setting == "mine" and self._opened is not None:
-                # Turns that were passed over while it was off are read again; all else is known by then.
-                self._opened.known.forget_places(list(self._opened.known.places()))
             return SyncSet(channel, params.setting)
 
     # ---- by itself
@@ -260,21 +262,17 @@ class SyncMethods:
                     total.add(outcome)
                     self._last_at, self._trouble = utc_now(), None
                     break
-                except Contended:
-                    if attempt + 1 == ATTEMPTS:
-                        raise
-                except RemoteAway as error:
-                    since = self._trouble[1] if self._trouble else utc_now()
-                    self._trouble = str(error), since
+                except (Contended, RemoteAway) as error:
+                    if isinstance(error, Contended) and attempt + 1 < ATTEMPTS:
+                        continue
+                    self._trouble = str(error), self._trouble[1] if self._trouble else utc_now()
                     break
             return total
 
     # ---- in a thread
 
     def _once(self, *, may_purge: bool) -> Outcome:
-        opened = self._opened
-        if opened is None:
-            raise SyncError("The sync is off.")
+        opened = self._opened or self._open()
         opened.repository.prepare()
         recheck = self._recheck()
         outcome = opened.syncing.run(may_purge=may_purge, keep_machine=lambda new: self._keep_config({"machine": new}))
@@ -301,6 +299,8 @@ class SyncMethods:
         is_folder = "://" not in remote and not re.match(r"^[^/]+:", remote)
         if is_folder and not Path(remote).is_absolute():
             raise SyncError(f"{remote} is a relative path.", "The daemon has another working folder.")
+        if remote.startswith("-"):
+            raise SyncError(f"{remote} is no remote.", "Name a folder, or an address that git understands.")
         if params.plain and (params.key or not is_folder):
             raise SyncError("`plain` is for a folder on your own disk.", "Leave it out: what leaves is encrypted.")
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -348,14 +348,21 @@ class SyncMethods:
 
     def _open(self) -> _Opened:
         self._close()
-        known = Known(self._folder / "known.db")
+        key = self._key() if self._config["encrypted"] else None
+        if key is None and self._config["encrypted"]:
+            raise SyncError("The key of the sync is gone.", "`dreamctl sync off`, then `sync init` with --key FILE.")
+        known = Known.opened(self._folder / "known.db")
         repository = Repository(self._folder / "repository.git", str(self._config["remote"]))
-        sealer = Sealer(self._key() if self._config["encrypted"] else None)
+        sealer = Sealer(key)
         peer = Peer(repository, sealer, known, self._machine, self._host, utc_now)
-        syncing = Syncing(self._store, known, peer, lambda channel: channel in self._config.get("off", ()), utc_now)
+        syncing = Syncing(self._store, known, peer, self._is_off, utc_now)
         self._store.when_erased(lambda ids, secrets: known.note_erased(ids, secrets=secrets))
         self._opened = _Opened(known, peer, repository, syncing)
         return self._opened
+
+    def _is_off(self, channel: str) -> bool:
+        """Return True for a channel that stays here: it is set so, or nothing is learned in it."""
+        return channel in self._config.get("off", ()) or channel in self._store.channels_off
 
     def _close(self) -> None:
         if self._opened is not None:

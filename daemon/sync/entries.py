@@ -168,6 +168,16 @@ class Known:
         path.chmod(0o600)
         self._all("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON;" + _TABLES)
 
+    @classmethod
+    def opened(cls, path: Path) -> Known:
+        """Open the database; one that is damaged is made again, for all of it can be read again."""
+        try:
+            return cls(path)
+        except (apsw.CorruptError, apsw.NotADBError):
+            for file in path.parent.glob(f"{path.name}*"):
+                file.unlink()
+            return cls(path)
+
     def close(self) -> None:
         """Close the database."""
         with self._lock:

@@ -38,6 +38,9 @@ ERASED: Final = "[erased]"
 FILE: Final = "file:"
 """Before the path of a session, whose standing is the size up to which its turns are entries."""
 
+PASSED_OVER: Final = "passed over"
+"""The note of a channel that stays out, and of which turns were not let in."""
+
 Pieces = dict[str, list[tuple[SyncEntry, dict[str, Standing]]]]
 
 
@@ -142,6 +145,11 @@ class Syncing:
         self._known.set_machine(self._peer.machine, str(entry.body["host"]), was)
 
     def _read(self, outcome: Outcome) -> None:
+        passed_over = self._known.note(PASSED_OVER)
+        is_let_in = bool(passed_over) and not self._is_off(passed_over)
+        if is_let_in:  # its turns are read again; all else is known by now
+            self._known.forget_places(list(self._known.places()))
+            self._known.set_note(PASSED_OVER, "")
         news = self._peer.news()
         turns: dict[NodeId, list[SyncEntry]] = {}
         heads: dict[NodeId, SyncEntry] = {}
@@ -149,7 +157,7 @@ class Syncing:
         purged |= {str(node) for entry, _, _ in news.entries if entry.kind == "purge" for node in entry.body["nodes"]}
         for entry, _, _ in news.entries:
             if entry.kind == "turn":
-                if not self._known.has(entry.entry_id):
+                if is_let_in or not self._known.has(entry.entry_id):
                     turns.setdefault(str(entry.body["session"]), []).append(entry)
             elif entry.kind == "session":
                 heads.setdefault(str(entry.body["session"]), entry)
@@ -167,6 +175,7 @@ class Syncing:
         head = head or next((one for one in entries if one is not None), None)
         told = dict(head.body["head"]) if head else {"session_id": session_id, "channel": SHARED}
         if self._is_off(str(told["channel"])):
+            self._known.set_note(PASSED_OVER, str(told["channel"]))
             return 0
         started = told.pop("started_at", None)
         try:
