@@ -13,7 +13,7 @@ import re
 import shutil
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -37,6 +37,7 @@ from ..sync.segments import Contended, RemoteAway, Repository, Sealer, SyncError
 from ..sync.syncing import Outcome, Syncing
 
 if TYPE_CHECKING:
+    from ...pipelines.gate.post_apply import Recheck
     from ...store import MemoryStore
 
 START_AFTER_S, LOOKED_EVERY_S = 20.0, 5.0
@@ -274,9 +275,10 @@ class SyncMethods:
     def _once(self, *, may_purge: bool) -> Outcome:
         opened = self._opened or self._open()
         opened.repository.prepare()
-        recheck = self._recheck()
+        rechecks: list[Recheck] = []
+        opened.syncing.before_change = lambda: rechecks.append(self._recheck())
         outcome = opened.syncing.run(may_purge=may_purge, keep_machine=lambda new: self._keep_config({"machine": new}))
-        if outcome.run_id and (reasons := recheck()):
+        if rechecks and (reasons := self._reasons(rechecks[0], outcome)):
             outcome.notes.append(
                 f"recall is worse for it: {'; '.join(reasons)}; `dreamctl undo {outcome.run_id}` undoes it"
             )
@@ -285,14 +287,21 @@ class SyncMethods:
             opened.known.set_note("prune", "")
         return outcome
 
-    def _recheck(self) -> Callable[[], list[str]]:
-        """Ask the person's past questions now; return a function that asks them again and says why recall is worse."""
+    def _recheck(self) -> Recheck:
+        """Ask the person's past questions before a change."""
         from ...pipelines.gate.post_apply import Recheck
         from ...pipelines.messages import Check
 
         probes = self._store.ledger.probes()[:MOST_PROBES]
         checks = [Check(text=one.text, channel=one.channel, gold=one.gold) for one in probes]
-        return Recheck(self._store, checks, lambda: self._store.is_busy).reasons
+        return Recheck(self._store, checks, lambda: self._store.is_busy)
+
+    def _reasons(self, recheck: Recheck, outcome: Outcome) -> list[str]:
+        """Ask them again, and return the reasons why recall is worse."""
+        if outcome.changed <= MOST_EMBEDDED and outcome.run_id:  # otherwise found by words alone for a while
+            changes = self._store.changes_of(outcome.run_id, 0, MOST_EMBEDDED)
+            self._store.embed({change.node_id for change in changes})
+        return recheck.reasons()
 
     def _begin(self, params: SyncInitParams) -> str | None:
         remote = params.remote
@@ -419,7 +428,7 @@ class SyncMethods:
         )
 
 
-MOST_PROBES = 20
+MOST_PROBES, MOST_EMBEDDED = 20, 200
 
 
 def _at(text: str | None) -> datetime | None:

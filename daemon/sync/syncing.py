@@ -89,6 +89,8 @@ class Syncing:
         self._peer = peer
         self._is_off = is_off
         self._now = now
+        self.before_change: Callable[[], None] = lambda: None
+        """Called before the changes of others are let in, where there are any."""
 
     def run(self, *, may_purge: bool, keep_machine: Callable[[str], None]) -> Outcome:
         """Sync once. `keep_machine` is told a new id of this machine before anything is written under it.
@@ -386,6 +388,7 @@ class Syncing:
         if plan.actions:
             note = f"{len(plan.actions)} changes came from other machines"
             actions = sorted(plan.actions, key=lambda action: plan.levels.get(action.node_id, ""))
+            self.before_change()
             applied = self._replica.apply(actions, note)
             skipped = {one.node_id: one.reason for one in applied.skipped}
             self._known.stand({node: one for node, one in plan.after.items() if node not in skipped})
