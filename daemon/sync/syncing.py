@@ -281,7 +281,7 @@ class Syncing:
         pieces: Pieces = {}
         self._add_sessions(pieces)
         self._add_memories(here, pieces)
-        self._add_registers(pieces)
+        self._add_registers(here, pieces)
         return self._write(pieces)
 
     def _write(self, pieces: Pieces) -> int:
@@ -354,7 +354,16 @@ class Syncing:
         for channel in [channel for channel, some in pieces.items() if not some]:
             del pieces[channel]
 
-    def _add_registers(self, pieces: Pieces) -> None:
+    def _never_written(
+        self, key: str, files: Mapping[NodeId, LocalFile]
+    ) -> Iterator[tuple[SyncEntry, dict[str, Standing]]]:
+        """Yield entries for what was forgotten before it was one: another machine, or a backup, may have it still."""
+        for node in self._replica.forgotten_under(key):
+            if node not in files and not self._known.of_node(node):
+                entry = SyncEntry({"kind": GONE, "node": node, "why": "forgotten", "parents": []})
+                yield entry, {node: Standing(GONE, (entry.entry_id,))}
+
+    def _add_registers(self, files: Mapping[NodeId, LocalFile], pieces: Pieces) -> None:
         some: list[tuple[SyncEntry, dict[str, Standing]]] = []
         here, standing = set(self._replica.tombstones()), self._known.standing(TOMBSTONE)
         there = {node.removeprefix(TOMBSTONE) for node, one in standing.items() if one.sha != GONE}
@@ -363,6 +372,7 @@ class Syncing:
             stands = standing.get(node)
             entry = SyncEntry({"kind": kind, "key": key, "parents": sorted(stands.heads) if stands else []})
             some.append((entry, {node: Standing(entry.sha, (entry.entry_id,))}))
+            some += self._never_written(key, files) if kind == "tombstone" else ()
         cursors = self._known.standing(CURSOR)
         for session_id, ordinal in sorted(self._replica.cursors().items()):
             node = f"{CURSOR}{session_id}"

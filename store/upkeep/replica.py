@@ -118,6 +118,14 @@ class Replica:
         """Return the keys of all that was forgotten, undone or rejected here."""
         return self._core.tombstones.names
 
+    def forgotten_under(self, key: str) -> list[NodeId]:
+        """Return the memories whose removal left a tombstone."""
+        sql = (
+            "SELECT DISTINCT action.node_id FROM tombstone JOIN action USING (run_id) WHERE tombstone.fingerprint = ?"
+            " AND instr(action.fingerprint, tombstone.fingerprint) AND action.kind = 'delete'"
+        )
+        return [str(node) for (node,) in self._core.ledger.ask(sql, (key,))]
+
     def cursors(self) -> Mapping[NodeId, int]:
         """Return of each session the last turn that dreams have learned from."""
         return self._core.ledger.cursors(LEARNED_FROM)

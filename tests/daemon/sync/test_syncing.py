@@ -85,6 +85,15 @@ def test_a_forgotten_memory_is_gone_elsewhere_and_no_dream_proposes_it_there(mac
     assert a.tombstones() == b.tombstones() != set()
 
 
+def test_what_was_forgotten_before_any_sync_goes_elsewhere_too(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    node = kept(a, "The kiln burns at 1240 degrees.")
+    assert kept(b, "The kiln burns at 1240 degrees.") == node
+    a.store.forget(node)
+    all_synced(a, b)
+    assert a.files() == b.files() == {}
+
+
 def test_a_forgotten_turn_is_hidden_elsewhere(machine: NewMachine) -> None:
     a, b = machine("a"), machine("b")
     said(a, "the password is swordfish", "ok")
