@@ -58,6 +58,7 @@ CREATE TABLE IF NOT EXISTS entry (
     batch TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS entry_by_node ON entry (node);
+CREATE INDEX IF NOT EXISTS entry_by_ref ON entry (ref);
 CREATE TABLE IF NOT EXISTS parent (
     parent TEXT NOT NULL, child TEXT NOT NULL, PRIMARY KEY (parent, child)
 ) WITHOUT ROWID;
@@ -253,6 +254,10 @@ class Known:
     def of_node(self, node: str) -> list[str]:
         """Return the entries of a node."""
         return [one for (one,) in self._all("SELECT id FROM entry WHERE node = ?", node)]
+
+    def of_segment(self, ref: str) -> set[str]:
+        """Return the entries that were last seen in a segment."""
+        return {one for (one,) in self._all("SELECT id FROM entry WHERE ref = ?", ref)}
 
     def common(self, entries: Collection[str]) -> str | None:
         """Return an entry that all of these were written after, the nearest; None where there is none."""

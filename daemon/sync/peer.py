@@ -10,7 +10,8 @@ out by which nothing is lost (`look_at_own`):
 | apart from ours, and readable | another machine has our id | the same, and its entries are written again |
 | apart from ours, not readable | somebody else's push | ours is pushed over it |
 
-A segment of another machine that vanished from the remote is pushed again as it was last seen.
+A segment of another machine that vanished from the remote is pushed again as it was last seen, and entries that are no
+longer in one are written again by every machine that knows them, unless they were purged.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ BATCHES_HELD: Final = 16
 class News:
     """Entries that were not read before, each with segment and batch, and how far the segments are read with them.
 
-    `rewritten`: a segment was written anew, and its old objects are still here.
+    `rewritten` are the segments that were written anew; their old objects are still here.
     """
 
     entries: list[tuple[SyncEntry, str, str]] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
-    rewritten: bool = False
+    rewritten: set[str] = field(default_factory=set)
 
 
 def new_machine_id() -> str:
@@ -125,7 +126,8 @@ class Peer:
             if after == tip:
                 continue
             if after is not None and not self._repository.is_ancestor(after, tip):
-                after, news.rewritten = None, True  # after a purge, or by somebody else's push
+                after = None  # after a purge, or by somebody else's push
+                news.rewritten.add(ref)
             for batch in self._repository.batches(tip, after):
                 news.entries.extend((entry, ref, batch.commit) for entry in self._entries(batch, ref))
             news.places[ref] = tip

@@ -166,11 +166,14 @@ class Syncing:
         # Turns first, and before they count as read: done again after a crash, they are known by then.
         for session_id, entries in turns.items():
             outcome.turns += self._add_turns(session_id, [_turn(one, purged) for one in entries], heads.get(session_id))
+        seen = {entry.entry_id for entry, _, _ in news.entries}
+        lost = [one for ref in sorted(news.rewritten) for one in self._known.of_segment(ref) - seen]
         self._known.add(news.entries, news.places)
         outcome.read = len(news.entries)
+        self._note_others(news)
+        self._write_again(lost)
         if news.rewritten:
             self._peer.prune()
-        self._note_others(news)
 
     def _add_turns(self, session_id: NodeId, turns: Sequence[Turn], head: SyncEntry | None) -> int:
         entries = (self._peer.entry(one) for one in self._known.of_node(f"session:{session_id}"))
@@ -186,6 +189,30 @@ class Syncing:
         except (InvalidInput, TypeError, ValueError) as error:
             self._known.set_aside(f"session {session_id}", f"its turns are not as turns are ({type(error).__name__})")
             return 0
+
+    def _write_again(self, lost: Sequence[str]) -> None:
+        """Write entries again that vanished from the segment of another machine, but for what was purged."""
+        purges = self._known.purges()
+        purged = {node for _, nodes, _, _, _ in purges for node in nodes}
+        texts: dict[NodeId, dict[int, str]] = {}
+        pieces: Pieces = {}
+        for entry in (found for one in lost if (found := self._peer.entry(one)) is not None):
+            if entry.kind == "turn":
+                session_id, ordinal = str(entry.body["session"]), int(entry.body["ordinal"])
+                here = texts.setdefault(session_id, {} if session_id in texts else self._texts(session_id))
+                is_purged = f"{session_id}#{ordinal}" in purged or not all(done for _, _, _, done, _ in purges)
+                is_wanted = here.get(ordinal) == entry.body["text"] and not is_purged
+            elif entry.sha:
+                is_wanted = entry.node not in purged and entry.entry_id in self._known.heads(entry.node)
+            else:
+                is_wanted = entry.kind != "machine"
+            if is_wanted:
+                pieces.setdefault(str(entry.body.get("channel") or SHARED), []).append((entry, {}))
+        self._write(pieces)
+
+    def _texts(self, session_id: NodeId) -> dict[int, str]:
+        path = self._replica.session_path(session_id)
+        return {turn.ordinal: turn.text for turn in self._replica.session(path)[1]} if path else {}
 
     def _note_others(self, news: News) -> None:
         for entry, _, _ in news.entries:
@@ -354,14 +381,14 @@ class Syncing:
         for channel in [channel for channel, some in pieces.items() if not some]:
             del pieces[channel]
 
-    def _never_written(
-        self, key: str, files: Mapping[NodeId, LocalFile]
-    ) -> Iterator[tuple[SyncEntry, dict[str, Standing]]]:
-        """Yield entries for what was forgotten before it was one: another machine, or a backup, may have it still."""
-        for node in self._replica.forgotten_under(key):
-            if node not in files and not self._known.of_node(node):
-                entry = SyncEntry({"kind": GONE, "node": node, "why": "forgotten", "parents": []})
-                yield entry, {node: Standing(GONE, (entry.entry_id,))}
+    def _never_written(self, keys: Collection[str], files: Mapping[NodeId, LocalFile]) -> Iterator[SyncEntry]:
+        """Yield entries for what was forgotten here before it was one: elsewhere, or in a backup, it may be still."""
+        standing = self._known.standing() if keys else {}
+        for node in sorted({node for key in keys for node in self._replica.forgotten_under(key)}):
+            if node not in files and node not in standing:
+                yield SyncEntry(
+                    {"kind": GONE, "node": node, "why": "forgotten", "parents": sorted(self._known.heads(node))}
+                )
 
     def _add_registers(self, files: Mapping[NodeId, LocalFile], pieces: Pieces) -> None:
         some: list[tuple[SyncEntry, dict[str, Standing]]] = []
@@ -372,7 +399,8 @@ class Syncing:
             stands = standing.get(node)
             entry = SyncEntry({"kind": kind, "key": key, "parents": sorted(stands.heads) if stands else []})
             some.append((entry, {node: Standing(entry.sha, (entry.entry_id,))}))
-            some += self._never_written(key, files) if kind == "tombstone" else ()
+        for entry in self._never_written(here - there, files):
+            some.append((entry, {entry.node: Standing(GONE, (entry.entry_id,))}))
         cursors = self._known.standing(CURSOR)
         for session_id, ordinal in sorted(self._replica.cursors().items()):
             node = f"{CURSOR}{session_id}"
