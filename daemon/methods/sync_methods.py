@@ -23,11 +23,11 @@ from loguru import logger
 from pydantic import Field
 
 from ...ipc.call import Call, Method
-from ...ipc.channels import full_name
+from ...ipc.channels import searched_channel
 from ...ipc.params import NoParams, Params
 from ...ipc.protocol import Refused
 from ...store import replace_file
-from ...store.model import StoreError
+from ...store.model import GLOBAL_CHANNEL, StoreError
 from ...store.names import Channel
 from ..clock import utc_now
 from ..dreaming.dreamer import Dreamer
@@ -224,7 +224,8 @@ class SyncMethods:
                     raise Refused("No remote is known.", "`dreamctl sync init REMOTE` begins it.")
                 await asyncio.to_thread(self._switch, params.setting == "mine")
                 return SyncSet(None, params.setting)
-            channel = full_name(params.channel, self._store.channel_names_with(params.channel), beginning=False)
+            there = {*self._store.channel_names_with(params.channel), *self._config.get("off", ()), GLOBAL_CHANNEL}
+            channel = searched_channel(params.channel, None, lambda _: there)
             off = {*self._config.get("off", ())} - {channel} | ({channel} if params.setting == "off" else set())
             self._keep_config({"off": sorted(off)})
             return SyncSet(channel, params.setting)

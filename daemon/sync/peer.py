@@ -67,6 +67,8 @@ class Peer:
         self._now = now
         self._held: OrderedDict[str, dict[str, SyncEntry]] = OrderedDict()
         self._remote: dict[str, str] = {}
+        self.written = 0
+        """Entries that were written since the start."""
 
     def introduction(self, was: str | None = None) -> SyncEntry:
         """Return the entry that says who this machine is; `was`: the id that it no longer has."""
@@ -182,6 +184,7 @@ class Peer:
                 lines += entry.line(seq, self._now().isoformat())
             tip = self._repository.append(tip, self._sealer.seal(bytes(lines)))
             self._repository.point(ref, tip)
+            self.written += len(batch)
             standing = {node: one for _, stands in batch for node, one in stands.items()}
             self._known.add([(entry, ref, tip) for entry, _ in batch], {ref: tip}, standing)
             self._known.set_place(ref, tip, seq)

@@ -97,7 +97,7 @@ class Syncing:
 
         Raises RemoteAway and Contended; all that was read or written until then stays, and the next sync goes on.
         """
-        outcome = Outcome()
+        outcome, written = Outcome(), self._peer.written
         self._replica.settle()
         self._peer.fetch()
         if self._peer.look_at_own():
@@ -107,16 +107,18 @@ class Syncing:
         self._read(outcome)
         if may_purge:
             self._carry_out_purges()
-        else:
-            outcome.purges_wait = any(not done for _, _, _, done, _ in self._known.purges())
+        elif any(not done for _, _, _, done, _ in self._known.purges()):
+            outcome.purges_wait = True  # nothing of it may come into the history first
+            return outcome
         self._tell_purges()
         here = self._replica.memories()
-        outcome.written += self._publish(here)
+        self._publish(here)
         if self._let_in(here, outcome):
-            outcome.written += self._publish(self._replica.memories())
+            self._publish(self._replica.memories())
         if self._known.note("rewrite"):
             self._rewrite()
         outcome.pushed = self._peer.push()
+        outcome.written = self._peer.written - written
         return outcome
 
     def waiting(self) -> tuple[int, int]:
@@ -304,17 +306,16 @@ class Syncing:
     def _syncable(self, files: Mapping[NodeId, LocalFile]) -> Iterator[tuple[NodeId, LocalFile]]:
         return ((node, file) for node, file in files.items() if not self._is_off(file.channel))
 
-    def _publish(self, here: Mapping[NodeId, LocalFile]) -> int:
+    def _publish(self, here: Mapping[NodeId, LocalFile]) -> None:
         pieces: Pieces = {}
         self._add_sessions(pieces)
         self._add_memories(here, pieces)
         self._add_registers(here, pieces)
-        return self._write(pieces)
+        self._write(pieces)
 
-    def _write(self, pieces: Pieces) -> int:
+    def _write(self, pieces: Pieces) -> None:
         for channel, some in pieces.items():
             self._peer.write(channel, some)
-        return sum(map(len, pieces.values()))
 
     def _add_memories(self, here: Mapping[NodeId, LocalFile], pieces: Pieces) -> None:
         standing = self._known.standing()
@@ -424,7 +425,8 @@ class Syncing:
             self._settle_rivals(earlier, later, plan)
         self._known.stand(plan.stands)
         if plan.actions:
-            note = f"{len(plan.actions)} changes came from other machines"
+            changes = "1 change" if len(plan.actions) == 1 else f"{len(plan.actions)} changes"
+            note = f"{changes} came from other machines"
             actions = sorted(plan.actions, key=lambda action: plan.levels.get(action.node_id, ""))
             self.before_change()
             applied = self._replica.apply(actions, note)
