@@ -158,11 +158,13 @@ bench-peers: $(STAMP)  ## install other memories and measure them beside this on
 	done
 	@PEERS_INSTALLED="$(PEERS_INSTALLED)" $(BIN)/python -m tests.bench.peers $(FLAGS)
 
-train: $(STAMP)  ## fit the judge and the embedding on labelled people, the judge measured on those left out; two hours
+train: $(STAMP)  ## fit judge, embedding and reader of names on labelled people, measured on those left out; hours
 	@$(BIN)/python -c 'import torch' 2>/dev/null || $(PIP) install --quiet "torch>=2.13,<3"
 	@$(BIN)/python -m tests.train.fit .train $(FLAGS)
 	@$(BIN)/python -m tests.train.measure .train
 	@$(BIN)/python -m tests.train.fit_embedding .train/embedding.npz
+	@$(BIN)/python -m tests.train.fit_names rows .train/names-rows.npz
+	@$(BIN)/python -m tests.train.fit_names fit .train/names-rows.npz .train/names --leave aisha camille ines lukas priya rafael
 
 lock: $(STAMP)  ## pin every dependency again, with hashes
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --universal --python-version 3.11 $(LOCK_FLAGS) \

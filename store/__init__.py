@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from .changes.session_plans import Observed
     from .channel import checkouts
     from .embedding.embedding import Embedder, embedder_for
-    from .engine.database import is_full, may_pass
-    from .engine.deadline import within
+    from .engine.database import is_full, may_pass, within
     from .ledger.records import LANDED, LINK, Run
     from .ledger.salvage import discard as discard_ledgers
     from .ledger.salvage import salvage as salvage_ledgers
@@ -159,7 +158,7 @@ _HOMES = {
     "unmarked": "text.fence",
     "unmarked_lines": "text.fence",
     "term_stems": "text.words",
-    "within": "engine.deadline",
+    "within": "engine.database",
     "without_controls": "text.fence",
     "without_element": "text.fence",
     "without_recalled": "text.fence",

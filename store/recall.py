@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 
 from . import okf
@@ -30,19 +30,19 @@ from .model import (
     NodeId,
     Slot,
 )
-from .results import PERSON, Elsewhere, ExactAnswer, HistoryEvent, ListedNode, RecentSession, RelationLine, Shown
+from .results import PERSON, Elsewhere, HistoryEvent, ListedNode, RecentSession, Shown
 from .roles import MACHINES, Role
-from .search import hits, packing
+from .search import exact, hits, packing
 from .search.fetch import evidence_of
 from .search.gathering import Ranking
-from .search.question import AskedRelation, Question, asks_of_alone, relation_asked
+from .search.question import Question, asks_of_alone
 from .search.recent import recent_sessions
 from .search.search import QueryCache, Search
 from .text import spelling
 from .text.acts import call_of
 from .text.fence import unmarked, unmarked_lines
 from .text.sentences import first_sentences
-from .text.words import content_stems, query_terms
+from .text.words import query_terms
 from .upkeep.feedback import Feedback, shown_hit, shown_slot
 from .upkeep.history import NodeHistory
 
@@ -66,11 +66,11 @@ MOST_ANSWERED, TURNS_TO_A_REPLY, REPLY_CHARS = 50, 3, 200
 LISTED_CHARS = 2000
 """Characters of a memory in a list with texts."""
 
-MOST_EXACT = 3
-"""Relations that answer one question."""
-
 FILE_SUFFIX = ".md"
 """The end of a path in the vault, by which its memory can be named."""
+
+EDITED, OF_ONE_EDIT = "edited", timedelta(seconds=5)
+"""The event of an edit, and how much later than its run its file may be written."""
 
 SHORTEST_ID = 6
 """Characters of a session's id that are enough to name it."""
@@ -149,8 +149,10 @@ class Recall:
             # A successor is put before its predecessor although it was left out.
             return replace(found, hits=[hit for hit in found.hits if hit.node_id not in same])
         found = self._answer(ranking, limit)
-        if question.is_plain and (asked := relation_asked(query)) is not None:
-            found = replace(found, exact=self._exact(asked, question.scope))
+        if question.is_plain and (asked := exact.asked_by(query)) is not None:
+            graph = self._core.opened.graph
+            answers = exact.answers_to(asked, found.hits, self._catalog, graph, question.scope)
+            found = replace(found, exact=[replace(one, answer=outgoing(one.answer)) for one in answers])
         # To look at how something is found, or to type half a question, is no use of it.
         if explain:
             return replace(found, trace=hits.trace(ranking))
@@ -237,22 +239,6 @@ class Recall:
         note = f"{len(found.slots)} of {len(lines)} lines of “{CURRENT_PAGE}”; {page.node_id} has all of it"
         return replace(found, notes=(note,))
 
-    def _exact(self, asked: AskedRelation, scope: Scope) -> list[ExactAnswer]:
-        """Return the relations in force that answer a question for one, the newest first.
-
-        All that the question names must be said by the relation, and some of it by its other end: a relation that is
-        only near is no answer.
-        """
-        lines = self._core.opened.graph.of_kind(asked.relation, scope.channels)
-        fit = [one for one in lines if one.in_force and _is_asked(one, asked)]
-        nodes = self._catalog.nodes({one.turn for one in fit} | {one.page for one in fit})
-        told = {node_id for node_id, node in nodes.items() if scope.admits(node)}
-        shown = [one for one in fit if {one.turn, one.page} <= told]
-        return [
-            ExactAnswer(outgoing(one.subject if asked.end == "subject" else one.object), one)
-            for one in shown[:MOST_EXACT]
-        ]
-
     def _same_as(self, node_id: NodeId) -> set[NodeId]:
         """Return a node, the turns that it was drawn from, and the facts that were drawn from it or from these."""
         turns = {evidence.node_id for evidence in self._catalog.evidence([node_id])[node_id]}
@@ -272,8 +258,13 @@ class Recall:
         node = self._catalog.node(node_id)
         if node is None and not events:
             self._core.node(node_id)
-        known = {event.what for event in events}
-        events += [event for event in self._came_to_be(node) if event.what not in known] if node else []
+        known = {event.what: event.at for event in events}
+        # A run tells of its edit, and a file of one in an editor since.
+        events += [
+            event
+            for event in (self._came_to_be(node) if node else ())
+            if event.what not in known or (event.what == EDITED and event.at > known[EDITED] + OF_ONE_EDIT)
+        ]
         return [replace(event, why=outgoing(event.why)) for event in sorted(events, key=lambda one: one.at)]
 
     def _came_to_be(self, node: Node) -> Iterator[HistoryEvent]:
@@ -286,7 +277,12 @@ class Recall:
             yield HistoryEvent(kept_at, "kept", node.agent or node.role, why)
         # A fact with other words than those that it was kept with is of the time when its person wrote them.
         if node.created_at is not None and node.created_at != said_at:
-            yield HistoryEvent(node.created_at, "edited", PERSON, "its words were changed")
+            yield HistoryEvent(node.created_at, EDITED, PERSON, "its words were changed")
+        # A page has the hash of the words that a dream gave it; when a person changed them, its file alone says.
+        stamp = self._core.vault.stamp(node.path) if memory is not None and memory.level is not Level.FACT else None
+        if memory is not None and stamp is not None and okf.is_edited(memory):
+            at = datetime.fromtimestamp(stamp.mtime_ns / 1e9, UTC)
+            yield HistoryEvent(at, EDITED, PERSON, "its words were changed")
 
     def _curated(self, ranking: Ranking, budget_tokens: int, given: Sequence[str]) -> tuple[Slot, ...]:
         """Return the lines of every envelope in the question's scope, but for those given; none is ranked again."""
@@ -577,12 +573,3 @@ def _answers(reply: Node, turn: Node) -> bool:
     if reply.forgotten or (reply.text.startswith("[") and call_of(reply.text) is not None):
         return False
     return reply.role == Role.USER if turn.role in MACHINES else reply.role == Role.ASSISTANT and turn.asks
-
-
-def _is_asked(relation: RelationLine, asked: AskedRelation) -> bool:
-    """Return True if a relation says all that a question for one names."""
-    given = [relation.object if asked.end == "subject" else relation.subject, relation.what]
-    if relation.what:  # "who took over the rota from Tom": both ends but the answer may be named
-        given.append(relation.subject if asked.end == "object" else relation.object)
-    stems = frozenset(content_stems(" ".join(given)))
-    return bool(asked.stems & stems) and asked.stems <= stems | frozenset(content_stems(relation.words))

@@ -689,10 +689,15 @@ class RelationLine:
 
 @dataclass(frozen=True, slots=True)
 class ExactAnswer:
-    """The answer to a question for a relation ("who owns payments?"), and the relation in force that says so."""
+    """The answer to a short question ("who owns payments?"), and the sentence of a turn that says so.
+
+    `relation` is the one in force that answers; None where the sentence alone does.
+    """
 
     answer: str
-    relation: RelationLine
+    words: str
+    turn: NodeId
+    relation: RelationLine | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

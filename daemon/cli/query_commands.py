@@ -31,6 +31,7 @@ ENTITY_TYPES = ("person", "organisation", "team", "project", "service", "tool", 
 def recall_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of recall."""
     parser.add_argument("text", nargs="*", help="what to look for, in your own words")
+    parser.add_argument("--also", action="append", metavar="TEXT", help="another question in the same call, up to 15")
     parser.add_argument("--like", metavar="NODE", help="instead of words: what is similar to this memory")
     parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most N memories (10)")
     parser.add_argument("--channel", help=CHANNEL_HELP)
@@ -51,10 +52,14 @@ def recall(options: Namespace, terminal: Terminal) -> int:
     """Print the memories that answer a question."""
     from .main import UsageError
 
+    if options.also and (not options.text or options.explain or options.why_not):
+        raise UsageError("--also goes with a question, and with neither --explain nor --why-not")
     if bool(options.text) == bool(options.like):
         raise UsageError("give words to look for, or a memory by --like", "`dreamctl recall TEXT`")
+    question = " ".join(options.text)
     params = {
-        "query": " ".join(options.text) or None,
+        "query": None if options.also else question or None,
+        "queries": [question, *options.also] if options.also else None,
         "like": options.like,
         "limit": options.limit,
         "channel": options.channel,
@@ -68,28 +73,34 @@ def recall(options: Namespace, terminal: Terminal) -> int:
         "filter": chosen_filter(options),
     }
     answer = ask(terminal, "recall", params)
+    each = answer.get("answers") or [answer]
     if terminal.as_json:
         terminal.document(answer)
     else:
-        for one in answer["exact"]:
-            words = clean(one["relation"]["words"])
-            terminal.lines(
-                [f"{terminal.look.paint(clean(one['answer']), BOLD)}: “{words}” [{one['relation']['turn']}]"]
-            )
-        if answer["hits"]:
-            terminal.lines(hits_in_words(answer["hits"], terminal.look))
-            note_channels(answer["channel"], options.channel, terminal)
-        else:
-            terminal.note("nothing that is remembered here answers this")
-        if answer["elsewhere"]:
-            terminal.lines(elsewhere_in_words(answer["elsewhere"], terminal.look))
-        if "trace" in answer:
-            terminal.lines(["", *trace_in_words(answer["trace"], terminal.look)])
-        if "why_not" in answer:
-            terminal.lines(["", *why_not_in_words(answer["why_not"], terminal.look)])
-        for note in answer["notes"]:
-            terminal.note(note)
-    return 0 if answer["hits"] or answer["elsewhere"] else 4
+        for place, one in enumerate(each):
+            if options.also:
+                terminal.lines([*([""] if place else []), terminal.look.paint(params["queries"][place], BOLD)])
+            _print_answer(one, options.channel, terminal)
+    return 0 if any(one["hits"] or one["elsewhere"] for one in each) else 4
+
+
+def _print_answer(answer: Json, channel: str | None, terminal: Terminal) -> None:
+    for one in answer["exact"]:
+        name = terminal.look.paint(clean(one["answer"]), BOLD)
+        terminal.lines([f"{name}: “{clean(one['words'])}” [{one['turn']}]"])
+    if answer["hits"]:
+        terminal.lines(hits_in_words(answer["hits"], terminal.look))
+        note_channels(answer["channel"], channel, terminal)
+    else:
+        terminal.note("nothing that is remembered here answers this")
+    if answer["elsewhere"]:
+        terminal.lines(elsewhere_in_words(answer["elsewhere"], terminal.look))
+    if "trace" in answer:
+        terminal.lines(["", *trace_in_words(answer["trace"], terminal.look)])
+    if "why_not" in answer:
+        terminal.lines(["", *why_not_in_words(answer["why_not"], terminal.look)])
+    for note in answer["notes"]:
+        terminal.note(note)
 
 
 def context_arguments(parser: ArgumentParser) -> None:

@@ -28,6 +28,9 @@ MOST_BODY_BYTES = 2**18
 CONNECTIONS, LOOPBACK, UID = Path("/proc/net/tcp"), "0100007F", 7
 
 # The requests that a page makes by itself: they do not keep it open.
+PEER = "peer"
+"""The part of a connection's state that is the user at its other end, None where that is not known."""
+
 UNCOUNTED = frozenset({"/alive", "/dream"})
 
 POLICY = (
@@ -99,7 +102,9 @@ class Guard:
     def _refusal(self, scope: Scope, headers: dict[str, list[str]]) -> tuple[int, str] | None:
         """Return the status and the reason for which a request is refused unread."""
         method = scope["method"]
-        if _uid_of(scope.get("client"), self.port) not in (None, 0, os.geteuid()):
+        known = scope.get("state", {})
+        peer = known[PEER] if PEER in known else uid_of(scope.get("client"), self.port)
+        if peer not in (None, 0, os.geteuid()):
             return 403, "This memory belongs to another user."
         if headers.get("host") != [self._name]:
             return 421, "The page has another name."
@@ -157,7 +162,7 @@ def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, list[str]]:
     return found
 
 
-def _uid_of(client: Any, port: int, table: Path = CONNECTIONS) -> int | None:
+def uid_of(client: Any, port: int, table: Path = CONNECTIONS) -> int | None:
     """Return the user at the other end of a connection of this machine, as Linux tells it; None where it does not."""
     if client is None:
         return None

@@ -116,8 +116,9 @@ class WebPage:
 def _imported() -> tuple[Callable[..., Guard], Callable[[Any], Any]]:
     """Import the libraries of the page, which only a page costs; return the makers of its guard and its server."""
     import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    from .guard import Guard
+    from .guard import PEER, Guard, uid_of
     from .site import site_of
 
     class HttpServer(uvicorn.Server):
@@ -126,11 +127,18 @@ def _imported() -> tuple[Callable[..., Guard], Callable[[Any], Any]]:
             """Leave signals to the daemon."""
             yield
 
+    class PeerProtocol(H11Protocol):
+        def connection_made(self, transport: Any) -> None:
+            """Look the other end's user up once: the kernel's table takes milliseconds to read."""
+            super().connection_made(transport)
+            port = self.server[1] if self.server else None
+            self.app_state = {**self.app_state, PEER: uid_of(self.client, port or 0)}
+
     def http_of(app: Any) -> Any:
         config = uvicorn.Config(
             app,
             loop="none",
-            http="h11",
+            http=PeerProtocol,
             ws="none",
             lifespan="off",
             log_config=None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
@@ -152,8 +153,12 @@ async def projects(asked: PageRequest) -> Json:
 async def project(asked: PageRequest) -> Json:
     """Return a project in a few lines: its rules, decisions, people, open threads and last sessions."""
     channel = asked.word("channel")
-    brief, threads, sessions, pages, *decided = await together(
-        asked.call("brief", channel=channel),
+    # A briefing compares hundreds of facts: the page is there before, and without scripts has a link to it.
+    is_part = "part" in asked.words
+    brief = await asked.call("brief", channel=channel) if is_part or asked.word("whole") else None
+    if is_part:
+        return {"brief": brief, "channel": channel}
+    threads, sessions, pages, *decided = await together(
         asked.call("goals", channel=channel),
         asked.call("list", channel=channel, level="L0", limit=6),
         asked.call("list", channel=channel, level="L3", limit=6),
@@ -312,7 +317,11 @@ async def session(asked: PageRequest) -> Json:
         at = _page_of(found, turn)
     page = found[at : at + TURNS]
     more = len(found) > at + TURNS
+    wanted = await asked.call_if_any("show", node_id=f"{name}#{turn}") if turn else None
+    drawn = await _shown(asked, wanted["cited_by"][:6]) if wanted else []
     return {
+        "drawn": [one for one in drawn if one["level"] == "L1"],
+        "may_forget": wanted is not None and wanted["live"],
         "session": shown,
         "turns": page,
         "wanted": asked.whole("turn"),
@@ -364,7 +373,7 @@ async def graph(asked: PageRequest) -> Json:
     relations: list[Json] = []
     at: int | None = 0
     while at is not None and len(entities) < MOST_DRAWN:
-        page = await asked.call("entities", channel=channel, type=kind, limit=DRAWN_AT_ONCE, offset=at)
+        page = await asked.lately(CHANNELS_S, "entities", channel=channel, type=kind, limit=DRAWN_AT_ONCE, offset=at)
         entities += page["entities"]
         relations += page["relations"]
         at = page["next"]
@@ -393,7 +402,7 @@ async def thing(asked: PageRequest) -> Json:
         )
     # The text names its turn, to which the line is a link here.
     for line in found["lines"]:
-        line["text"] = line["text"].removesuffix(f" [{', '.join(line['evidence'])}]")
+        line["text"] = re.sub(r" \[[^\[\]\s]+#\d+\]$", "", line["text"])
     return {"thing": found}
 
 

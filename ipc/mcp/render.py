@@ -41,9 +41,7 @@ def recalled(answer: Json, given: Arguments) -> str:
     if not hits and elsewhere:
         of_others = _found(elsewhere, answer["channel"])
         found = f"Nothing in this project. Of other projects, which may not apply here:\n{of_others}"
-    exact = "\n".join(
-        f"{one['answer']}: “{one['relation']['words']}” [{one['relation']['turn']}]" for one in answer["exact"]
-    )
+    exact = "\n".join(f"{one['answer']}: “{one['words']}” [{one['turn']}]" for one in answer["exact"])
     if exact:
         found = f"{fenced(unmarked_lines(exact))}\n{found}".rstrip()
     return _with_notes(found or "Nothing that is remembered answers this.", answer["notes"])

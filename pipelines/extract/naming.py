@@ -1,71 +1,81 @@
-"""Names: the people and things that the turns of a channel name, each with its kind, its other names and its mentions.
+"""Names: the people and things that the turns of a channel name, and the relations between them that people state.
 
-A person is known by a first name with little more, or by clear signs: acts of people alone, a role beside the name,
-being asked or told. A name that was known once is found wherever it stands, also in lower case.
+The reader of names (`store/judges/name_reader.py`) says which words name something, and which two are related how. Its
+opinions of single turns are put together here: a name that was known once is found wherever it stands, also in lower
+case.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import pairwise
 from typing import Final
 
+from ...store.judges.name_reader import PROJECT, NamedSpan, NamesRead, StatedRelation, TurnToRead, names_reader
 from ...store.model import NodeId
-from ...store.okf.entity_page import EntityType, key_of
-from ...store.text.languages import entries, first_names, relation_words, words_in
-from ...store.text.words import CAPITAL, before_apostrophe, grammar_words, language_of
+from ...store.okf.entity_page import EntityRelation, EntityType, RelationType, key_of
+from ...store.text.languages import first_names, phrases, words_in
+from ...store.text.sentences import on_one_line, split
+from ...store.text.words import before_apostrophe, grammar_words
 from .contexts import Speaker, TurnContext
 
 # Characters of a turn that are read: the rest of a longer one is pasted.
 READ_CHARS: Final = 8_000
 
-# The sum of the signs from which a name is a person's.
-LEAST_SIGNS: Final = 1.0
+# The sum of the reader's opinions from which a name counts. On six people left out, more turns for things or a higher
+# bound for people lost pages that their readers want; a lower one brought words that name nobody.
+LEAST_OF_FIRST_NAME: Final = 0.6
+_SURE_NAMES: Final = frozenset({"rare", "sure"})
+LEAST_OF_PERSON: Final = 1.0
+LEAST_OF_THING: Final = 1.0
 
-# The weight of a surname behind a first name, and the share of a word's uses that must show a person where it is no
-# known first name.
-SURNAME_SIGN: Final = 0.5
-LEAST_SHARE: Final = 0.2
+FEWEST_TURNS: Final = 2
+"""Turns in which a thing is named, where no relation tells of it."""
 
-# The weight of a preposition or a verb beside a known first name.
-BESIDE_SIGN: Final = 0.25
+# The share of a name's occurrences that the reader took for one: "will" is seldom a person.
+LEAST_OF_RELATED: Final = 1.8
+"""The sum for a thing that is named in one turn, and related to another there."""
 
-# Turns in which a thing is named, where no relation tells of it.
-FEWEST_TURNS: Final = 3
+LEAST_SHARE: Final = 0.25
 
-_CODE = re.compile(
-    r"```.*?```|~~~.*?~~~|`[^`\n]*`|https?://\S+|(?<![\w.~/-])[\w.~-]*/[\w./-]*|(?<![\w.+-])[\w.+-]+@[\w.-]+", re.DOTALL
+# A person's name alone is so many times as sure as the same name with a word that is none of it.
+SELDOM: Final = 4
+
+# A relation is believed from here on: each end, the pair alone, and the pair read again with its ends marked.
+LEAST_OF_END: Final = 0.5
+LEAST_OF_PAIR: Final = 0.5
+LEAST_OF_RELATION: Final = 0.9
+
+LONGEST_SENTENCE: Final = 300
+
+PEOPLE: Final = frozenset({EntityType.PERSON, EntityType.TEAM, EntityType.ORGANISATION})
+
+# Of one thing at a time: the object has one owner, the subject works in one place.
+ONE_SUBJECT: Final = frozenset({RelationType.OWNS})
+ONE_OBJECT: Final = frozenset({RelationType.WORKS_FOR, RelationType.REPORTS_TO, RelationType.LOCATED_IN})
+
+_ACTS_OF_PEOPLE: Final = frozenset(
+    {
+        RelationType.OWNS,
+        RelationType.WORKS_FOR,
+        RelationType.REPORTS_TO,
+        RelationType.KNOWS,
+        RelationType.HANDED_OVER_TO,
+    }
 )
-_WORD: Final = r"[^\W\d_][\w'’-]*[^\W_]"
-_CAPITALISED: Final = rf"{CAPITAL}(?:[\w'’-]*[^\W_])?"
+_PEOPLE_BEHIND: Final = frozenset(
+    {RelationType.REPORTS_TO, RelationType.KNOWS, RelationType.HANDED_OVER_TO, RelationType.CREATED_BY}
+)
+
+_CODE = re.compile(r"```.*?```|~~~.*?~~~|https?://\S+|(?<![\w.+-])[\w.+-]+@[\w.-]+", re.DOTALL)
+_TOKEN = re.compile(r"[^\W_](?:[\w-]*[^\W_])?")
+_GAP = re.compile(r"[ \t]|[-./_'’@#:\\]+|['’]\s")
+_LETTERS = re.compile(r"[^\W\d_]{2}")
 _SHORT = 2
-_IDENTIFIER = re.compile(
-    r"(?<![\w./-])(?:(?P<file>[\w-]{2,60}\.(?:py|ts|tsx|js|cs|go|rs|md|toml|yml|yaml|json|csv|sql|sh|kt|dart|tf|tex|bib|R|xlsx|pdf))"
-    r"|[a-z0-9]{2,30}(?:-[a-z0-9]{2,30}){1,3})(?![\w/-])"
-)
-_HUMP = re.compile(r"[a-z][A-Z]")
-_LETTERS = re.compile(r"[^\W\d_]+")
-_OPENS = re.compile(r"(?:^|[.!?:\n*\"(–—>-])\W*$")
-_OURS = (
-    r"(?:my|our|their|his|her|the|a|an|mein|meine|unser|unsere|der|die|das|dem|mon|ma|notre|le|la|mi|nuestr[oa]|el|su|meu|"
-    r"minha|nosso|nossa|o|um|uma|ein|eine|un|une|una|min|vår)"
-)
-_IS = r"(?:is|are|was|ist|war|est|es|é|er|'s|’s)"
-
-
-@dataclass(slots=True)
-class _Signs:
-    """The words around a name: for a person, against one, and for each other kind."""
-
-    person: float = 0.0
-    thing: float = 0.0
-    kinds: Counter[EntityType] = field(default_factory=Counter)
-    turns: set[NodeId] = field(default_factory=set)
-    spelled: Counter[str] = field(default_factory=Counter)
-    roles: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +85,6 @@ class Found:
     type: EntityType
     names: tuple[str, ...]
     mentions: tuple[NodeId, ...]
-    role: str = ""
 
     @property
     def name(self) -> str:
@@ -84,8 +93,8 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class DecidedNames:
-    """A person or a thing whose names a person settled: those that it has, and those that it has not."""
+class KnownNames:
+    """The names of a person or thing that is known already; a person may have settled which are not."""
 
     type: EntityType
     names: tuple[str, ...]
@@ -93,194 +102,29 @@ class DecidedNames:
 
 
 def plain_text(text: str) -> str:
-    """Return the beginning of a turn with its code, addresses and paths blanked; every place stays what it was."""
+    """Return the beginning of a turn with its code blocks and addresses blanked; every place stays what it was."""
     return _CODE.sub(lambda code: " " * len(code[0]), text[:READ_CHARS])
+
+
+def read_turns(contexts: Sequence[TurnContext]) -> dict[NodeId, NamesRead]:
+    """Read the names and relations of turns, each after the other side's words, by turn."""
+    spoken = [
+        TurnToRead(
+            "assistant" if context.speaker is Speaker.ASSISTANT else "user",
+            plain_text(context.text),
+            context.before.text if context.before else "",
+        )
+        for context in contexts
+    ]
+    read = names_reader().turns(spoken) if spoken else []
+    return {context.turn.node_id: one for context, one in zip(contexts, read, strict=True)}
 
 
 @cache
 def _nameless() -> frozenset[str]:
     """Return the words that name nobody, folded."""
     asked = words_in("question_words") | words_in("weekdays") | words_in("months")
-    accepted = {
-        *relation_words("nameless.words"),
-        "ok",
-        "okay",
-        "yes",
-        "no",
-        "thanks",
-        "everyone",
-        "someone",
-        "somebody",
-        "nobody",
-        "anyone",
-        "people",
-    }
-    return frozenset(key_of(word) for word in grammar_words() | asked | accepted | set(relation_words("closers.words")))
-
-
-def _alternatives(section: str) -> str:
-    return "|".join(sorted(relation_words(section), key=len, reverse=True))
-
-
-@cache
-def _person_patterns() -> tuple[tuple[re.Pattern[str], float, bool], ...]:
-    """Return the patterns of a person's name, each with its weight, and True if it holds for a lower-case name too."""
-    return tuple((_pattern(sign["pattern"]), sign["weight"], sign["low"]) for sign in relation_words("persons.signs"))
-
-
-@cache
-def _thing_patterns() -> tuple[tuple[re.Pattern[str], EntityType, float], ...]:
-    """Return the patterns of a thing's name with its kind, and the weight that it has against a person."""
-    found = [
-        (_pattern(sign["pattern"]), EntityType(sign["kind"]), float(sign["weight"]))
-        for sign in relation_words("things.signs")
-    ]
-    for section in ("organisation", "team", "service", "project", "place"):
-        words = _alternatives(f"groups.{section}")
-        found.append((_pattern(rf"(?<!\w){{FULL}}[ -](?i:{words})(?!\w)"), EntityType(section), 1.0))
-        found.append((_pattern(rf"(?<!\w)(?i:{words}) {{FULL}}(?!\w)"), EntityType(section), 0.6))
-    return tuple(found)
-
-
-def _pattern(written: str) -> re.Pattern[str]:
-    """Compile a pattern of `relations.toml`, in which words in braces stand for others."""
-    roles = _alternatives("persons.roles")
-    parts = {
-        "FULL": rf"(?P<name>{_CAPITALISED}(?: {_CAPITALISED}){{0,2}})",
-        "ANY": rf"(?P<name>{_WORD})",
-        "ROLE": rf"(?P<role>{roles})",
-        "OURS": rf"(?i:(?<!\w){_OURS})",
-        "IS": _IS,
-        "ACTS": _alternatives("persons.acts"),
-        "BEFORE": _alternatives("persons.before"),
-        "TITLES": _alternatives("persons.titles"),
-        "OPENS": rf"(?:^|[.!?,;:(] |\b(?i:{_alternatives('persons.joined_by')}) )",
-    }
-    for name, pattern in parts.items():
-        written = written.replace(f"{{{name}}}", pattern)
-    return re.compile(written, re.MULTILINE)
-
-
-@cache
-def _beside() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of the words before, and behind, a known first name that show a person."""
-    before, after = _alternatives("persons.beside_before"), _alternatives("persons.beside_after")
-    return (
-        re.compile(rf"(?<!\w)(?:{before})(?: [oa])? $", re.IGNORECASE),
-        re.compile(rf"['’]s?\b|,? (?:{after})\b", re.IGNORECASE),
-    )
-
-
-def found_in(
-    contexts: Sequence[TurnContext], decided: Sequence[DecidedNames] = (), projects: Iterable[str] = ()
-) -> list[Found]:
-    """Return the people and things that turns name, most mentioned first; `decided` ones and `projects` by name."""
-    signs: dict[str, _Signs] = defaultdict(_Signs)
-    words = _Words()
-    texts = [(context, plain_text(context.text)) for context in contexts]
-    for context, text in texts:
-        words.count(text)
-        _note(signs, context, text)
-    people = _people(signs, words)
-    kinds: dict[str, EntityType] = dict.fromkeys(people, EntityType.PERSON)
-    for key, kind in _things(signs, words, people).items():
-        kinds.setdefault(key, kind)
-    for key, kind in _identifiers(texts, projects).items():
-        kinds.setdefault(key, kind)
-    return _mentioned(_clusters(kinds, decided), signs, texts)
-
-
-def _identifiers(texts: Iterable[tuple[TurnContext, str]], projects: Iterable[str]) -> dict[str, EntityType]:
-    """Return the folded names of projects, and of files and hyphened things that people name in several turns."""
-    found = {key_of(name): EntityType.PROJECT for name in projects if key_of(name)}
-    turns: dict[str, set[NodeId]] = defaultdict(set)
-    kinds: dict[str, EntityType] = {}
-    for context, _ in texts:
-        if context.speaker is Speaker.ASSISTANT:
-            continue
-        for match in _IDENTIFIER.finditer(context.text[:READ_CHARS]):
-            key = key_of(match[0])
-            turns[key].add(context.turn.node_id)
-            kinds[key] = EntityType.FILE if match["file"] else EntityType.SERVICE
-    return found | {
-        key: kinds[key] for key, named in turns.items() if len(named) > 1 and " " in key and key not in found
-    }
-
-
-@dataclass(slots=True)
-class _Words:
-    """Counts of each word: in all, in lower case, and with a capital within a sentence."""
-
-    lower: Counter[str] = field(default_factory=Counter)
-    within: Counter[str] = field(default_factory=Counter)
-    all: Counter[str] = field(default_factory=Counter)
-    named: Counter[str] = field(default_factory=Counter)
-    """As `within`, in languages whose nouns have no capital."""
-
-    def count(self, text: str) -> None:
-        """Count the words of a text."""
-        has_capital_nouns = "nouns" in entries(language_of(text), "capitals")
-        for match in _LETTERS.finditer(text):
-            key = key_of(match[0])
-            self.all[key] += 1
-            if match[0].islower():
-                self.lower[key] += 1
-            elif match.start() and not _OPENS.search(text, max(0, match.start() - 4), match.start()):
-                self.within[key] += 1
-                self.named[key] += not has_capital_nouns
-
-
-def _note(signs: dict[str, _Signs], context: TurnContext, text: str) -> None:
-    turn = context.turn.node_id
-    if context.speaker is Speaker.PEER:
-        _noted(signs, context.turn.role, turn).person += LEAST_SIGNS
-    for pattern, weight, is_low in _person_patterns():
-        for match in pattern.finditer(text):
-            name = _trimmed(match["name"])
-            if not name or (is_low and not _may_be_low(name)):
-                continue
-            one = _noted(signs, name, turn)
-            one.person += weight
-            if "role" in pattern.groupindex and match["role"]:
-                one.roles[match["role"].lower()] += 1
-    for pattern, kind, weight in _thing_patterns():
-        for match in pattern.finditer(text):
-            if name := _trimmed(match["name"]):
-                one = _noted(signs, name, turn)
-                one.thing += weight
-                one.kinds[kind] += int(weight * 10)
-    known, (before, after) = first_names(), _beside()
-    for match in re.finditer(rf"(?<![\w'’-]){_CAPITALISED}(?: {_CAPITALISED}){{0,2}}", text):
-        if name := _trimmed(match[0]):
-            one = _noted(signs, name, turn)
-            first, *rest = map(key_of, name.split())
-            if rest and first in known and not any(part in known and first == part for part in rest):
-                one.person += LEAST_SIGNS
-                _noted(signs, name.split()[0], turn).person += SURNAME_SIGN
-    for match in _LETTERS.finditer(text):
-        if key_of(match[0]) in known and not is_nameless(match[0]):
-            one = _noted(signs, match[0], turn)
-            beside = before.search(text, max(0, match.start() - 12), match.start())
-            if beside or after.match(text, match.end()):
-                one.person += BESIDE_SIGN
-
-
-def _noted(signs: dict[str, _Signs], name: str, turn: NodeId) -> _Signs:
-    one = signs[key_of(name)]
-    one.turns.add(turn)
-    one.spelled[name] += 1
-    return one
-
-
-def _trimmed(name: str) -> str:
-    """Return a name without the words at its ends that name nothing; "" where none is left."""
-    words = [re.sub(r"['’]s?$", "", word) for word in name.split()]
-    while words and is_nameless(words[0]):
-        words = words[1:]
-    while words and is_nameless(words[-1]):
-        words = words[:-1]
-    joined = " ".join(words)
-    return joined if len(joined) >= _SHORT and not joined.isdigit() else ""
+    return frozenset(key_of(word) for word in grammar_words() | asked)
 
 
 def is_nameless(word: str) -> bool:
@@ -288,65 +132,111 @@ def is_nameless(word: str) -> bool:
     return key_of(before_apostrophe(word)) in _nameless() or len(word) < _SHORT
 
 
-def _may_be_low(name: str) -> bool:
-    """Return True for a word that a lower-case name may be: no role, no verb and no word of grammar."""
-    return not re.fullmatch(_alternatives("persons.roles"), name.lower()) and name.lower() not in relation_words(
-        "persons.acts"
-    )
+def _trimmed(name: str) -> str:
+    """Return a name without the words at its ends that name nothing; "" where none is left."""
+    words = [re.sub(r"['’]s?$", "", word.strip('.,;:!?()[]{}"“”„«»`*')) for word in name.split()]
+    while words and is_nameless(words[0]):
+        words = words[1:]
+    while words and is_nameless(words[-1]):
+        words = words[:-1]
+    joined = " ".join(words)
+    return joined if len(joined) >= _SHORT and _LETTERS.search(joined) else ""
 
 
-def _people(signs: dict[str, _Signs], words: _Words) -> list[str]:
-    """Return the folded names that are people's: first names with little more, other words by clear signs."""
-    return [key for key, one in signs.items() if not _is_acronym(one) and _is_person(key, one, words)]
+@dataclass(slots=True)
+class _Opinions:
+    """The opinions on a name: their sum for each kind, and the turns that gave them."""
+
+    kinds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    turns: set[NodeId] = field(default_factory=set)
+
+    @property
+    def type(self) -> EntityType:
+        """The kind of most."""
+        return EntityType(max(self.kinds, key=lambda kind: self.kinds[kind]))
+
+    @property
+    def total(self) -> float:
+        """The sum of all."""
+        return sum(self.kinds.values())
 
 
-def _is_person(key: str, one: _Signs, words: _Words) -> bool:
-    how = first_names().get(key)
-    times = max(1, words.all[key])
-    if " " in key:
-        return one.person >= LEAST_SIGNS and one.person >= one.thing
-    if how is not None and one.person >= one.thing:
-        if how == "common":
-            return one.person >= LEAST_SIGNS / 2
-        is_always_capital = words.all[key] > words.lower[key] == 0
-        return one.person > 0 or is_always_capital or words.within[key] > 0 or (how == "rare" and times > 1)
-    needed = LEAST_SIGNS if words.within[key] else 1.5 * LEAST_SIGNS
-    return one.person >= needed and one.person > one.thing and one.person >= LEAST_SHARE * times
+def found_in(
+    contexts: Sequence[TurnContext],
+    read: Mapping[NodeId, NamesRead],
+    known: Sequence[KnownNames] = (),
+    projects: Iterable[str] = (),
+) -> list[Found]:
+    """Return the people and things that turns name, most mentioned first; `known` ones and `projects` by name."""
+    texts = [(context.turn.node_id, plain_text(context.text)) for context in contexts]
+    opinions = _opinions(contexts, read)
+    named_in = _occurrences(texts, opinions)
+    kinds = {key: EntityType.PROJECT for name in projects if (key := key_of(name))}
+    for key, one in opinions.items():
+        if _counts(key, one, named_in[key], read.keys()):
+            kinds.setdefault(key, one.type)
+    for key in [key for key in kinds if _only_begins_with(key, kinds, opinions)]:
+        del kinds[key]
+    return _mentioned(_clusters(kinds, known), texts)
 
 
-def _is_acronym(one: _Signs) -> bool:
-    """Return True for a name in capitals, or with one inside a word: "DPO", "ImageMagick"."""
-    return _is_in_capitals(one) or _HUMP.search(one.spelled.most_common(1)[0][0]) is not None
-
-
-def _is_in_capitals(one: _Signs) -> bool:
-    spelling = one.spelled.most_common(1)[0][0]
-    return spelling.isupper() and len(spelling) > 1
-
-
-def _things(signs: dict[str, _Signs], words: _Words, people: Sequence[str]) -> dict[str, EntityType]:
-    """Return the folded names of other things, by kind: capitalised within sentences of several turns, or typed."""
-    parts = {part for name in people for part in name.split()}
-    found: dict[str, EntityType] = {}
-    for key, one in signs.items():
-        if key in parts or not any(name[0].isupper() for name in one.spelled):
+def _opinions(contexts: Sequence[TurnContext], read: Mapping[NodeId, NamesRead]) -> dict[str, _Opinions]:
+    found: dict[str, _Opinions] = defaultdict(_Opinions)
+    for context in contexts:
+        turn = context.turn.node_id
+        if context.speaker is Speaker.PEER and (key := key_of(_trimmed(context.turn.role))):
+            found[key].kinds[EntityType.PERSON] += 1
+            found[key].turns.add(turn)
+        if turn not in read:
             continue
-        kinds = [(weight, kind) for kind, weight in one.kinds.items() if kind is not EntityType.OTHER]
-        weight, kind = max(kinds, default=(0, EntityType.OTHER))
-        if len(one.turns) < FEWEST_TURNS or words.lower[key] > len(one.turns):
-            continue
-        if weight >= 10:
-            found[key] = kind
-        elif words.named[key] >= FEWEST_TURNS and not words.lower[key] and not _is_in_capitals(one):
-            found[key] = EntityType.OTHER
+        pairs = ((each.subject, each.object) for each in _believed(read[turn]))
+        related = {end for pair in pairs for end in pair if PROJECT not in pair}
+        for span in read[turn].names:
+            key = key_of(_trimmed(_words_of(span, context))) if span.part == 1 and span.named != "phrase" else ""
+            if key:
+                found[key].kinds[span.named] += span.sureness + (span in related)
+                found[key].turns.add(turn)
     return found
 
 
-def _clusters(kinds: dict[str, EntityType], decided: Sequence[DecidedNames]) -> list[tuple[EntityType, list[str]]]:
-    """Join the names of one person: a part of exactly one longer name is that name's; what was decided stays."""
+def _occurrences(texts: Sequence[tuple[NodeId, str]], names: Collection[str]) -> dict[str, set[NodeId]]:
+    """Return the turns in which each name occurs."""
+    of_key = {key: place for place, key in enumerate(names)}
+    keys = list(names)
+    longest = max((len(key.split()) for key in keys), default=0)
+    found: dict[str, set[NodeId]] = defaultdict(set)
+    for turn, text in texts:
+        for place, _, _ in spans_in(text, of_key, longest):
+            found[keys[place]].add(turn)
+    return found
+
+
+def _counts(key: str, one: _Opinions, turns: set[NodeId], read: Collection[NodeId]) -> bool:
+    """Return True for a name that the turns bear out; an earlier turn that was not read again bears it out too."""
+    again = [turn for turn in turns if turn in read]
+    if len(one.turns) < LEAST_SHARE * len(again):
+        return False
+    if one.type is EntityType.PERSON:
+        return one.total >= (
+            LEAST_OF_FIRST_NAME if first_names().get(key.split()[0]) in _SURE_NAMES else LEAST_OF_PERSON
+        )
+    has_more = len(turns) >= FEWEST_TURNS and (len(one.turns) >= FEWEST_TURNS or len(again) < len(turns))
+    return one.total >= LEAST_OF_THING and (has_more or one.total >= LEAST_OF_RELATED)
+
+
+def _only_begins_with(key: str, kinds: Mapping[str, EntityType], opinions: Mapping[str, _Opinions]) -> bool:
+    """Return True for a person's name with a word more, taken for the name once or twice: "wake marek"."""
+    if kinds[key] is not EntityType.PERSON or " " not in key or key not in opinions:
+        return False
+    alone = [opinions[part].total for part in key.split() if part in kinds and part in opinions]
+    return bool(alone) and max(alone) >= SELDOM * opinions[key].total
+
+
+def _clusters(kinds: dict[str, EntityType], known: Sequence[KnownNames]) -> list[tuple[EntityType, list[str]]]:
+    """Join the names of one person: a part of exactly one longer name is that name's; what is known stays."""
     clusters: list[tuple[EntityType, list[str]]] = []
     refused: dict[str, set[str]] = {}  # the names that a cluster, by its first name, may not have
-    for one in decided:
+    for one in known:
         keys = [key_of(name) for name in one.names]
         home = next((held for _, held in clusters if set(held) & set(keys)), None)  # of another channel
         if home is None:
@@ -371,7 +261,7 @@ def _clusters(kinds: dict[str, EntityType], decided: Sequence[DecidedNames]) -> 
         else:
             parts = [part for part in (key.split()[0],) if " " in key and kinds[key] is EntityType.PERSON]
             settled = set[str]().union(*refused.values())
-            own = [part for part in parts if len(longer[part]) == 1 and part not in taken | settled]
+            own = [p for p in parts if len(longer[p]) == 1 and p not in taken | settled and not is_nameless(p)]
             clusters.append((kinds[key], [key, *own]))
             taken.update(own)
         taken.add(key)
@@ -379,30 +269,27 @@ def _clusters(kinds: dict[str, EntityType], decided: Sequence[DecidedNames]) -> 
 
 
 def _mentioned(
-    clusters: Sequence[tuple[EntityType, Sequence[str]]],
-    signs: dict[str, _Signs],
-    texts: Sequence[tuple[TurnContext, str]],
+    clusters: Sequence[tuple[EntityType, Sequence[str]]], texts: Sequence[tuple[NodeId, str]]
 ) -> list[Found]:
     """Find the mentions of each cluster in the texts, in the spellings that occur."""
     of_key = {key: place for place, (_, keys) in enumerate(clusters) for key in keys}
     longest = max((len(key.split()) for key in of_key), default=0)
     turns: dict[int, dict[NodeId, None]] = defaultdict(dict)
     spelled: dict[int, Counter[str]] = defaultdict(Counter)
-    for context, text in texts:
+    for turn, text in texts:
         for place, surface in surfaces_in(text, of_key, longest):
-            turns[place][context.turn.node_id] = None
+            turns[place][turn] = None
             spelled[place][surface] += 1
     found = []
-    for place, (kind, keys) in enumerate(clusters):
-        if place not in turns:
-            continue
-        names = sorted(
-            spelled[place], key=lambda name: (-len(name.split()), name.islower(), -spelled[place][name], name)
-        )
-        roles = sum((signs[key].roles for key in keys if key in signs), Counter[str]())
-        role = roles.most_common(1)[0][0] if roles else ""
-        found.append(Found(kind, tuple(names), tuple(turns[place]), role))
+    for place, (kind, _) in enumerate(clusters):
+        if place in turns:
+            found.append(Found(kind, _in_order(spelled[place]), tuple(turns[place])))
     return sorted(found, key=lambda one: (-len(one.mentions), one.name))
+
+
+def _in_order(spelled: Counter[str]) -> tuple[str, ...]:
+    """Return spellings, the fullest first, then those with a capital, then the most frequent."""
+    return tuple(sorted(spelled, key=lambda name: (-len(name.split()), name.islower(), -spelled[name], name)))
 
 
 def surfaces_in(text: str, of_key: dict[str, int], longest: int) -> Iterator[tuple[int, str]]:
@@ -411,10 +298,7 @@ def surfaces_in(text: str, of_key: dict[str, int], longest: int) -> Iterator[tup
         yield place, text[start:end]
 
 
-_TOKEN = re.compile(r"[^\W_](?:[\w-]*[^\W_])?")
-
-
-def spans_in(text: str, of_key: dict[str, int], longest: int) -> Iterator[tuple[int, int, int]]:
+def spans_in(text: str, of_key: Mapping[str, int], longest: int) -> Iterator[tuple[int, int, int]]:
     """Yield the places of the known names in a text: the thing's number, start and end; none overlaps another."""
     tokens = [(match.start(), match.end(), key_of(match[0])) for match in _TOKEN.finditer(text)]
     at = 0
@@ -422,9 +306,134 @@ def spans_in(text: str, of_key: dict[str, int], longest: int) -> Iterator[tuple[
         for length in range(min(longest, len(tokens) - at), 0, -1):
             chosen = tokens[at : at + length]
             if (place := of_key.get(" ".join(key for _, _, key in chosen))) is not None:
-                between = text[chosen[0][0] : chosen[-1][1]]
-                if "\n" not in between and not re.search(r"[.,;:!?()]", between):
+                gaps = (text[one[1] : other[0]] for one, other in pairwise(chosen))
+                if all(_GAP.fullmatch(gap) for gap in gaps):
                     yield place, chosen[0][0], chosen[-1][1]
                     at += length - 1
                     break
         at += 1
+
+
+# ---- relations
+
+
+def relations_of(
+    contexts: Sequence[TurnContext], read: Mapping[NodeId, NamesRead], found: Sequence[Found], project: str
+) -> list[EntityRelation]:
+    """Return the relations that people's turns state, as they were said; `project` is the name of the one at hand."""
+    named = {key_of(name): one for one in found for name in one.names}
+    stated: dict[tuple[str, str, str, str], EntityRelation] = {}
+    for context in contexts:
+        if context.speaker is Speaker.ASSISTANT or context.turn.node_id not in read:
+            continue
+        for each in _believed(read[context.turn.node_id]):
+            relation = _relation(each, context, named, project)
+            if relation is not None:
+                stated.setdefault(relation.key, relation)
+    return _with_objects(list(stated.values()))
+
+
+def _believed(read: NamesRead) -> list[StatedRelation]:
+    """Return the relations of a turn that may be believed, of those that exclude each other the surest."""
+    surest: dict[object, StatedRelation] = {}
+    for each in sorted(read.relations, key=lambda one: -one.sureness):
+        ends = [end.sureness for end in (each.subject, each.object) if isinstance(end, NamedSpan)]
+        is_sure = each.sureness >= LEAST_OF_RELATION and each.first_sureness >= LEAST_OF_PAIR
+        if is_sure and min(ends, default=1.0) >= LEAST_OF_END:
+            end = each.object if each.relation in ONE_SUBJECT else each.subject
+            alone = each.relation in ONE_SUBJECT | ONE_OBJECT
+            surest.setdefault((each.relation, end) if alone else each, each)
+    return list(surest.values())
+
+
+def _relation(
+    each: StatedRelation, context: TurnContext, named: Mapping[str, Found], project: str
+) -> EntityRelation | None:
+    subject, object_ = (_end(end, context, named, project) for end in (each.subject, each.object))
+    relation = RelationType(each.relation)
+    words = _sentence(each, context)
+    if not subject or not object_ or not words or key_of(subject) == key_of(object_):
+        return None
+    kinds = [one.type if (one := named.get(key_of(end))) else None for end in (subject, object_)]
+    if each.subject == PROJECT and kinds[1] in {None, EntityType.PERSON, EntityType.FILE}:
+        return None  # what a project uses without saying so is told only where it has a page
+    if relation in _ACTS_OF_PEOPLE and kinds[0] not in PEOPLE:
+        return None
+    if relation in _PEOPLE_BEHIND and kinds[1] not in PEOPLE:
+        return None
+    return EntityRelation(subject, relation, object_, context.turn.node_id, words, context.turn.at)
+
+
+def _end(end: NamedSpan | str, context: TurnContext, named: Mapping[str, Found], project: str) -> str:
+    """Return the full name of an end, or its words without those that name nothing; "" for one that cannot be told."""
+    if isinstance(end, str):
+        return project if end == PROJECT else ""
+    said = _trimmed(_words_of(end, context))
+    one = named.get(key_of(said))
+    return one.name if one else on_one_line(said)
+
+
+def _words_of(span: NamedSpan, context: TurnContext) -> str:
+    before = context.before.text if context.before else ""
+    return (before, context.text)[span.part][span.start : span.end]
+
+
+def _sentence(each: StatedRelation, context: TurnContext) -> str:
+    """Return the sentence that states a relation, its object's; "" for one that is too long to be shown."""
+    own = [end for end in (each.object, each.subject) if isinstance(end, NamedSpan) and end.part == 1]
+    place = own[0].start if own else 0
+    sentence = next((one for one in split(context.text) if one.start <= place < one.end), None)
+    if sentence is None or len(sentence.text) > LONGEST_SENTENCE or sentence.text.rstrip().endswith("?"):
+        return ""
+    words = on_one_line(sentence.text)
+    return "" if is_doubtful(words) else words
+
+
+def is_doubtful(sentence: str) -> bool:
+    """Return True for a sentence that doubts, denies or proposes: it states no relation."""
+    return any(
+        phrases(section).search(sentence)
+        for section in ("doubt.idle", "state.doubted", "grounding.negation", "state.not_yet")
+    )
+
+
+def _with_objects(relations: Sequence[EntityRelation]) -> list[EntityRelation]:
+    """Name what was handed over: what the new one owns by the same turn."""
+    owned = {(one.turn, key_of(one.subject)): one.object for one in relations if one.relation is RelationType.OWNS}
+    return [
+        replace(one, what=owned.get((one.turn, key_of(one.object)), ""))
+        if one.relation is RelationType.HANDED_OVER_TO
+        else one
+        for one in relations
+    ]
+
+
+def in_force(relations: Sequence[EntityRelation]) -> list[EntityRelation]:
+    """End each relation where a later one of a kind that holds once says otherwise, or its subject handed it over."""
+    found: list[EntityRelation] = []
+    for one in relations:
+        for place, older in enumerate(found):
+            if older.until is None and _ends(one, older):
+                found[place] = replace(older, until=one.since, ended_by=one.turn)
+        found.append(one)
+    return found
+
+
+def _ends(newer: EntityRelation, older: EntityRelation) -> bool:
+    if newer.turn == older.turn:
+        return False
+    subject, object_ = key_of(newer.subject), key_of(newer.object)
+    if newer.relation is older.relation and newer.relation in ONE_SUBJECT:
+        return _is_part(object_, key_of(older.object)) and subject != key_of(older.subject)
+    if newer.relation is older.relation and newer.relation in ONE_OBJECT:
+        return subject == key_of(older.subject) and object_ != key_of(older.object)
+    if newer.relation is RelationType.HANDED_OVER_TO and older.relation is RelationType.OWNS:
+        return subject == key_of(older.subject) and key_of(newer.what) == key_of(older.object)
+    if newer.relation is RelationType.REPLACED_BY and older.relation is RelationType.USES:
+        return subject == key_of(older.object)
+    return False
+
+
+def _is_part(one: str, other: str) -> bool:
+    """Return True for two phrases of which one is a part of the other: "the group" and "the group of testers"."""
+    return f" {one} " in f" {other} " or f" {other} " in f" {one} "

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from ...store import okf
+from ...store.judges.name_reader import NamesRead
 from ...store.model import GLOBAL_CHANNEL, Action, Kind, Level, Memory, NodeId, Turn
 from ...store.okf.entity_page import (
     BY_PERSON,
@@ -26,8 +27,7 @@ from ...store.okf.entity_page import (
 from ...store.okf.memory_file import BY_HAND, body_hash
 from ...store.text.dates import format_date
 from ..extract.contexts import Speaker, TurnContext, contexts_of
-from ..extract.naming import FEWEST_TURNS, DecidedNames, Found, found_in
-from ..extract.typed_relations import KnownName, in_force, relations_of
+from ..extract.naming import FEWEST_TURNS, Found, KnownNames, found_in, in_force, read_turns, relations_of
 from ..workspace.proposals import Proposals, archive, create, is_edited, may_be_revived, newest
 from ..workspace.view import View
 
@@ -35,6 +35,9 @@ STAGE: Final = "entities"
 
 MOST_TURNS: Final = 20_000
 """The newest turns of the memory that are read; pages keep the relations of those before."""
+
+MOST_READ: Final = 2_000
+"""Turns of which names are read in one dream, some 40 ms of processor time each."""
 
 MOST_QUOTES: Final = 3
 LONGEST_QUOTE: Final = 300
@@ -60,29 +63,59 @@ class _ChannelPages:
 
 
 def plan(view: View, now: datetime) -> Proposals:
-    """Propose the pages of every channel in which a session has grown since the last dream."""
+    """Propose the pages of every channel, of the turns that came since the last dream: newest sessions first.
+
+    At most MOST_READ turns are read in a dream; the rest waits for the next.
+    """
     planned = Proposals()
     channels = _read(view)
-    grown = {
-        name: sum(context.turn.ordinal for context in channel.contexts[-1:]) + len(channel.contexts)
-        for name, channel in channels.items()
-    }
-    if all(view.cursor(STAGE, name) == number for name, number in grown.items()):
+    fresh = _unread(view, channels)
+    if not fresh:
         return planned
+    for context in fresh:
+        session = context.turn.session_id
+        planned.cursors[STAGE, session] = max(planned.cursors.get((STAGE, session), 0), context.turn.ordinal)
+    read = read_turns(fresh)
     everything = [context for channel in channels.values() for context in channel.contexts]
-    decided = [
-        DecidedNames(page.type, page.names, page.not_names)
+    known = [
+        KnownNames(page.type, page.names, page.not_names)
         for channel in channels.values()
         for memory, page in channel.pages
-        if memory.extra.get(BY_PERSON)
+        if memory.extra.get(BY_PERSON) or (memory.is_live and not set(page.mentions) <= read.keys())
     ]
-    found = found_in(everything, decided, [_project(name) for name in channels if name != GLOBAL_CHANNEL])
+    found = found_in(everything, read, known, [_project(name) for name in channels if name != GLOBAL_CHANNEL])
+    pages = {name: _Pages(view, channel, found, read, now) for name, channel in channels.items()}
+    relations = _in_force({name: one.relations() for name, one in pages.items()})
     for name in view.steps.counted(sorted(channels), "channels"):
-        planned.cursors[STAGE, name] = grown[name]
-        for action in _Pages(view, channels[name], found, now).actions():
+        for action in pages[name].actions(relations[name]):
             planned.actions.append(action)
             planned.count("people and things" if action.pre_sha256 is None else "people and things changed")
     return planned
+
+
+def _in_force(stated: Mapping[str, Sequence[EntityRelation]]) -> dict[str, list[EntityRelation]]:
+    """End relations where later ones of any channel say otherwise: a project's owner is named in talk about another."""
+    ordered = [(name, one) for name in sorted(stated) for one in stated[name]]
+    ordered.sort(key=lambda pair: pair[1].since.isoformat() if pair[1].since else "")
+    found: dict[str, list[EntityRelation]] = {name: [] for name in stated}
+    for (name, _), one in zip(ordered, in_force([one for _, one in ordered]), strict=True):
+        found[name].append(one)
+    return found
+
+
+def _unread(view: View, channels: Mapping[str, _ChannelPages]) -> list[TurnContext]:
+    """Return the turns behind each session's cursor, of the newest sessions, at most MOST_READ but for one session."""
+    sessions: dict[str, list[TurnContext]] = defaultdict(list)
+    for channel in channels.values():
+        for context in channel.contexts:
+            if context.turn.ordinal > view.cursor(STAGE, context.turn.session_id):
+                sessions[context.turn.session_id].append(context)
+    chosen: list[TurnContext] = []
+    for turns in sorted(sessions.values(), key=lambda turns: _began([one.turn for one in turns]), reverse=True):
+        if chosen and len(chosen) + len(turns) > MOST_READ:
+            break
+        chosen += turns
+    return chosen
 
 
 def _read(view: View) -> dict[str, _ChannelPages]:
@@ -115,8 +148,15 @@ def _began(turns: Sequence[Turn]) -> str:
 class _Pages:
     """The pages of one channel, as they are to be."""
 
-    def __init__(self, view: View, channel: _ChannelPages, found: Sequence[Found], now: datetime) -> None:
-        self._view, self._channel, self._now = view, channel, now
+    def __init__(
+        self,
+        view: View,
+        channel: _ChannelPages,
+        found: Sequence[Found],
+        read: Mapping[NodeId, NamesRead],
+        now: datetime,
+    ) -> None:
+        self._view, self._channel, self._read, self._now = view, channel, read, now
         self._turns = {context.turn.node_id: context for context in channel.contexts}
         self._found = [one for each in found if (one := self._here(each)) is not None]
 
@@ -125,10 +165,8 @@ class _Pages:
         mentions = tuple(turn for turn in found.mentions if turn in self._turns)
         return replace(found, mentions=mentions) if mentions else None
 
-    def actions(self) -> Iterator[Action]:
-        """Yield the changes of pages."""
-        known = [(KnownName(one.name, one.type), one.names) for one in self._found]
-        relations = self._with_older(relations_of(self._channel.contexts, known))
+    def actions(self, relations: Sequence[EntityRelation]) -> Iterator[Action]:
+        """Yield the changes of pages that hold these relations."""
         of_page: dict[int, list[EntityRelation]] = defaultdict(list)
         place_of = {key_of(name): place for place, one in enumerate(self._found) for name in one.names}
         for relation in relations:
@@ -151,16 +189,23 @@ class _Pages:
             if memory.node_id in left and is_own and gone is not None:
                 yield gone
 
-    def _with_older(self, relations: Sequence[EntityRelation]) -> list[EntityRelation]:
-        """Put the relations of turns that were not read, and that pages hold, before those that were found."""
-        read = self._channel.paths
-        held = [
-            relation
+    @property
+    def _project(self) -> str:
+        """The name of the project at hand; "" outside of any."""
+        return "" if self._channel.name == GLOBAL_CHANNEL else _project(self._channel.name)
+
+    def relations(self) -> list[EntityRelation]:
+        """Return the relations that were found, and those of turns that were not read now and that pages hold."""
+        held = {
+            relation.key: relation
             for _, page in self._channel.pages
             for relation in page.relations
-            if relation.turn.partition("#")[0] not in read
-        ]
-        return in_force([*held, *relations]) if held else list(relations)
+            if relation.turn not in self._read
+        }
+        found = relations_of(self._channel.contexts, self._read, self._found, self._project)
+        order = {turn: place for place, turn in enumerate(self._turns)}
+        everything = [*held.values(), *(one for one in found if one.key not in held)]
+        return sorted(everything, key=lambda one: order.get(one.turn, -1))
 
     def _home(self, found: Found, left: set[NodeId]) -> tuple[Memory, EntityPage] | None:
         """Return the page that a person or thing has, the one with most of its names."""
@@ -191,7 +236,7 @@ class _Pages:
             title=page.name,
             text=text,
             channel=self._channel.name,
-            description=_described(page, found.role),
+            description=_described(page),
             created_at=newest([self._turns[turn].turn.at for turn in found.mentions]),
             provenance="extracted",
             sources=cited,
@@ -283,7 +328,7 @@ def _day(at: datetime | None) -> str:
     return format_date(at.date()) if at else "Undated"
 
 
-def _described(page: EntityPage, role: str) -> str:
+def _described(page: EntityPage) -> str:
     held = [one for one in page.relations if one.until is None][:2]
     said = "; ".join(f"{_SAYS[one.relation.value]} {one.object}" for one in held if one.subject == page.name)
-    return ", ".join(part for part in (f"{page.type.value.capitalize()}", role, said) if part)
+    return ", ".join(part for part in (page.type.value.capitalize(), said) if part)

@@ -14,7 +14,7 @@ from .. import okf
 from ..core import Core
 from ..door import outgoing
 from ..index.graph import grouped
-from ..index.projection import MENTIONS_LINK, REWORDS, SUCCESSOR, Node
+from ..index.projection import MENTIONS_LINK, REWORDS, Node
 from ..index.repairs import repeated_after_repair
 from ..index.tombstones import UNTOLD
 from ..model import (
@@ -120,31 +120,31 @@ class Entities:
 
     def _shown(self, entities: Sequence[EntityLine]) -> list[EntityLine]:
         """Return the entities whose pages may be shown now."""
-        nodes = self._catalog.nodes([one.node_id for one in entities])
-        return [one for one in entities if (node := nodes.get(one.node_id)) and node.live and not node.forgotten]
+        living = self._catalog.living([one.node_id for one in entities])
+        return [one for one in entities if one.node_id in living]
 
     def _relations(self, pages: Sequence[EntityLine], channels: Collection[str] | None) -> list[RelationLine]:
         return self._visible(self.graph.of_keys(self.graph.keys_of_pages([one.node_id for one in pages]), channels))
 
     def _visible(self, relations: Sequence[RelationLine]) -> list[RelationLine]:
         """Return the relations whose evidence and page may be shown now, ended where their fact was replaced."""
-        named = {one.turn for one in relations} | {one.page for one in relations}
-        nodes = {name: node for name, node in self._catalog.nodes(named).items() if node.live and not node.forgotten}
-        shown = [one for one in relations if one.turn in nodes and one.page in nodes]
-        revised = self._revised([nodes[turn] for turn in dict.fromkeys(one.turn for one in shown)])
+        living = self._catalog.living({end for one in relations for end in (one.turn, one.page)})
+        shown = [one for one in relations if one.turn in living and one.page in living]
+        revised = self._revised({one.turn for one in shown})
         return [found for one in shown if (found := _as_is_now(one, revised.get(one.turn))) is not None]
 
-    def _revised(self, turns: Sequence[Node]) -> dict[NodeId, _Revised]:
-        """Return the turns of which a fact was forgotten, reworded or replaced since."""
-        names = {turn.node_id for turn in turns}
-        untold = {name.removeprefix(UNTOLD) for name in self._core.tombstones.names if name.startswith(UNTOLD)} & names
-        links = self._catalog.fact_links(list(names)) if names else []
-        drawn = {link.source: link.target for link in links if link.kind in DRAWN and link.target in names}
-        untold |= {link.target for link in links if link.kind == REWORDS and link.target in names}
-        replaced = {link.source for link in links if link.kind == SUCCESSOR} & drawn.keys()
-        revised = {turn: _Revised(turn in untold, [], []) for turn in untold | {drawn[fact] for fact in replaced}}
-        for fact in self._catalog.nodes([name for name in drawn if drawn[name] in revised]).values():
-            of_turn = revised[drawn[fact.node_id]]
+    def _revised(self, names: Collection[NodeId]) -> dict[NodeId, _Revised]:
+        """Return those of some turns of which a fact was forgotten, reworded or replaced since."""
+        untold = {name.removeprefix(UNTOLD) for name in self._core.tombstones.names if name.startswith(UNTOLD)}
+        untold &= set(names)
+        drawn = self.graph.facts_of(names) if names else []
+        untold |= {turn for _, turn, is_reworded, _ in drawn if is_reworded}
+        replaced = {fact for fact, _, _, is_replaced in drawn if is_replaced}
+        changed = untold | {turn for fact, turn, _, _ in drawn if fact in replaced}
+        revised = {turn: _Revised(turn in untold, [], []) for turn in changed}
+        turn_of = {fact: turn for fact, turn, _, _ in drawn if turn in revised}
+        for fact in self._catalog.nodes(turn_of).values():
+            of_turn = revised[turn_of[fact.node_id]]
             (of_turn.replaced if fact.node_id in replaced else of_turn.holding).append(fact)
         return revised
 
@@ -170,7 +170,7 @@ class Entities:
             quoted.add(turn)
             shown = first_sentences(words, LONGEST_MENTION)
             yield AboutLine("fact", f"{_day(fact)}: “{shown}” [{_short(turn)}]", fact.node_id, (turn,))
-        revised = self._revised(turns)
+        revised = self._revised([turn.node_id for turn in turns])
         for node in sorted(turns, key=lambda turn: turn.role in MACHINES):
             text = outgoing(node.text)
             said = [one for one in (*sentences_of(text), *map(on_one_line, text.splitlines())) if _names(one, keys)]

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from ..filters import Condition, Filter, Payload, Scalar
 from ..model import InvalidInput, NotFound, StoreError
-from . import deadline, fts, kept_columns
+from . import database, fts, kept_columns
 from .columns import COSINE_DIGITS, NO_VECTOR, Columns, RowScope
 from .database import transaction
 from .fts import WordIndex, rows_listed
@@ -458,7 +458,7 @@ class SqliteVecStore:
         stamp, dimension, fields = self._head(connection, name)
         with self._holding:
             file, columns = self._held.get(name, ("", None))
-            with deadline.lifted():  # the next question would begin it from the start
+            with database.lifted():  # the next question would begin it from the start
                 if columns is not None and columns.holds_vectors and columns.count > self._most_held:
                     columns = None  # it grew beyond the bound: read again without vectors
                 if columns is None or file != connection.filename or not columns.holds(fields):

@@ -233,6 +233,15 @@ class Catalog:
         sql = f"SELECT {NODE_COLUMNS} FROM node WHERE node_id IN (SELECT value FROM json_each(?))"
         return {node.node_id: node for node in self._nodes(sql, (json.dumps(list(node_ids)),))}
 
+    def living(self, node_ids: Collection[NodeId]) -> set[NodeId]:
+        """Return those of some nodes that are live and may be shown; their texts are not read."""
+        withheld = self._withdrawn.now()
+        columns = "node_id, path, kind, stale_after"
+        sql = f"SELECT {columns} FROM node WHERE live AND node_id IN (SELECT value FROM json_each(?))"
+        rows = self._all_rows(sql, json.dumps(list(node_ids)))
+        there = {name for name, path, kind, at in rows if not withheld.is_gone(path, _KINDS[kind], _instant(at))}
+        return there - withheld.hidden
+
     def beginnings(self, node_ids: Collection[NodeId], chars: int) -> dict[NodeId, str]:
         """Map the nodes that are there to the first characters of their texts."""
         sql = "SELECT node_id, substr(text, 1, ?) FROM node WHERE node_id IN (SELECT value FROM json_each(?))"

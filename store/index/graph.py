@@ -130,10 +130,31 @@ class Graph:
         """Return the newest relations of a kind."""
         return self._relations(f"{_IN.format('relation')} AND relation = ?2", channels, relation)
 
+    def people(self, keys: Collection[str], channels: Collection[str] | None) -> dict[str, str]:
+        """Return the people that some folded names are of, by these: each one's name."""
+        sql = f"""
+        SELECT alias.key, name FROM alias JOIN entity USING(node_id)
+        WHERE type = 'person' AND alias.key IN (SELECT value FROM json_each(?2)) AND {_IN.format("entity")}
+        ORDER BY entity.mentions
+        """
+        return dict(self._rows(sql, _listed(channels), json.dumps([*keys])))
+
     def from_pages(self, node_ids: Collection[NodeId]) -> list[RelationLine]:
         """Return the relations that lie on some pages."""
         where = "?1 IS NULL AND page IN (SELECT value FROM json_each(?2))"
         return self._relations(where, None, json.dumps([*node_ids]))
+
+    def facts_of(self, turns: Collection[NodeId]) -> list[tuple[NodeId, NodeId, bool, bool]]:
+        """Return the facts drawn from some turns: each with its turn, and if it was reworded or replaced since."""
+        sql = (
+            "SELECT link.source, link.target, link.kind = 'rewords',"
+            " EXISTS (SELECT 1 FROM link AS next WHERE next.source = link.source AND next.kind = 'superseded_by')"
+            " FROM json_each(?) AS turn CROSS JOIN link ON link.target = turn.value"
+            " CROSS JOIN node ON node.node_id = link.source AND node.level = 'L1'"
+            " WHERE link.kind IN ('cites', 'rewords') AND link.rank = 0"
+        )
+        found = self._rows(sql, json.dumps([*turns]))
+        return [(fact, turn, bool(reworded), bool(replaced)) for fact, turn, reworded, replaced in found]
 
     def walk(self, name: str, depth: int, channels: Collection[str] | None) -> dict[str, int]:
         """Return the folded names within some steps of a name, with the fewest steps to each, at most MOST_WALKED.

@@ -199,7 +199,7 @@ class Judge:
             (at, given) for at, one in enumerate(said) for given in of_turn(one.role, one.text, one.before, one.after)
         ]
         outputs: list[list[tuple[Given, Mapping[str, Array]]]] = [[] for _ in said]
-        for batch in _batches([len(given.ids) for _, given in windows]):
+        for batch in batches_of([len(given.ids) for _, given in windows]):
             read = self._read([windows[number][1] for number in batch])
             for number, output in zip(batch, read, strict=True):
                 outputs[windows[number][0]].append((windows[number][1], output))
@@ -220,7 +220,7 @@ class Judge:
             yield found | {"kept": own @ self._heads["kept.weight"][0] + self._heads["kept.bias"]}
 
 
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+def batches_of(lengths: Sequence[int]) -> Iterator[list[int]]:
     """Yield numbers of sequences of like lengths, few enough to be read at once."""
     batch: list[int] = []
     for number in sorted(range(len(lengths)), key=lengths.__getitem__):
@@ -277,20 +277,25 @@ def judge() -> Judge:
 
 @cache
 def _loaded() -> Judge:
+    return Judge(*encoder(WEIGHTS))
+
+
+def encoder(weights: Path) -> tuple[InferenceSession, dict[str, Array]]:
+    """Load the shipped encoder with the upper layers of a file of weights; the heads of that file come beside it."""
     import onnxruntime
 
     from ..embedding.fastembed_loading import keep_the_heap_small, packaged_weights
     from ..embedding.quantized_model import integer_model, read_constants, trained
 
     keep_the_heap_small()
-    own = trained(WEIGHTS)
+    own = trained(weights)
     packaged = packaged_weights().read_bytes()
     model = integer_model(read_constants(memoryview(packaged)) | own)
     options = onnxruntime.SessionOptions()
     options.enable_cpu_mem_arena = False
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(b"".join(model.pieces), options, providers=["CPUExecutionProvider"])
-    return Judge(session, {name.removeprefix("head."): own[name] for name in own if name.startswith("head.")})
+    return session, {name.removeprefix("head."): own[name] for name in own if name.startswith("head.")}
 
 
 def unload() -> None:

@@ -245,6 +245,11 @@ def is_edited_page(data: bytes) -> bool:
     return BY_HAND in document.meta and document.meta[BY_HAND] != body_hash(document.body)
 
 
+def is_edited(memory: Memory) -> bool:
+    """Check for a memory with other words than those whose hash is under BY_HAND."""
+    return BY_HAND in memory.extra and memory.extra[BY_HAND] != body_hash(memory.text)
+
+
 def has_known_words(memory: Memory) -> bool:
     """Check for a memory whose words are those that were last known: hashed under BY_HAND, or those of a fact's id."""
     if BY_HAND in memory.extra:

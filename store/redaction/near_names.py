@@ -96,6 +96,7 @@ MOST_OF_OPTION: Final = 2
 MOST_USER_CHARS: Final = 40
 MOST_MARGIN: Final = 16
 LEAD_CHARS: Final = 24
+DAY_CHARS: Final = 16
 FEWEST: Final = 4
 LONGEST: Final = 512
 """Characters of a value: a longer run is data, as a picture or a certificate in base64."""
@@ -119,6 +120,10 @@ _OTHER_SETTING = re.compile(r"[A-Za-z_][\w.-]{0,40}=[^=]")
 _SENTENCE_END = re.compile(r"[.;!?]\s")
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d[\d:.Z+-]{0,20})?")
 """A day or an instant, as in the head of a memory's file."""
+
+_YEAR = re.compile(r"(?:19|20)\d\d[:,.)]?")
+_DAY_BEFORE = re.compile(r"(?:(?<!\w)\d{1,2}\.? [^\W\d_]{3,10}\.? |(?:^|\n)[#*\- \[(]{0,6})$")
+"""The year of a day ("6 July 2026: …"), or one that begins a line."""
 
 _SPEAKER: Final = "user: "
 """The head of a line of a conversation: no login."""
@@ -235,6 +240,8 @@ def _is_worth_asking(text: str, gap: str, value: ValueSpan) -> bool:
         words = WORD.findall(gap)
         return not words or (len(words) == 1 and words[0].lower() in COPULAS)
     if (is_hash_like(piece) or is_uuid(piece)) and not _OF_HASHES.isdisjoint(WORD.findall(gap.lower())):
+        return False
+    if _YEAR.fullmatch(piece) and _DAY_BEFORE.search(text, max(0, value.start - DAY_CHARS), value.start):
         return False
     if _INSTANT.fullmatch(piece) or ("\n" in gap and _OTHER_SETTING.match(piece)):
         return False

@@ -9,8 +9,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache
-from typing import Literal, NamedTuple
 
 from ..filters import Clause, Condition, Filter, Group, wanted_fields
 from ..index.projection import FORGOTTEN
@@ -18,9 +16,9 @@ from ..index.visibility import Scope
 from ..limits import LONGEST_QUESTION_CHARS
 from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, InvalidInput, Kind, Level
 from ..text.dates import Event, Resolved, asks_for_newest, asks_for_time_alone, event_in, find_asked
-from ..text.languages import phrases, relation_words, words_in
+from ..text.languages import phrases, words_in
 from ..text.token_count import beginning
-from ..text.words import ALPHANUMERIC, TERM, before_apostrophe, content_stems, query_terms, stems_of
+from ..text.words import ALPHANUMERIC, TERM, before_apostrophe, query_terms, stems_of
 
 # The levels that answer unless others are asked for: scenarios and profiles summarise many facts, and would crowd these
 # out.
@@ -29,23 +27,10 @@ BY_DEFAULT = (Level.SESSION, Level.FACT)
 # The levels that summarise facts.
 PAGES = (Level.SCENARIO, Level.PROFILE)
 
+LONGEST_ALONE_CHARS = 160
+"""Characters of a question that may ask of a project alone."""
+
 NO_PAGES_THEN = "pages are written anew with what is learned, so turns and facts alone answer as of an earlier time"
-
-
-# The kinds of relation that questions ask for, in the order in which their patterns are tried.
-ASKED_RELATIONS = (
-    *("HANDED_OVER_TO", "OWNS", "WORKS_FOR", "REPORTS_TO", "CREATED_BY", "BLOCKED_BY", "DEPENDS_ON", "USES"),
-    *("REPLACED_BY", "PART_OF", "LOCATED_IN"),
-)
-LONGEST_EXACT_CHARS = 160
-
-
-class AskedRelation(NamedTuple):
-    """A relation that a question asks for: its kind, the end that is the answer, and the stems of the rest."""
-
-    relation: str
-    end: Literal["subject", "object"]
-    stems: frozenset[str]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -150,37 +135,13 @@ def asked_by(question: str, terms: int, now: datetime) -> Asked:
     )
 
 
-@cache
-def _ways_to_ask() -> tuple[tuple[str, Literal["subject", "object"], re.Pattern[str]], ...]:
-    return tuple(
-        (
-            relation,
-            way["end"],
-            re.compile(rf"\s*{way['pattern'].replace('{X}', '(?P<thing>.{1,120}?)')}\s*[?.!]*\s*", re.I),
-        )
-        for relation in ASKED_RELATIONS
-        for way in relation_words(f"{relation}.asks")
-    )
-
-
-def relation_asked(question: str) -> AskedRelation | None:
-    """Return the relation that a short question asks for, None for any other question."""
-    if len(question) > LONGEST_EXACT_CHARS:
-        return None
-    for relation, end, pattern in _ways_to_ask():
-        if (match := pattern.fullmatch(question)) is not None:
-            words = frozenset(content_stems(match["thing"]))
-            return AskedRelation(relation, end, words) if words else None
-    return None
-
-
 def asks_of_alone(question: str, name: str) -> bool:
     """Return True for a short question that says nothing but the name of a project: "what do we know about waybill?".
 
     The digits of a channel's name are no part of it, and its parts may be joined by spaces.
     """
     parts = ALPHANUMERIC.findall(_HASH.sub("", name).casefold())
-    if len(question) > LONGEST_EXACT_CHARS or not parts:
+    if len(question) > LONGEST_ALONE_CHARS or not parts:
         return False
     joined = r"[\W_]*".join(map(re.escape, parts))
     rest, found = re.compile(rf"(?<!\w){joined}(?!\w)").subn(" ", question.casefold())

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..embedding.embedding import ModelUnavailable, QueryEmbedder
 from ..embedding.vector_cache import Recent, form_of
-from ..engine.deadline import SoftLock, within
+from ..engine.database import SoftLock, within
 from ..engine.interface import Match, Vector, VectorStore
 from ..filters import Condition, Filter
 from ..index.catalog import Catalog

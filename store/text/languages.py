@@ -56,15 +56,6 @@ def phrases(section: str) -> re.Pattern[str]:
 
 
 @cache
-def relation_words(section: str) -> tuple[Any, ...]:
-    """Return the entries of a section ("OWNS.ways") of the patterns of people and relations, of all languages."""
-    found: Any = _relations()
-    for key in section.split("."):
-        found = found.get(key, {})
-    return tuple(found)
-
-
-@cache
 def first_names() -> dict[str, str]:
     """Return the first names of many countries, folded, and how often each is a word: `rare`, `sure` or `common`.
 
@@ -72,11 +63,6 @@ def first_names() -> dict[str, str]:
     """
     listed = tomllib.loads((_FOLDER.parent / "first_names.toml").read_text(encoding="utf-8"))
     return {name: how for how, names in listed.items() for name in names.split()}
-
-
-@cache
-def _relations() -> dict[str, Any]:
-    return tomllib.loads((_FOLDER.parent / "relations.toml").read_text(encoding="utf-8"))
 
 
 @cache

@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from .. import okf
+from ..changes.edits import BY_PAGE
+from ..changes.run_kinds import FORGET, MIGRATE
 from ..ledger.ledger import Ledger
 from ..ledger.records import LINK, Write, note_events, unpacked
 from ..ledger.work import TOLD, told_of_row
@@ -108,9 +110,13 @@ def _events_of(row: Sequence[Any]) -> Iterator[HistoryEvent]:
     before, after = (okf.parse(unpacked(image) or b"").meta if image else None for image in images)
     bodies = [okf.parse(unpacked(image) or b"").body if image else None for image in images]
     is_dream = kind in _DREAMS
-    who = DREAM if is_dream else ITSELF if kind in _ITS_OWN else str(summary.get("by") or PERSON)
+    who = DREAM if is_dream else ITSELF if kind in _ITS_OWN or stage == BY_PAGE else str(summary.get("by") or PERSON)
     why = f"{stage}: {reason}" if is_dream and stage else reason
-    what = "forgotten" if kind == "forget" and after is None else _change(before, after, bodies)
+    what = "forgotten" if kind == FORGET and after is None else _change(before, after, bodies)
+    if kind == MIGRATE and what in ("kept", "deleted"):  # a move is both, and neither to a person
+        if what == "deleted":
+            return
+        what, who = "moved", ITSELF
     yield HistoryEvent(datetime.fromisoformat(started_at), what, who, why, run_id)
     if state == "undone" and undone_at:
         yield HistoryEvent(datetime.fromisoformat(undone_at), "undone", PERSON, "", run_id)

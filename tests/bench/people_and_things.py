@@ -1,7 +1,8 @@
 """People, things and relations of the labelled lives: `python -m tests.bench.people_and_things [NAME …]`.
 
 Each life is imported and dreamt in a store of its own. Its labels (`tests/data/people/`) were made by readers who knew
-no program. Nothing is learned from the lives, so each is a person left out. Printed are, a life and in all:
+no program. The shipped reader of names has learned from them: `--weights FOLDER` takes readers that did not see the
+life (`tests.train.fit_names`). Printed are, a life and in all:
 
 - `people`: the labelled people with a page of one of their names; `b-cubed`: F1 over mentions. A mention is a turn and
   a surface; those that no label covers count as wrong where their page is of a person, else are left out.
@@ -21,9 +22,11 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dreamd.store.judges.name_reader import WEIGHTS
 from dreamd.store.okf.entity_page import key_of
 
 from .in_process import DaemonInProcess
@@ -207,6 +210,20 @@ def _of_about(labels: Mapping[str, Any], daemon: DaemonInProcess) -> Figures:
     return {name: (sum(found) / max(1, len(found)), len(found)) for name, found in shares.items()}
 
 
+@contextmanager
+def reading_with(weights: Path | None) -> Iterator[None]:
+    """Put other weights of the reader of names into the package for a while: a dream's process reads them there."""
+    if weights is None:
+        yield
+        return
+    shipped = WEIGHTS.read_bytes()
+    try:
+        WEIGHTS.write_bytes(weights.read_bytes())
+        yield
+    finally:
+        WEIGHTS.write_bytes(shipped)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the figures of some lives, or of all, and their means."""
     parser = argparse.ArgumentParser(
@@ -216,11 +233,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("name", nargs="*", help="lives, by the names of their files")
     parser.add_argument("--show", action="store_true", help="print what was found and missed")
+    parser.add_argument("--weights", type=Path, help="a folder of LIFE.npz: readers of names that did not see the life")
     given = parser.parse_args(arguments)
     columns: dict[str, Figures] = {}
     for name in given.name or sorted(path.stem for path in LABELS.glob("*.json")):
         print(name, flush=True)
-        columns[name] = measured(name, show=given.show)
+        with reading_with(given.weights and given.weights / f"{name}.npz"):
+            columns[name] = measured(name, show=given.show)
         print("  " + ", ".join(f"{what} {value:.3f} ({n})" for what, (value, n) in columns[name].items()), flush=True)
     for what in next(iter(columns.values())):
         number = sum(one[what][1] for one in columns.values())

@@ -20,7 +20,7 @@ from dreamd.ipc.protocol import BUSY, INVALID_PARAMS, NOT_FOUND, encode
 from dreamd.ipc.question_methods import cut_to_bytes
 from dreamd.store import okf
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.engine import deadline
+from dreamd.store.engine import database
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import UNSENT, Changeset, Evidence, Level
 from dreamd.store.settings import StoreSettings
@@ -154,7 +154,7 @@ def test_an_empty_question_is_refused_with_a_hint(client: Client) -> None:
 @pytest.fixture
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have statements look at the clock often."""
-    monkeypatch.setattr(deadline, "STEPS", 20)
+    monkeypatch.setattr(database, "STEPS", 20)
 
 
 @pytest.mark.usefixtures("_often")

@@ -112,6 +112,9 @@ def test_a_page_that_a_person_edited_stays_theirs(dreamt: Nights) -> None:
     full.write_bytes(full.read_bytes() + b"\nA line of mine.\n")
     dreamt.store.file_changed([page])
     mine = dreamt.files()[page]
+    node_id = okf.to_memory(page, okf.parse(mine)).node_id
+    by_hand = [event for event in dreamt.store.history(node_id) if (event.what, event.who) == ("edited", "you")]
+    assert by_hand[-1].why == "its words were changed"
     run_id = dreamt.store.edit(fact, Edit(text=OTHER)).run_id or ""
     assert dreamt.files()[page] == mine
     dreamt.store.undo(run_id)

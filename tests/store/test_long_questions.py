@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.engine import deadline
+from dreamd.store.engine import database
 from dreamd.store.engine.interface import Vector
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput
@@ -25,7 +25,7 @@ LOG = "Why does the billing service fail? " + '"(*)[] NEAR( 0x7f3a ERROR at line
 @pytest.fixture
 def billing(open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     """Give a store that looks at the clock often."""
-    monkeypatch.setattr(deadline, "STEPS", 20)
+    monkeypatch.setattr(database, "STEPS", 20)
     store = open_store()
     store.remember("The billing service fails when its disk is full.").result()
     store.rebuild()  # which embeds it

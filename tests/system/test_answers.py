@@ -463,3 +463,17 @@ def test_every_method_has_a_command_under_test(recorded: Recording) -> None:
     } | of_programs
     assert set(COMMANDS) == set(recorded.answers) - without_words
     assert any(SAID[1] in hit["text"] for hit in recorded.named["a recall"]["hits"])
+
+
+def test_several_questions_are_answered_one_below_the_other(
+    recorded: Recording, socket_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DREAMD_SOCKET", str(socket_folder / "s"))
+    stand_in = StandIn(socket_folder / "s", {"recall": recorded.named["several recalls"]})
+    try:
+        assert main.main(["recall", "backups blue disk", "--also", "red bicycle"]) == 0
+        printed = capsys.readouterr().out
+        assert printed.index("backups blue disk\n") < printed.index("L1 ") < printed.index("red bicycle\n")
+        assert main.main(["recall", "backups", "--also", "disks", "--explain"]) == 2
+    finally:
+        stand_in.close()

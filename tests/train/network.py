@@ -81,8 +81,9 @@ class Lower(nn.Module):
             integers = of_file[f"{prefix}.{name}.weight_q"].astype(np.float32)
             return torch.tensor(integers * of_file[f"{prefix}.{name}.weight_scale"].reshape(-1, 1))
 
-        self.words = table("word_embeddings")
-        self.places = table("position_embeddings") + torch.tensor(of_file[f"{prefix}.token_type_embeddings.weight"][0])
+        self.register_buffer("words", table("word_embeddings"))
+        places = table("position_embeddings")
+        self.register_buffer("places", places + torch.tensor(of_file[f"{prefix}.token_type_embeddings.weight"][0]))
         self.norm = _norm(of_file, f"{prefix}.LayerNorm")
         self.layers = nn.ModuleList(layers_of(of_file)[:FROZEN])
 

@@ -8,12 +8,15 @@ const COLOURS = {
   place: "--contradicted", event: "--contradicted",
 };
 const ROUNDS = 60;
+const FRAME_MS = 16;
 const LABELS = 70;
 
-// Springs along the relations, and a push among those in the same or a neighbouring cell of a grid: the cost of a round
-// grows with the number of nodes and not with that of pairs.
-function placed(nodes, edges) {
+// The places of the nodes: at once on a spiral, those with most relations in the middle; each round of `settle` then
+// moves them, by springs along the relations and a push among those in the same or a neighbouring cell of a grid, so that
+// a round's cost grows with the number of nodes and not with that of pairs.
+function places(nodes, edges) {
   const SPREAD = 26;
+  const CELL = 3 * SPREAD;
   const turn = Math.PI * (3 - Math.sqrt(5));
   const x = new Float64Array(nodes.length);
   const y = new Float64Array(nodes.length);
@@ -22,11 +25,11 @@ function placed(nodes, edges) {
   const order = nodes.map((_, i) => i).sort((a, b) => degree[b] - degree[a] || nodes[b][2] - nodes[a][2]);
   order.forEach((node, place) => {
     const far = SPREAD * Math.sqrt(place);
-    x[node] = far * Math.cos(place * turn);
+    // The canvas is wider than it is high.
+    x[node] = 1.5 * far * Math.cos(place * turn);
     y[node] = far * Math.sin(place * turn);
   });
-  const CELL = 3 * SPREAD;
-  for (let round = 0; round < ROUNDS; round += 1) {
+  function settle(round) {
     const heat = 1 - round / ROUNDS;
     const cells = new Map();
     for (let i = 0; i < nodes.length; i += 1) {
@@ -60,9 +63,7 @@ function placed(nodes, edges) {
       x[j] -= (dx * pull) / degree[j]; y[j] -= (dy * pull) / degree[j];
     }
   }
-  // The canvas is wider than it is high.
-  for (let i = 0; i < nodes.length; i += 1) x[i] *= 1.5;
-  return { x, y };
+  return { x, y, settle };
 }
 
 // What has no relation is in the list alone: there is nowhere to walk from it.
@@ -73,7 +74,7 @@ function related({ nodes, edges }) {
 }
 
 function begin({ nodes, edges }) {
-  const { x, y } = placed(nodes, edges);
+  const { x, y, settle } = places(nodes, edges);
   const beside = nodes.map(() => []);
   for (const [one, other, name, holds] of edges) {
     beside[one].push([other, name, holds, true]);
@@ -86,56 +87,85 @@ function begin({ nodes, edges }) {
   const view = { x: 0, y: 0, scale: 1 };
   let chosen = -1;
   let waits = false;
+  let isTouched = false;
 
-  const width = () => canvas.clientWidth;
-  const height = () => canvas.clientHeight;
-  const toScreen = (i) => [(x[i] - view.x) * view.scale + width() / 2, (y[i] - view.y) * view.scale + height() / 2];
-  const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const px = new Float64Array(nodes.length);
+  const py = new Float64Array(nodes.length);
+  const byType = new Map();
+  nodes.forEach(([, type], i) => { if (byType.has(type)) byType.get(type).push(i); else byType.set(type, [i]); });
+  let width = canvas.clientWidth;
+  let height = canvas.clientHeight;
+  const toScreen = (i) => [(x[i] - view.x) * view.scale + width / 2, (y[i] - view.y) * view.scale + height / 2];
+  // Colours are asked for once for each scheme: a question to the browser costs more than a node.
+  let styles = new Map();
+  const style = (name) => {
+    if (!styles.has(name)) styles.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+    return styles.get(name);
+  };
 
   function fit() {
     const reach = (values) => values.reduce((most, one) => Math.max(most, Math.abs(one)), 60);
-    view.scale = Math.min(1.6, width() / (2.4 * reach(x)), height() / (2.15 * reach(y)));
+    view.scale = Math.min(1.6, width / (2.4 * reach(x)), height / (2.15 * reach(y)));
   }
 
   function draw() {
     waits = false;
     const ratio = window.devicePixelRatio || 1;
-    if (canvas.width !== Math.round(width() * ratio)) { canvas.width = width() * ratio; canvas.height = height() * ratio; }
+    if (canvas.width !== Math.round(width * ratio)) { canvas.width = width * ratio; canvas.height = height * ratio; }
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, width(), height());
-    const colours = new Map(nodes.map(([, type]) => [type, style(COLOURS[type] ?? "--plain")]));
+    pen.clearRect(0, 0, width, height);
     const [line, ink, soft, paper] = ["--line", "--ink", "--soft", "--card"].map(style);
     const around = new Set(chosen < 0 ? [] : [chosen, ...beside[chosen].map(([other]) => other)]);
-    pen.lineWidth = 1;
+    for (let i = 0; i < nodes.length; i += 1) {
+      px[i] = (x[i] - view.x) * view.scale + width / 2;
+      py[i] = (y[i] - view.y) * view.scale + height / 2;
+    }
+    // One path for all lines of a look: a stroke for each would cost more than all else.
+    const paths = { far: new Path2D(), was: new Path2D(), near: new Path2D(), nearWas: new Path2D() };
     for (const [one, other, , holds] of edges) {
       const isNear = one === chosen || other === chosen;
-      pen.strokeStyle = isNear ? soft : line;
-      pen.setLineDash(holds ? [] : [3, 4]);
-      pen.beginPath(); pen.moveTo(...toScreen(one)); pen.lineTo(...toScreen(other)); pen.stroke();
+      const path = paths[isNear ? (holds ? "near" : "nearWas") : (holds ? "far" : "was")];
+      path.moveTo(px[one], py[one]); path.lineTo(px[other], py[other]);
+    }
+    pen.lineWidth = 1;
+    for (const [name, path] of Object.entries(paths)) {
+      pen.strokeStyle = name.startsWith("near") ? soft : line;
+      pen.setLineDash(name.endsWith("as") ? [3, 4] : []);
+      pen.stroke(path);
     }
     pen.setLineDash([]);
-    nodes.forEach(([, type], i) => {
-      const [px, py] = toScreen(i);
-      if (px < -20 || py < -20 || px > width() + 20 || py > height() + 20) return;
-      pen.globalAlpha = chosen >= 0 && !around.has(i) ? 0.3 : 1;
-      pen.fillStyle = colours.get(type);
-      pen.beginPath(); pen.arc(px, py, size[i] * Math.min(1.4, Math.max(0.6, view.scale)), 0, 2 * Math.PI); pen.fill();
-      if (i === chosen) { pen.strokeStyle = ink; pen.lineWidth = 2; pen.stroke(); pen.lineWidth = 1; }
-    });
+    const grow = Math.min(1.4, Math.max(0.35, view.scale));
+    for (const [type, members] of byType) {
+      pen.fillStyle = style(COLOURS[type] ?? "--plain");
+      for (const isNear of chosen < 0 ? [true] : [false, true]) {
+        pen.globalAlpha = isNear ? 1 : 0.3;
+        pen.beginPath();
+        for (const i of members) {
+          if (chosen >= 0 && around.has(i) !== isNear) continue;
+          if (px[i] < -20 || py[i] < -20 || px[i] > width + 20 || py[i] > height + 20) continue;
+          pen.moveTo(px[i] + size[i] * grow, py[i]);
+          pen.arc(px[i], py[i], size[i] * grow, 0, 2 * Math.PI);
+        }
+        pen.fill();
+      }
+    }
+    if (chosen >= 0) {
+      pen.strokeStyle = ink; pen.lineWidth = 2;
+      pen.beginPath(); pen.arc(px[chosen], py[chosen], size[chosen] * grow, 0, 2 * Math.PI); pen.stroke();
+    }
     pen.globalAlpha = 1;
     pen.font = "13px system-ui, sans-serif";
     pen.textBaseline = "middle";
     const taken = [];
     const named = [...new Set([...(chosen < 0 ? [] : [chosen]), ...[...around].slice(0, 40), ...(chosen < 0 ? labelled : [])])];
     for (const i of named) {
-      const [px, py] = toScreen(i);
       const words = nodes[i][0].length > 28 ? `${nodes[i][0].slice(0, 27)}…` : nodes[i][0];
-      const box = [px + size[i] + 4, py - 8, px + size[i] + 8 + pen.measureText(words).width, py + 8];
+      const box = [px[i] + size[i] + 4, py[i] - 8, px[i] + size[i] + 8 + pen.measureText(words).width, py[i] + 8];
       // A label that would lie on another is left out: a person zooms, or walks there.
       if (i !== chosen && taken.some((one) => one[0] < box[2] && box[0] < one[2] && one[1] < box[3] && box[1] < one[3])) continue;
       taken.push(box);
-      pen.lineWidth = 4; pen.strokeStyle = paper; pen.strokeText(words, box[0], py);
-      pen.fillStyle = i === chosen ? ink : soft; pen.fillText(words, box[0], py);
+      pen.lineWidth = 4; pen.strokeStyle = paper; pen.strokeText(words, box[0], py[i]);
+      pen.fillStyle = i === chosen ? ink : soft; pen.fillText(words, box[0], py[i]);
     }
   }
   const redraw = () => { if (!waits) { waits = true; requestAnimationFrame(draw); } };
@@ -190,6 +220,7 @@ function begin({ nodes, edges }) {
   canvas.addEventListener("wheel", (event) => {
     if (!event.ctrlKey && document.activeElement !== canvas) return;
     event.preventDefault();
+    isTouched = true;
     view.scale = Math.min(6, Math.max(0.05, view.scale * Math.exp(-event.deltaY / 400)));
     redraw();
   }, { passive: false });
@@ -207,10 +238,23 @@ function begin({ nodes, edges }) {
     else if (event.key === "+" || event.key === "-") { view.scale *= event.key === "+" ? 1.25 : 0.8; redraw(); }
     else if (event.key === "Escape") { choose(-1); fit(); view.x = view.y = 0; redraw(); }
   });
-  new ResizeObserver(redraw).observe(canvas);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  new ResizeObserver(() => { width = canvas.clientWidth; height = canvas.clientHeight; redraw(); }).observe(canvas);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { styles = new Map(); redraw(); });
+  // A few rounds a frame: a person drags, zooms and walks from the first one on.
+  let round = 0;
+  function move() {
+    const until = performance.now() + FRAME_MS;
+    while (round < ROUNDS && performance.now() < until) settle(round++);
+    if (!isTouched) fit();
+    redraw();
+    if (round < ROUNDS) requestAnimationFrame(move);
+  }
+  canvas.addEventListener("pointerdown", () => { isTouched = true; });
+  canvas.addEventListener("keydown", () => { isTouched = true; });
+  if (matchMedia("(prefers-reduced-motion: reduce)").matches) while (round < ROUNDS) settle(round++);
   fit();
   draw();
+  if (round < ROUNDS) requestAnimationFrame(move);
 }
 
 if (walk) {

@@ -162,10 +162,10 @@ def test_another_user_of_the_machine_is_refused(tmp_path: Path) -> None:
     row = "  0: 0100007F:{:04X} 0100007F:{:04X} 01 00000000:00000000 00:00000000 00000000 {:5} 0 1 1 x 20 4 0 10 -1\n"
     table = tmp_path / "tcp"
     table.write_text("head\n" + row.format(80, 4000, 0) + row.format(4000, 80, 1234) + row.format(4001, 80, 0))
-    assert guard._uid_of(("127.0.0.1", 4000), 80, table) == 1234
-    assert guard._uid_of(("127.0.0.1", 4001), 80, table) == 0
-    assert guard._uid_of(("127.0.0.1", 4002), 80, table) is None
-    assert guard._uid_of(("127.0.0.1", 4000), 80, tmp_path / "none") is None
+    assert guard.uid_of(("127.0.0.1", 4000), 80, table) == 1234
+    assert guard.uid_of(("127.0.0.1", 4001), 80, table) == 0
+    assert guard.uid_of(("127.0.0.1", 4002), 80, table) is None
+    assert guard.uid_of(("127.0.0.1", 4000), 80, tmp_path / "none") is None
 
 
 # ---- from where

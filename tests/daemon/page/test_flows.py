@@ -254,6 +254,18 @@ def test_a_session_is_read_as_a_conversation(page: Page) -> None:
     expect(step.locator("pre").last).to_contain_text("3 passed")
 
 
+def test_a_turn_leads_to_what_is_known_from_it_and_is_taken_back_by_itself(page: Page) -> None:
+    page.goto("/session/talk-4?turn=1#t1")
+    turn = page.locator("#t1")
+    expect(turn).to_contain_text("Known from it")
+    turn.get_by_role("button", name="Forget this turn").click()
+    said(page, "It is forgotten.")
+    page.locator("#said").get_by_role("button", name="Undo").click()
+    said(page, "Undone")
+    page.goto("/search?q=port+of+the+shop")
+    expect(page.locator(".hit").first).to_contain_text("8443")
+
+
 def test_what_agents_were_told(page: Page, daemon: DaemonUnderTest) -> None:
     daemon.call("context", query="which port has the shop?", channel=SHOP, agent_id="claude-code", session="asking")
     page.goto("/told")
@@ -630,17 +642,17 @@ def test_a_purge_shows_what_it_takes_and_waits_for_a_tick(page: Page, daemon: Da
 
 
 def test_a_hit_is_erased_from_where_it_was_found(page: Page, daemon: DaemonUnderTest) -> None:
-    kept(daemon, "The marmalade is kept below the stairs.")
-    page.goto("/search?q=marmalade+below+the+stairs")
-    hit = page.locator(".hit", has_text="marmalade")
+    kept(daemon, "The tangerine crate is kept below the stairs.")
+    page.goto("/search?q=tangerine+crate+below+the+stairs")
+    hit = page.locator(".hit", has_text="tangerine")
     hit.get_by_text("Why:").click()
     hit.get_by_role("link", name="Erase it for good").click()
     goes = page.locator(".card", has_text="This would go")
-    expect(goes.locator(".row", has_text="marmalade")).to_contain_text("shop")
+    expect(goes.locator(".row", has_text="tangerine")).to_contain_text("shop")
     page.get_by_label("I have read what goes").check()
     page.get_by_role("button", name="Erase for good").click()
     said(page, "Erased for good")
-    assert "/search?q=marmalade" in page.url
+    assert "/search?q=tangerine" in page.url
 
 
 def test_all_texts_with_some_words_are_erased(page: Page, daemon: DaemonUnderTest) -> None:

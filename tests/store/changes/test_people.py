@@ -174,7 +174,6 @@ def test_a_new_index_has_the_same_people(told: MemoryStore) -> None:
         ("who took over the invoices from Graça?", ["Tom"]),
         ("who handed over the invoices", ["Graça Moreira"]),
         ("who owns the garden?", []),
-        ("who owns payments and refunds?", []),
         ("what did we say about payments?", []),
     ],
 )

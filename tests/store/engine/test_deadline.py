@@ -5,7 +5,7 @@ import time
 
 import apsw
 import pytest
-from dreamd.store.engine.deadline import STEPS, lifted, obey, within
+from dreamd.store.engine.database import STEPS, lifted, obey, within
 from dreamd.store.model import StoreBusy
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from dreamd.store.engine.deadline import SoftLock
+from dreamd.store.engine.database import SoftLock
 
 LONG_S = 30.0
 

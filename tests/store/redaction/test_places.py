@@ -138,3 +138,21 @@ def test_the_ids_of_a_page_of_a_person_are_no_secrets(number: int) -> None:
     body_hash = sha256(str(number).encode()).hexdigest()[:16]
     keys = f'node_id: wari6eqk6pmyk, level: L3, body_sha256: "{body_hash}", mentions: [{turns}]'
     assert places_of_secrets(f"---\ntype: Entity\ndreamd: {{ {keys} }}\n---\n\n# Ines\n".encode()) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "- 6 July 2026: the passphrase is changed every month",
+        "3 March 2026: “… the passphrase of the backup is in the envelope”",
+        "Am 7. September 2026: neues Passwort im Tresor",
+        "## 2026: the passphrase is in the safe",
+    ],
+)
+def test_the_year_of_a_day_is_no_password(line: str) -> None:
+    assert redact(line).found == ()
+
+
+@pytest.mark.parametrize("line", ["the password is 2026!x", "pin: 2026"])
+def test_a_number_that_is_no_day_may_be_one(line: str) -> None:
+    assert "2026" not in redact(line).text
