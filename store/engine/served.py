@@ -13,9 +13,9 @@ says "k7:1", or "k3:9", was put back to an older state, or served another index:
 from __future__ import annotations
 
 import logging
+import os
 import stat
 import threading
-import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
@@ -188,7 +188,7 @@ class ServedStore:
         """Empty the server's copy and list every point of the index for it."""
         assert self._link is not None
         assert self._server is not None
-        copy, filled = self._link.copy, uuid.uuid4().hex
+        copy, filled = self._link.copy, os.urandom(8).hex()
         self._server.drop(copy)
         self._server.ensure_collection(copy, dimension)
         for field, is_number in self._fields.items():
