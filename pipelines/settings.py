@@ -137,7 +137,7 @@ class PromotionSettings(BaseModel):
     certainty: float = Field(0.85, ge=0, le=1)
     uses: int = Field(5, ge=0, description="of a rule of one project; one that was said in two needs none")
     conversations: int = Field(2, ge=2, description="in which a rule of one project was said")
-    cosine: float = Field(0.88, ge=0.8, le=1, description="from which two may say the same, where their words do")
+    cosine: float = Field(0.85, ge=0.8, le=1, description="from which two may say the same, where their words do")
     corrections: int = Field(3, ge=2, description="the same one in so many conversations is offered for `always`")
     private: tuple[str, ...] = Field((), description="channels from which nothing is proposed")
 
