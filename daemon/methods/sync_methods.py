@@ -293,8 +293,8 @@ class SyncMethods:
         from ...pipelines.gate.post_apply import Recheck
         from ...pipelines.messages import Check
 
-        probes = self._store.ledger.probes()[:MOST_PROBES]
-        checks = [Check(text=one.text, channel=one.channel, gold=one.gold) for one in probes]
+        asked = self._store.replica.past_questions(MOST_PROBES)
+        checks = [Check(text=one.text, channel=one.channel, gold=one.gold) for one in asked]
         return Recheck(self._store, checks, lambda: self._store.is_busy)
 
     def _reasons(self, recheck: Recheck, outcome: Outcome) -> list[str]:

@@ -20,6 +20,7 @@ from ..index.projection import is_session
 from ..index.tombstones import TURN, fingerprint
 from ..ledger import records
 from ..ledger.journal import sha256
+from ..ledger.questions import Probe
 from ..model import Action, ActionKind, Changeset, InvalidInput, Level, Memory, NodeId, SessionHead, Turn
 from ..okf import session
 from ..redaction import places_of_secrets
@@ -66,6 +67,10 @@ class Replica:
         """Wait until all that was acknowledged is in its file. Raises StoreBusy while the vault is away."""
         self._vault.raise_if_away()
         self._core.settle(SETTLED_WITHIN_S)
+
+    def past_questions(self, limit: int) -> list[Probe]:
+        """Return the person's past questions with what each found, at most so many."""
+        return list(self._core.ledger.probes()[:limit])
 
     def memories(self) -> dict[NodeId, LocalFile]:
         """Return the file of each memory, of two with one id the first; unchanged ones are not read again."""
