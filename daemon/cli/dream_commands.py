@@ -1,4 +1,4 @@
-"""The commands about dreams and what came of them: dream, runs, undo, redo, digest; and their page: open."""
+"""The commands about dreams and their results: dream, runs, undo, redo, digest; and their page: open."""
 
 from __future__ import annotations
 

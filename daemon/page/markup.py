@@ -182,7 +182,7 @@ SAME_WORDS = 8
 
 
 def difference(before: str, after: str) -> Markup:
-    """Return what changed in a text as HTML: old words struck through, new ones marked, most of the rest left out."""
+    """Return the changes of a text as HTML: old words struck through, new ones marked, most of the rest left out."""
     old, new = ([line for raw in text.split("\n") if (line := _plain(raw))] for text in (before, after))
     shown: list[str] = []
     for kind, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():

@@ -193,7 +193,7 @@ class Syncing:
             return 0
 
     def _write_again(self, lost: Sequence[str]) -> None:
-        """Write entries again that vanished from the segment of another machine, but for what was purged."""
+        """Write entries again that vanished from the segment of another machine, but for purged ones."""
         purges = self._known.purges()
         purged = {node for _, nodes, _, _, _ in purges for node in nodes}
         texts: dict[NodeId, dict[int, str]] = {}
@@ -383,7 +383,7 @@ class Syncing:
             del pieces[channel]
 
     def _never_written(self, keys: Collection[str], files: Mapping[NodeId, LocalFile]) -> Iterator[SyncEntry]:
-        """Yield entries for what was forgotten here before it was one: elsewhere, or in a backup, it may be still."""
+        """Yield entries of memories that were forgotten here before they were one: elsewhere, or in a backup, it may be still."""
         standing = self._known.standing() if keys else {}
         for node in sorted({node for key in keys for node in self._replica.forgotten_under(key)}):
             if node not in files and node not in standing:

@@ -102,7 +102,7 @@ class KnownNames:
 
 
 def plain_text(text: str) -> str:
-    """Return the beginning of a turn with its code blocks and addresses blanked; every place stays what it was."""
+    """Return the beginning of a turn with its code blocks and addresses blanked; places stay as they are."""
     return _CODE.sub(lambda code: " " * len(code[0]), text[:READ_CHARS])
 
 
@@ -251,7 +251,7 @@ def _only_begins_with(key: str, kinds: Mapping[str, EntityType], opinions: Mappi
 
 
 def _clusters(kinds: dict[str, EntityType], known: Sequence[KnownNames]) -> list[tuple[EntityType, list[str]]]:
-    """Join the names of one person: a part of exactly one longer name is that name's; what is known stays."""
+    """Join the names of one person: a part of exactly one longer name is that name's; known names stay."""
     clusters: list[tuple[EntityType, list[str]]] = []
     refused: dict[str, set[str]] = {}  # the names that a cluster, by its first name, may not have
     for one in known:
@@ -416,7 +416,7 @@ def is_doubtful(sentence: str) -> bool:
 
 
 def _with_objects(relations: Sequence[EntityRelation]) -> list[EntityRelation]:
-    """Name what was handed over: what the new one owns by the same turn."""
+    """Name the thing that was handed over: the new one owns it by the same turn."""
     owned = {(one.turn, key_of(one.subject)): one.object for one in relations if one.relation is RelationType.OWNS}
     return [
         replace(one, what=owned.get((one.turn, key_of(one.object)), ""))

@@ -1,7 +1,7 @@
-"""Promotion, once a week: what a person wishes for in several projects is proposed for all of them, in `_global`.
+"""Promotion, once a week: a wish of a person in several projects is proposed for all of them, in `_global`.
 
 A rule that was said in two projects is proposed as it stands; one of a single project only after it was said again and
-used. What names a project, its files, its people or its values stays there, and so does what another rule opposes. The
+used. A rule that names a project, its files, its people or its values stays there, and so does one that another rule opposes. The
 proposal waits for its person, and names the facts that it comes from.
 """
 
@@ -77,7 +77,7 @@ class _Group:
 
 
 def plan(view: View, now: datetime) -> Proposals:
-    """Propose what holds beyond its project, and take back what waits and no longer holds."""
+    """Propose rules that hold beyond their project, and take back those that wait and no longer hold."""
     planned = Proposals()
     settings = view.settings.promotion
     if view.history.paused or not settings.enabled:

@@ -263,7 +263,7 @@ class NamesReader:
         self._heads = heads
 
     def turns(self, said: Sequence[TurnToRead]) -> list[NamesRead]:
-        """Read turns, some milliseconds each; what is read of one does not depend on the others."""
+        """Read turns, some milliseconds each; the reading of one does not depend on the others."""
         windows = [(at, window) for at, one in enumerate(said) for window in windows_of(one.role, one.text, one.before)]
         read: list[list[tuple[NamesWindow, NamesRead]]] = [[] for _ in said]
         drafts: list[_Draft] = []
@@ -343,7 +343,7 @@ FAR: Final = 9
 
 
 def pair_features(hidden: Any, ends: Sequence[tuple[int, ...]], window: NamesWindow) -> tuple[Any, Array]:
-    """Return the mean of what stands between each two ends, and how far they stand apart (float[ends, ends, FAR])."""
+    """Return the mean of the tokens between each two ends, and how far they stand apart (float[ends, ends, FAR])."""
     sums = np.concatenate([np.zeros((1, hidden.shape[1]), np.float32), np.cumsum(hidden, 0)])
     far = np.zeros((len(ends), len(ends), FAR), np.float32)
     between = np.zeros((len(ends), len(ends), hidden.shape[1]), np.float32)

@@ -54,7 +54,7 @@ class ExactQuestion:
 
 
 def asked_by(question: str) -> ExactQuestion | None:
-    """Return what a short question asks; None for any other text."""
+    """Return a short question, read; None for any other text."""
     words = [word.strip("¿?,.:") for word in question.casefold().split()]
     asking = set(words[:4]) & (_WHO | _WHAT)
     if len(question) > LONGEST_CHARS or not asking or not (stems := frozenset(content_stems(question))):

@@ -69,7 +69,7 @@ class Replica:
         self._core.settle(SETTLED_WITHIN_S)
 
     def past_questions(self, limit: int) -> list[Probe]:
-        """Return the person's past questions with what each found, at most so many."""
+        """Return the person's past questions with their answers, at most so many."""
         return list(self._core.ledger.probes()[:limit])
 
     def memories(self) -> dict[NodeId, LocalFile]:
