@@ -289,7 +289,7 @@ class SyncMethods:
 
     def _recheck(self) -> Callable[[], list[str]]:
         """Ask the person's past questions now; return a function that asks them again and says why recall is worse."""
-        from ...pipelines.gate.post_apply import Recheck
+        from ...pipelines.gate.gate import Recheck
         from ...pipelines.messages import Check
 
         probes = self._store.ledger.probes()[:MOST_PROBES]

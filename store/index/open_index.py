@@ -10,9 +10,10 @@ import itertools
 import logging
 import re
 import shutil
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -21,6 +22,7 @@ from typing import Final
 
 import apsw
 
+from .. import extensions
 from ..embedding.embedding import NEAR_MODELS, Embedder
 from ..engine.database import (
     DAMAGE,
@@ -36,9 +38,9 @@ from ..engine.database import (
     watch,
 )
 from ..engine.files import FilesStore, suffix_of
-from ..engine.interface import VectorStore
+from ..engine.interface import EngineHome, VectorStore
 from ..engine.sqlite_vec import SqliteVecStore
-from ..model import Corrupt, IndexDamaged, SchemaTooNew, StoreBusy
+from ..model import Corrupt, IndexDamaged, SchemaTooNew, StoreBusy, StoreError
 from ..settings import StoreSettings
 from ..vault.vault import Vault
 from .catalog import MIGRATIONS, Catalog
@@ -67,6 +69,15 @@ START_WAITS_S: Final = 5.0
 
 # The time in which a file cannot be read, on a disk that takes others, before it is discarded.
 UNREADABLE_S: Final = 60.0
+
+
+@extensions.implements
+def backends() -> Mapping[str, Callable[[EngineHome], VectorStore]]:
+    """Return our own search engines by name."""
+    return {
+        "sqlite-vec": lambda home: SqliteVecStore(home.writing, home.reading, home.most_held),
+        "files": lambda home: FilesStore(home.path),
+    }
 
 
 class IndexFile:
@@ -383,10 +394,19 @@ class OpenIndex:
 
     def _engine_over(self, file: Callable[[], IndexFile]) -> VectorStore:
         """Return the engine of the settings over a file, perhaps another from one call to the next."""
-        if self._settings.backend == "files":
-            return FilesStore(lambda: file().path)
+        known = extensions.current()
+        known.add_own("engines", sys.modules[__name__])
+        if (opened := known.table("backends").get(self._settings.backend)) is None:
+            raise StoreError(
+                f"there is no search backend {self._settings.backend}",
+                f"Install its package, or set store.backend to one of {', '.join(known.table('backends'))}.",
+            )
         most_held = self._settings.search.vectors_in_memory
-        return SqliteVecStore(lambda: file().writing, lambda: file().readers.get(), most_held)
+        home = EngineHome(
+            lambda: file().path, lambda: file().writing, lambda: file().readers.get(), self._dimension, most_held
+        )
+        engine: VectorStore = opened(home)
+        return engine
 
     # ---- names of files
 
