@@ -7,12 +7,13 @@ never while an agent waits for an answer. A remote that does not answer is a sta
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import shutil
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,11 +23,11 @@ from loguru import logger
 from pydantic import Field
 
 from ...ipc.call import Call, Method
-from ...ipc.channels import full_name
+from ...ipc.channels import searched_channel
 from ...ipc.params import NoParams, Params
 from ...ipc.protocol import Refused
 from ...store import replace_file
-from ...store.model import StoreError
+from ...store.model import GLOBAL_CHANNEL, StoreError
 from ...store.names import Channel
 from ..clock import utc_now
 from ..dreaming.dreamer import Dreamer
@@ -36,6 +37,7 @@ from ..sync.segments import Contended, RemoteAway, Repository, Sealer, SyncError
 from ..sync.syncing import Outcome, Syncing
 
 if TYPE_CHECKING:
+    from ...pipelines.gate.post_apply import Recheck
     from ...store import MemoryStore
 
 START_AFTER_S, LOOKED_EVERY_S = 20.0, 5.0
@@ -164,7 +166,8 @@ class SyncMethods:
         self._trouble: tuple[str, datetime] | None = None
         self._config: dict[str, Any] = self._read_config()
         if self.is_on:
-            self._open()
+            with contextlib.suppress(SyncError, OSError):  # each sync tries again, and says why not
+                self._open()
 
     @property
     def is_on(self) -> bool:
@@ -195,7 +198,10 @@ class SyncMethods:
         """Sync now."""
         if not self.is_on:
             raise Refused("The sync is off.", "`dreamctl sync init REMOTE` begins it.")
-        outcome = await self._sync()
+        try:
+            outcome = await self._sync()
+        except SyncError as error:
+            raise Refused(str(error), error.hint) from error
         return Synced(
             outcome.written,
             outcome.read,
@@ -218,12 +224,10 @@ class SyncMethods:
                     raise Refused("No remote is known.", "`dreamctl sync init REMOTE` begins it.")
                 await asyncio.to_thread(self._switch, params.setting == "mine")
                 return SyncSet(None, params.setting)
-            channel = full_name(params.channel, self._store.channel_names_with(params.channel), beginning=False)
+            there = {*self._store.channel_names_with(params.channel), *self._config.get("off", ()), GLOBAL_CHANNEL}
+            channel = searched_channel(params.channel, None, lambda _: there)
             off = {*self._config.get("off", ())} - {channel} | ({channel} if params.setting == "off" else set())
             self._keep_config({"off": sorted(off)})
-            if params.setting == "mine" and self._opened is not None:
-                # Turns that were passed over while it was off are read again; all else is known by then.
-                self._opened.known.forget_places(list(self._opened.known.places()))
             return SyncSet(channel, params.setting)
 
     # ---- by itself
@@ -260,25 +264,22 @@ class SyncMethods:
                     total.add(outcome)
                     self._last_at, self._trouble = utc_now(), None
                     break
-                except Contended:
-                    if attempt + 1 == ATTEMPTS:
-                        raise
-                except RemoteAway as error:
-                    since = self._trouble[1] if self._trouble else utc_now()
-                    self._trouble = str(error), since
+                except (Contended, RemoteAway) as error:
+                    if isinstance(error, Contended) and attempt + 1 < ATTEMPTS:
+                        continue
+                    self._trouble = str(error), self._trouble[1] if self._trouble else utc_now()
                     break
             return total
 
     # ---- in a thread
 
     def _once(self, *, may_purge: bool) -> Outcome:
-        opened = self._opened
-        if opened is None:
-            raise SyncError("The sync is off.")
+        opened = self._opened or self._open()
         opened.repository.prepare()
-        recheck = self._recheck()
+        rechecks: list[Recheck] = []
+        opened.syncing.before_change = lambda: rechecks.append(self._recheck())
         outcome = opened.syncing.run(may_purge=may_purge, keep_machine=lambda new: self._keep_config({"machine": new}))
-        if outcome.run_id and (reasons := recheck()):
+        if rechecks and (reasons := self._reasons(rechecks[0], outcome)):
             outcome.notes.append(
                 f"recall is worse for it: {'; '.join(reasons)}; `dreamctl undo {outcome.run_id}` undoes it"
             )
@@ -287,20 +288,29 @@ class SyncMethods:
             opened.known.set_note("prune", "")
         return outcome
 
-    def _recheck(self) -> Callable[[], list[str]]:
-        """Ask the person's past questions now; return a function that asks them again and says why recall is worse."""
+    def _recheck(self) -> Recheck:
+        """Ask the person's past questions before a change."""
         from ...pipelines.gate.gate import Recheck
         from ...pipelines.messages import Check
 
         probes = self._store.ledger.probes()[:MOST_PROBES]
         checks = [Check(text=one.text, channel=one.channel, gold=one.gold) for one in probes]
-        return Recheck(self._store, checks, lambda: self._store.is_busy).reasons
+        return Recheck(self._store, checks, lambda: self._store.is_busy)
+
+    def _reasons(self, recheck: Recheck, outcome: Outcome) -> list[str]:
+        """Ask them again, and return the reasons why recall is worse."""
+        if outcome.changed <= MOST_EMBEDDED and outcome.run_id:  # otherwise found by words alone for a while
+            changes = self._store.changes_of(outcome.run_id, 0, MOST_EMBEDDED)
+            self._store.embed({change.node_id for change in changes})
+        return recheck.reasons()
 
     def _begin(self, params: SyncInitParams) -> str | None:
         remote = params.remote
         is_folder = "://" not in remote and not re.match(r"^[^/]+:", remote)
         if is_folder and not Path(remote).is_absolute():
             raise SyncError(f"{remote} is a relative path.", "The daemon has another working folder.")
+        if remote.startswith("-"):
+            raise SyncError(f"{remote} is no remote.", "Name a folder, or an address that git understands.")
         if params.plain and (params.key or not is_folder):
             raise SyncError("`plain` is for a folder on your own disk.", "Leave it out: what leaves is encrypted.")
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -348,14 +358,21 @@ class SyncMethods:
 
     def _open(self) -> _Opened:
         self._close()
-        known = Known(self._folder / "known.db")
+        key = self._key() if self._config["encrypted"] else None
+        if key is None and self._config["encrypted"]:
+            raise SyncError("The key of the sync is gone.", "`dreamctl sync off`, then `sync init` with --key FILE.")
+        known = Known.opened(self._folder / "known.db")
         repository = Repository(self._folder / "repository.git", str(self._config["remote"]))
-        sealer = Sealer(self._key() if self._config["encrypted"] else None)
+        sealer = Sealer(key)
         peer = Peer(repository, sealer, known, self._machine, self._host, utc_now)
-        syncing = Syncing(self._store, known, peer, lambda channel: channel in self._config.get("off", ()), utc_now)
+        syncing = Syncing(self._store, known, peer, self._is_off, utc_now)
         self._store.when_erased(lambda ids, secrets: known.note_erased(ids, secrets=secrets))
         self._opened = _Opened(known, peer, repository, syncing)
         return self._opened
+
+    def _is_off(self, channel: str) -> bool:
+        """Return True for a channel that stays here: it is set so, or nothing is learned in it."""
+        return channel in self._config.get("off", ()) or channel in self._store.channels_off
 
     def _close(self) -> None:
         if self._opened is not None:
@@ -412,7 +429,7 @@ class SyncMethods:
         )
 
 
-MOST_PROBES = 20
+MOST_PROBES, MOST_EMBEDDED = 20, 200
 
 
 def _at(text: str | None) -> datetime | None:

@@ -58,6 +58,7 @@ CREATE TABLE IF NOT EXISTS entry (
     batch TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS entry_by_node ON entry (node);
+CREATE INDEX IF NOT EXISTS entry_by_ref ON entry (ref);
 CREATE TABLE IF NOT EXISTS parent (
     parent TEXT NOT NULL, child TEXT NOT NULL, PRIMARY KEY (parent, child)
 ) WITHOUT ROWID;
@@ -168,6 +169,16 @@ class Known:
         path.chmod(0o600)
         self._all("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON;" + _TABLES)
 
+    @classmethod
+    def opened(cls, path: Path) -> Known:
+        """Open the database; one that is damaged is made again, for all of it can be read again."""
+        try:
+            return cls(path)
+        except (apsw.CorruptError, apsw.NotADBError):
+            for file in path.parent.glob(f"{path.name}*"):
+                file.unlink()
+            return cls(path)
+
     def close(self) -> None:
         """Close the database."""
         with self._lock:
@@ -214,7 +225,7 @@ class Known:
             self._stand(standing)
 
     def _stand(self, standing: Mapping[str, Standing]) -> None:
-        rows = [(node, one.sha, json.dumps(one.heads)) for node, one in standing.items()]
+        rows = [(node, one.sha, " ".join(one.heads)) for node, one in standing.items()]
         self._db.executemany("INSERT OR REPLACE INTO base VALUES (?, ?, ?)", rows)
         # One that was changed here may have come from elsewhere too: then it waits on.
         settled = [(node,) for node, one in standing.items() if not one.heads or {*self.heads(node)} == {*one.heads}]
@@ -244,6 +255,10 @@ class Known:
         """Return the entries of a node."""
         return [one for (one,) in self._all("SELECT id FROM entry WHERE node = ?", node)]
 
+    def of_segment(self, ref: str) -> set[str]:
+        """Return the entries that were last seen in a segment."""
+        return {one for (one,) in self._all("SELECT id FROM entry WHERE ref = ?", ref)}
+
     def common(self, entries: Collection[str]) -> str | None:
         """Return an entry that all of these were written after, the nearest; None where there is none."""
         older = [self._before(one) for one in entries]
@@ -267,8 +282,10 @@ class Known:
 
     def standing(self, prefix: str = "") -> dict[str, Standing]:
         """Return the state here of every node whose name begins so."""
-        rows = self._all("SELECT node, sha, heads FROM base WHERE substr(node, 1, ?) = ?", len(prefix), prefix)
-        return {node: Standing(sha, tuple(json.loads(heads))) for node, sha, heads in rows}
+        rows = self._all(
+            "SELECT node, sha, heads FROM base WHERE node >= ? AND node < ?", prefix, f"{prefix}\U0010ffff"
+        )
+        return {node: Standing(sha, tuple(heads.split())) for node, sha, heads in rows}
 
     def pending(self) -> list[str]:
         """Return the nodes of which there are entries that are not let in, in the order in which these came."""

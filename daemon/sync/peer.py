@@ -10,7 +10,8 @@ out by which nothing is lost (`look_at_own`):
 | apart from ours, and readable | another machine has our id | the same, and its entries are written again |
 | apart from ours, not readable | somebody else's push | ours is pushed over it |
 
-A segment of another machine that vanished from the remote is pushed again as it was last seen.
+A segment of another machine that vanished from the remote is pushed again as it was last seen, and entries that are no
+longer in one are written again by every machine that knows them, unless they were purged.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ BATCHES_HELD: Final = 16
 class News:
     """Entries that were not read before, each with segment and batch, and how far the segments are read with them.
 
-    `rewritten`: a segment was written anew, and its old objects are still here.
+    `rewritten` are the segments that were written anew; their old objects are still here.
     """
 
     entries: list[tuple[SyncEntry, str, str]] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
-    rewritten: bool = False
+    rewritten: set[str] = field(default_factory=set)
 
 
 def new_machine_id() -> str:
@@ -66,6 +67,8 @@ class Peer:
         self._now = now
         self._held: OrderedDict[str, dict[str, SyncEntry]] = OrderedDict()
         self._remote: dict[str, str] = {}
+        self.written = 0
+        """Entries that were written since the start."""
 
     def introduction(self, was: str | None = None) -> SyncEntry:
         """Return the entry that says who this machine is; `was`: the id that it no longer has."""
@@ -125,7 +128,8 @@ class Peer:
             if after == tip:
                 continue
             if after is not None and not self._repository.is_ancestor(after, tip):
-                after, news.rewritten = None, True  # after a purge, or by somebody else's push
+                after = None  # after a purge, or by somebody else's push
+                news.rewritten.add(ref)
             for batch in self._repository.batches(tip, after):
                 news.entries.extend((entry, ref, batch.commit) for entry in self._entries(batch, ref))
             news.places[ref] = tip
@@ -180,6 +184,7 @@ class Peer:
                 lines += entry.line(seq, self._now().isoformat())
             tip = self._repository.append(tip, self._sealer.seal(bytes(lines)))
             self._repository.point(ref, tip)
+            self.written += len(batch)
             standing = {node: one for _, stands in batch for node, one in stands.items()}
             self._known.add([(entry, ref, tip) for entry, _ in batch], {ref: tip}, standing)
             self._known.set_place(ref, tip, seq)

@@ -250,7 +250,7 @@ class Repository:
             said = without_credentials(done.stderr.decode("utf-8", "replace")).strip()
             if "stale info" in said or "fetch first" in said or "cannot lock ref" in said:
                 raise Contended("Another machine wrote at the same moment.", "The next sync sees it.")
-            raise RemoteAway(f"The remote cannot be used: {_last_line(said)}.", "It is tried again by itself.")
+            raise RemoteAway(f"The remote cannot be used: {_reason(said)}.", "It is tried again by itself.")
         return done.stdout
 
     # ---- the program
@@ -276,9 +276,10 @@ def machine_of(ref: str) -> str:
     return ref.removeprefix(OURS).removeprefix(THEIRS).partition("/")[0]
 
 
-def _last_line(said: str) -> str:
-    lines = [line for line in said.splitlines() if line.strip()]
-    return (lines[-1] if lines else "git says no more").strip().rstrip(".")[:300]
+def _reason(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    told = next((line for line in lines if not line.startswith(("warning:", "hint:", "remote:"))), "git says no more")
+    return told.removeprefix("fatal: ").removeprefix("error: ").rstrip(".")[:300]
 
 
 def _prune(run: Callable[..., bytes]) -> None:
@@ -307,5 +308,5 @@ _OF_A_REPOSITORY: Final = frozenset(
 def _checked(done: subprocess.CompletedProcess[bytes]) -> bytes:
     if done.returncode:
         said = without_credentials(done.stderr.decode("utf-8", "replace"))
-        raise SyncError(f"git did not do its part: {_last_line(said)}.")
+        raise SyncError(f"git did not do its part: {_reason(said)}.")
     return done.stdout

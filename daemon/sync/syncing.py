@@ -38,6 +38,9 @@ ERASED: Final = "[erased]"
 FILE: Final = "file:"
 """Before the path of a session, whose standing is the size up to which its turns are entries."""
 
+PASSED_OVER: Final = "passed over"
+"""The note of a channel that stays out, and of which turns were not let in."""
+
 Pieces = dict[str, list[tuple[SyncEntry, dict[str, Standing]]]]
 
 
@@ -86,13 +89,15 @@ class Syncing:
         self._peer = peer
         self._is_off = is_off
         self._now = now
+        self.before_change: Callable[[], None] = lambda: None
+        """Called before the changes of others are let in, where there are any."""
 
     def run(self, *, may_purge: bool, keep_machine: Callable[[str], None]) -> Outcome:
         """Sync once. `keep_machine` is told a new id of this machine before anything is written under it.
 
         Raises RemoteAway and Contended; all that was read or written until then stays, and the next sync goes on.
         """
-        outcome = Outcome()
+        outcome, written = Outcome(), self._peer.written
         self._replica.settle()
         self._peer.fetch()
         if self._peer.look_at_own():
@@ -102,15 +107,18 @@ class Syncing:
         self._read(outcome)
         if may_purge:
             self._carry_out_purges()
-        else:
-            outcome.purges_wait = any(not done for _, _, _, done, _ in self._known.purges())
+        elif any(not done for _, _, _, done, _ in self._known.purges()):
+            outcome.purges_wait = True  # nothing of it may come into the history first
+            return outcome
         self._tell_purges()
-        outcome.written += self._publish()
-        self._let_in(outcome)
-        outcome.written += self._publish()
+        here = self._replica.memories()
+        self._publish(here)
+        if self._let_in(here, outcome):
+            self._publish(self._replica.memories())
         if self._known.note("rewrite"):
             self._rewrite()
         outcome.pushed = self._peer.push()
+        outcome.written = self._peer.written - written
         return outcome
 
     def waiting(self) -> tuple[int, int]:
@@ -141,6 +149,11 @@ class Syncing:
         self._known.set_machine(self._peer.machine, str(entry.body["host"]), was)
 
     def _read(self, outcome: Outcome) -> None:
+        passed_over = self._known.note(PASSED_OVER)
+        is_let_in = bool(passed_over) and not self._is_off(passed_over)
+        if is_let_in:  # its turns are read again; all else is known by now
+            self._known.forget_places(list(self._known.places()))
+            self._known.set_note(PASSED_OVER, "")
         news = self._peer.news()
         turns: dict[NodeId, list[SyncEntry]] = {}
         heads: dict[NodeId, SyncEntry] = {}
@@ -148,24 +161,28 @@ class Syncing:
         purged |= {str(node) for entry, _, _ in news.entries if entry.kind == "purge" for node in entry.body["nodes"]}
         for entry, _, _ in news.entries:
             if entry.kind == "turn":
-                if not self._known.has(entry.entry_id):
+                if is_let_in or not self._known.has(entry.entry_id):
                     turns.setdefault(str(entry.body["session"]), []).append(entry)
             elif entry.kind == "session":
                 heads.setdefault(str(entry.body["session"]), entry)
         # Turns first, and before they count as read: done again after a crash, they are known by then.
         for session_id, entries in turns.items():
             outcome.turns += self._add_turns(session_id, [_turn(one, purged) for one in entries], heads.get(session_id))
+        seen = {entry.entry_id for entry, _, _ in news.entries}
+        lost = [one for ref in sorted(news.rewritten) for one in self._known.of_segment(ref) - seen]
         self._known.add(news.entries, news.places)
         outcome.read = len(news.entries)
+        self._note_others(news)
+        self._write_again(lost)
         if news.rewritten:
             self._peer.prune()
-        self._note_others(news)
 
     def _add_turns(self, session_id: NodeId, turns: Sequence[Turn], head: SyncEntry | None) -> int:
         entries = (self._peer.entry(one) for one in self._known.of_node(f"session:{session_id}"))
         head = head or next((one for one in entries if one is not None), None)
         told = dict(head.body["head"]) if head else {"session_id": session_id, "channel": SHARED}
         if self._is_off(str(told["channel"])):
+            self._known.set_note(PASSED_OVER, str(told["channel"]))
             return 0
         started = told.pop("started_at", None)
         try:
@@ -174,6 +191,30 @@ class Syncing:
         except (InvalidInput, TypeError, ValueError) as error:
             self._known.set_aside(f"session {session_id}", f"its turns are not as turns are ({type(error).__name__})")
             return 0
+
+    def _write_again(self, lost: Sequence[str]) -> None:
+        """Write entries again that vanished from the segment of another machine, but for what was purged."""
+        purges = self._known.purges()
+        purged = {node for _, nodes, _, _, _ in purges for node in nodes}
+        texts: dict[NodeId, dict[int, str]] = {}
+        pieces: Pieces = {}
+        for entry in (found for one in lost if (found := self._peer.entry(one)) is not None):
+            if entry.kind == "turn":
+                session_id, ordinal = str(entry.body["session"]), int(entry.body["ordinal"])
+                here = texts.setdefault(session_id, {} if session_id in texts else self._texts(session_id))
+                is_purged = f"{session_id}#{ordinal}" in purged or not all(done for _, _, _, done, _ in purges)
+                is_wanted = here.get(ordinal) == entry.body["text"] and not is_purged
+            elif entry.sha:
+                is_wanted = entry.node not in purged and entry.entry_id in self._known.heads(entry.node)
+            else:
+                is_wanted = entry.kind != "machine"
+            if is_wanted:
+                pieces.setdefault(str(entry.body.get("channel") or SHARED), []).append((entry, {}))
+        self._write(pieces)
+
+    def _texts(self, session_id: NodeId) -> dict[int, str]:
+        path = self._replica.session_path(session_id)
+        return {turn.ordinal: turn.text for turn in self._replica.session(path)[1]} if path else {}
 
     def _note_others(self, news: News) -> None:
         for entry, _, _ in news.entries:
@@ -265,20 +306,19 @@ class Syncing:
     def _syncable(self, files: Mapping[NodeId, LocalFile]) -> Iterator[tuple[NodeId, LocalFile]]:
         return ((node, file) for node, file in files.items() if not self._is_off(file.channel))
 
-    def _publish(self) -> int:
+    def _publish(self, here: Mapping[NodeId, LocalFile]) -> None:
         pieces: Pieces = {}
         self._add_sessions(pieces)
-        self._add_memories(pieces)
-        self._add_registers(pieces)
-        return self._write(pieces)
+        self._add_memories(here, pieces)
+        self._add_registers(here, pieces)
+        self._write(pieces)
 
-    def _write(self, pieces: Pieces) -> int:
+    def _write(self, pieces: Pieces) -> None:
         for channel, some in pieces.items():
             self._peer.write(channel, some)
-        return sum(map(len, pieces.values()))
 
-    def _add_memories(self, pieces: Pieces) -> None:
-        here, standing = self._replica.memories(), self._known.standing()
+    def _add_memories(self, here: Mapping[NodeId, LocalFile], pieces: Pieces) -> None:
+        standing = self._known.standing()
         adopted: dict[str, Standing] = {}
         for node, file in self._syncable(here):
             stands = standing.get(node)
@@ -342,7 +382,16 @@ class Syncing:
         for channel in [channel for channel, some in pieces.items() if not some]:
             del pieces[channel]
 
-    def _add_registers(self, pieces: Pieces) -> None:
+    def _never_written(self, keys: Collection[str], files: Mapping[NodeId, LocalFile]) -> Iterator[SyncEntry]:
+        """Yield entries for what was forgotten here before it was one: elsewhere, or in a backup, it may be still."""
+        standing = self._known.standing() if keys else {}
+        for node in sorted({node for key in keys for node in self._replica.forgotten_under(key)}):
+            if node not in files and node not in standing:
+                yield SyncEntry(
+                    {"kind": GONE, "node": node, "why": "forgotten", "parents": sorted(self._known.heads(node))}
+                )
+
+    def _add_registers(self, files: Mapping[NodeId, LocalFile], pieces: Pieces) -> None:
         some: list[tuple[SyncEntry, dict[str, Standing]]] = []
         here, standing = set(self._replica.tombstones()), self._known.standing(TOMBSTONE)
         there = {node.removeprefix(TOMBSTONE) for node, one in standing.items() if one.sha != GONE}
@@ -351,6 +400,8 @@ class Syncing:
             stands = standing.get(node)
             entry = SyncEntry({"kind": kind, "key": key, "parents": sorted(stands.heads) if stands else []})
             some.append((entry, {node: Standing(entry.sha, (entry.entry_id,))}))
+        for entry in self._never_written(here - there, files):
+            some.append((entry, {entry.node: Standing(GONE, (entry.entry_id,))}))
         cursors = self._known.standing(CURSOR)
         for session_id, ordinal in sorted(self._replica.cursors().items()):
             node = f"{CURSOR}{session_id}"
@@ -362,19 +413,22 @@ class Syncing:
 
     # ---- 5: changes elsewhere
 
-    def _let_in(self, outcome: Outcome) -> None:
+    def _let_in(self, here: Mapping[NodeId, LocalFile], outcome: Outcome) -> bool:
+        """Let in the entries that wait; return True where that may leave something to be written."""
         waiting = self._known.pending()
         self._let_in_tombstones([node for node in waiting if node.startswith(TOMBSTONE)])
         nodes = [node for node in waiting if not _is_register(node)]
-        plan = _LetIn(self._replica.memories() if nodes else {}, self._known.standing())
+        plan = _LetIn(here, self._known.standing() if nodes else {})
         for node in nodes:
             self._plan_node(node, plan)
         for earlier, later in plan.rivals:
             self._settle_rivals(earlier, later, plan)
         self._known.stand(plan.stands)
         if plan.actions:
-            note = f"{len(plan.actions)} changes came from other machines"
+            changes = "1 change" if len(plan.actions) == 1 else f"{len(plan.actions)} changes"
+            note = f"{changes} came from other machines"
             actions = sorted(plan.actions, key=lambda action: plan.levels.get(action.node_id, ""))
+            self.before_change()
             applied = self._replica.apply(actions, note)
             skipped = {one.node_id: one.reason for one in applied.skipped}
             self._known.stand({node: one for node, one in plan.after.items() if node not in skipped})
@@ -383,6 +437,7 @@ class Syncing:
             outcome.run_id, outcome.changed = applied.run_id, applied.applied
         # Last: a session counts as read by dreams only with what these made of it.
         self._let_in_cursors([node for node in waiting if node.startswith(CURSOR)])
+        return bool(waiting or outcome.turns)
 
     def _let_in_tombstones(self, nodes: Sequence[str]) -> None:
         here, left, lifted = set(self._replica.tombstones()), list[str](), list[str]()

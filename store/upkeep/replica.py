@@ -102,7 +102,7 @@ class Replica:
 
     def sessions(self) -> Iterator[tuple[str, int]]:
         """Yield the path and the size of each session."""
-        return ((stamp.path, stamp.size) for stamp in self._vault.walk() if is_session(stamp.path))
+        return ((stamp.path, stamp.size) for stamp in self._vault.walk_folder(SESSIONS_FOLDER.rstrip("/")))
 
     def session(self, path: str) -> tuple[SessionHead, Sequence[Turn]]:
         """Return a session as its file is."""
@@ -118,6 +118,14 @@ class Replica:
         """Return the keys of all that was forgotten, undone or rejected here."""
         return self._core.tombstones.names
 
+    def forgotten_under(self, key: str) -> list[NodeId]:
+        """Return the memories whose removal left a tombstone."""
+        sql = (
+            "SELECT DISTINCT action.node_id FROM tombstone JOIN action USING (run_id) WHERE tombstone.fingerprint = ?"
+            " AND instr(action.fingerprint, tombstone.fingerprint) AND action.kind = 'delete'"
+        )
+        return [str(node) for (node,) in self._core.ledger.ask(sql, (key,))]
+
     def cursors(self) -> Mapping[NodeId, int]:
         """Return of each session the last turn that dreams have learned from."""
         return self._core.ledger.cursors(LEARNED_FROM)
@@ -125,7 +133,11 @@ class Replica:
     # ---- changes of others
 
     def add_turns(self, head: SessionHead, turns: Sequence[Turn]) -> int:
-        """Append the turns of a session that it does not have, and return how many; they survive a power cut."""
+        """Append the turns of a session that it does not have, and return how many; they survive a power cut.
+
+        Raises InvalidInput for names that no session can have.
+        """
+        self._core.door.check_names(head.channel, (head.agent_id, head.task_id, head.user_id))
         return self._core.writer.submit(self._sessions.replay(head, turns)).result()
 
     def change_tombstones(self, left: Collection[str], lifted: Collection[str]) -> None:
@@ -150,13 +162,13 @@ class Replica:
 
         Raises InvalidInput for a content that is no file of this memory.
         """
-        if here is not None:
-            before = self._vault.read(here.path)
-            return Action.replacing(here.path, node_id, before, data, stage=SYNC, reason=ELSEWHERE)
-        path = wanted if wanted and self._is_free(wanted) else None
+        path = here.path if here is not None else wanted if wanted and self._is_free(wanted) else None
         memory = okf.to_memory(path or "", okf.parse(data))
         if memory.node_id != node_id:
             raise InvalidInput("its content is another memory's")
+        if here is not None:
+            before = self._vault.read(here.path)
+            return Action.replacing(here.path, node_id, before, data, stage=SYNC, reason=ELSEWHERE)
         # A page of this name may be another's here: then its file gets a part of its id, as all others have.
         places = ((memory.level, node_id), *((Level.FACT, f"{node_id}{n}") for n in range(MOST_NAMES)))
         named = (self._path_for(memory, level, name) for level, name in places)

@@ -6,7 +6,7 @@ import random
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -180,6 +180,13 @@ class Expected:
     unsynced: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
     since_backup: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
     forced: set[str] = field(default_factory=set)
+    only_there: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
+
+    def force(self, machines: Collection[str]) -> None:
+        """Note that the remote may have lost something: all that a machine put back has not read there again yet."""
+        self.forced = set(machines)
+        for lost in (one for some in self.only_there.values() for one in some):
+            lost()
 
     def unsay(self, node: NodeId) -> None:
         """Expect nothing of a memory any more."""
@@ -346,6 +353,7 @@ class Schedule:
         machine.sync()
         self.expected.unsynced.pop(machine.name, None)
         self.expected.forced.discard(machine.name)
+        self.expected.only_there.pop(machine.name, None)
 
     def kill(self, machine: Machine) -> None:
         """Kill a machine somewhere in a sync, and start it again."""
@@ -379,11 +387,12 @@ class Schedule:
             forced = self.expected.since_backup.get(machine.name, []) if machine.name in self.expected.forced else []
             for lost in (*self.expected.unsynced.pop(machine.name, []), *forced):
                 lost()
+            self.expected.only_there[machine.name] = list(self.expected.since_backup.get(machine.name, []))
             machine.open()
 
     def force_push(self, _: Machine) -> None:
         """Force a ref of the remote back, remove it, or put something else there."""
-        self.expected.forced = {machine.name for machine in self.machines}
+        self.expected.force([machine.name for machine in self.machines])
         found = self._remote("for-each-ref", "--format=%(refname)", "refs/dreamd").split()
         if found:
             ref = self.random.choice(found)
@@ -399,7 +408,7 @@ class Schedule:
 
     def forget_there(self, _: Machine) -> None:
         """Lose the whole remote."""
-        self.expected.forced = {machine.name for machine in self.machines}
+        self.expected.force([machine.name for machine in self.machines])
         shutil.rmtree(self.remote, ignore_errors=True)
         for machine in self.machines:
             machine.repository.make_folder()

@@ -13,7 +13,7 @@ from tests.daemon.sync.machines import Schedule
 def test_three_machines_agree_in_the_end(tmp_path: Path, seed: int) -> None:
     schedule = Schedule(tmp_path, 1000 + seed)
     try:
-        schedule.run(25)
+        schedule.run(20)
         schedule.settle()
         assert schedule.problems() == [], schedule.log
     finally:

@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from dreamd.daemon.sync.entries import SyncEntry
 from dreamd.daemon.sync.segments import OURS, RemoteAway, Sealer
 from dreamd.store import Selection
 from dreamd.store.model import Edit, NewTurn, NodeId, NotFound, SessionHead
@@ -82,6 +83,15 @@ def test_a_forgotten_memory_is_gone_elsewhere_and_no_dream_proposes_it_there(mac
     all_synced(b, a)
     assert a.files() == {}
     assert a.tombstones() == b.tombstones() != set()
+
+
+def test_what_was_forgotten_before_any_sync_goes_elsewhere_too(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    node = kept(a, "The kiln burns at 1240 degrees.")
+    assert kept(b, "The kiln burns at 1240 degrees.") == node
+    a.store.forget(node)
+    all_synced(a, b)
+    assert a.files() == b.files() == {}
 
 
 def test_a_forgotten_turn_is_hidden_elsewhere(machine: NewMachine) -> None:
@@ -180,6 +190,18 @@ def test_a_channel_that_is_off_stays_here(machine: NewMachine) -> None:
     all_synced(a, b)
     assert b.files().keys() == {shared}
     assert not b.turns()
+
+
+def test_a_channel_that_is_let_in_again_gets_the_turns_that_were_passed_over(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    b.off = {CHANNEL}
+    said(a, "hello")
+    node = kept(a, "The kiln burns at 1240 degrees.")
+    all_synced(a, b)
+    assert not b.turns()
+    b.off = set()
+    all_synced(b)
+    assert (b.turns(), set(b.files())) == (a.turns(), {node})
 
 
 def test_a_file_with_a_secret_stays_here_and_is_named(machine: NewMachine) -> None:
@@ -344,6 +366,32 @@ def test_a_broken_entry_is_set_aside_and_named_and_the_rest_comes_in(machine: Ne
     assert b.texts() == {node: "The kiln burns at 1240 degrees."}
     (reason,) = b.known.aside().values()
     assert reason == "entry 2 is not what its id says; entry 3 cannot be read"
+
+
+def test_names_that_lead_elsewhere_are_refused(machine: NewMachine) -> None:
+    a, b = machine("a", None), machine("b", None)
+    kept(a, "The kiln burns at 1240 degrees.")
+    a.sync()
+    (ref,) = [one for one in a.repository.tips(OURS) if one.endswith(CHANNEL)]
+    tip = a.repository.tips(ref)[ref]
+    text = a.files().popitem()[1].decode().replace(next(iter(a.files())), "aaaaaaaaaaaaa")
+    there = {"kind": "memory", "channel": CHANNEL, "level": "L1", "text": text, "parents": []}
+    head = {"session_id": "../x", "channel": "../x", "started_at": None}
+    said_there = {"ordinal": 1, "role": "user", "at": None, "external_id": None, "text": "x", "session": "../x"}
+    bad = [
+        SyncEntry({**there, "node": "aaaaaaaaaaaaa"}, "../../x.md"),
+        SyncEntry({**there, "node": "bbbbbbbbbbbbb"}, "b.md"),
+        SyncEntry({"kind": "session", "session": "../x", "head": head}),
+        SyncEntry({"kind": "turn", **said_there}),
+    ]
+    lines = b"".join(entry.line(number, "") for number, entry in enumerate(bad, 9))
+    a.repository.point(ref, a.repository.append(tip, lines))
+    a.peer.fetch()
+    a.peer.push()
+    all_synced(b)
+    assert set(b.texts()) == {*a.texts(), "aaaaaaaaaaaaa"}
+    assert set(b.known.aside()) == {"bbbbbbbbbbbbb", "session ../x"}
+    assert not list(b.folder.parent.rglob("x.md"))
 
 
 # ---- machines
