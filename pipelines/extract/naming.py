@@ -36,11 +36,11 @@ LEAST_OF_THING: Final = 1.0
 FEWEST_TURNS: Final = 2
 """Turns in which a thing is named, where no relation tells of it."""
 
-# The share of a name's occurrences that the reader took for one: "will" is seldom a person.
 LEAST_OF_RELATED: Final = 1.8
 """The sum for a thing that is named in one turn, and related to another there."""
 
-LEAST_SHARE: Final = 0.25
+# The share of a name's occurrences that the reader took for one: "will" is seldom a person, nor "nil".
+LEAST_SHARE: Final = 0.35
 
 # A person's name alone is so many times as sure as the same name with a word that is none of it.
 SELDOM: Final = 4
@@ -132,6 +132,20 @@ def is_nameless(word: str) -> bool:
     return key_of(before_apostrophe(word)) in _nameless() or len(word) < _SHORT
 
 
+_PATH = re.compile(r"\S*(?:\w/|/\w|\.\w{1,8}\Z)\S*")
+_IDENTIFIER = re.compile(r"[a-z]+[a-z\d]*[A-Z]\w*|(?:[A-Z][a-z\d]+){3,}|\w+_\w+")
+
+
+def _is_identifier(name: str) -> bool:
+    """Return True for a name of code, not of a thing: "copyMetadataDir", "FetchMetadataBranch", "SLACK_CHANNEL"."""
+    return _IDENTIFIER.fullmatch(name) is not None
+
+
+def _is_path(name: str) -> bool:
+    """Return True for the name of a file or folder, by a slash or an ending."""
+    return _PATH.fullmatch(name) is not None
+
+
 def _trimmed(name: str) -> str:
     """Return a name without the words at its ends that name nothing; "" where none is left."""
     words = [re.sub(r"['’]s?$", "", word.strip('.,;:!?()[]{}"“”„«»`*')) for word in name.split()]
@@ -152,8 +166,11 @@ class _Opinions:
 
     @property
     def type(self) -> EntityType:
-        """The kind of most."""
-        return EntityType(max(self.kinds, key=lambda kind: self.kinds[kind]))
+        """The kind of most; a person is one by half of all opinions, else it is the next kind."""
+        order = sorted(self.kinds, key=lambda kind: -self.kinds[kind])
+        if order[0] == EntityType.PERSON and self.kinds[order[0]] < self.total / 2 and len(order) > 1:
+            return EntityType(order[1])
+        return EntityType(order[0])
 
     @property
     def total(self) -> float:
@@ -192,8 +209,9 @@ def _opinions(contexts: Sequence[TurnContext], read: Mapping[NodeId, NamesRead])
         pairs = ((each.subject, each.object) for each in _believed(read[turn]))
         related = {end for pair in pairs for end in pair if PROJECT not in pair}
         for span in read[turn].names:
-            key = key_of(_trimmed(_words_of(span, context))) if span.part == 1 and span.named != "phrase" else ""
-            if key:
+            name = _trimmed(_words_of(span, context)) if span.part == 1 and span.named != "phrase" else ""
+            is_file = span.named == EntityType.FILE
+            if (key := key_of(name)) and (_is_path(name) if is_file else not _is_identifier(name)):
                 found[key].kinds[span.named] += span.sureness + (span in related)
                 found[key].turns.add(turn)
     return found

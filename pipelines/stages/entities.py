@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from ...store import okf
+from ...store.index.tombstones import UNTOLD
 from ...store.judges.name_reader import NamesRead
 from ...store.model import GLOBAL_CHANNEL, Action, Kind, Level, Memory, NodeId, Turn
 from ...store.okf.entity_page import (
@@ -157,7 +158,9 @@ class _Pages:
         now: datetime,
     ) -> None:
         self._view, self._channel, self._read, self._now = view, channel, read, now
-        self._turns = {context.turn.node_id: context for context in channel.contexts}
+        forgotten = {name.removeprefix(UNTOLD) for name in view.history.tombstones if name.startswith(UNTOLD)}
+        told = (context for context in channel.contexts if context.turn.node_id not in forgotten)
+        self._turns = {context.turn.node_id: context for context in told}
         self._found = [one for each in found if (one := self._here(each)) is not None]
 
     def _here(self, found: Found) -> Found | None:
@@ -202,7 +205,7 @@ class _Pages:
             for relation in page.relations
             if relation.turn not in self._read
         }
-        found = relations_of(self._channel.contexts, self._read, self._found, self._project)
+        found = relations_of([*self._turns.values()], self._read, self._found, self._project)
         order = {turn: place for place, turn in enumerate(self._turns)}
         everything = [*held.values(), *(one for one in found if one.key not in held)]
         return sorted(everything, key=lambda one: order.get(one.turn, -1))
