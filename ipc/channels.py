@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from ..store.channel import channel_of_folder, is_in_repository
-from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, NotFound
+from ..store.channel import WITHIN, channel_of_folder, channel_of_user, is_in_repository, may_read
+from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, InvalidInput, NotFound
 from ..store.results import Elsewhere
 
 MOST_NAMED = 3
@@ -32,7 +32,10 @@ def full_name(named: str, names: Collection[str], *, beginning: bool = True) -> 
     if named in (ALL_CHANNELS, GLOBAL_CHANNEL) or named in names:
         return named
     # A project's channel is its name with six hex digits of its git folder (`shop-1a2b3c`), which people do not type.
-    short = named.casefold()
+    head, within, part = named.partition(WITHIN)
+    if within:
+        return f"{full_name(head, names, beginning=beginning)}{within}{part}"
+    short, names = named.casefold(), [name for name in names if WITHIN not in name]
     meant = [name for name in names if project_name(name).casefold() == short]
     if not meant and beginning:
         meant = [name for name in names if name.casefold().startswith(short)]
@@ -46,17 +49,37 @@ def channel_of(channel: str | None, cwd: str | None, names: Names | None = None,
     return channel_of_folder(Path(cwd)) if cwd else GLOBAL_CHANNEL
 
 
-def searched_channel(channel: str | None, cwd: str | None, names: Names, *, beginning: bool = True) -> str:
-    """Return the channel that is named, else that of a working directory, to look into it.
+def channel_for(user: str | None, channel: str) -> str:
+    """Return a user's part of a channel, the channel itself without a user.
 
-    Raises NotFound, with the nearest names, for one that is named and does not exist; the channel of `cwd` always does.
+    Raises InvalidInput for all channels, and NotFound for another user's part.
     """
+    if user is None:
+        return channel
+    if channel == ALL_CHANNELS:
+        raise InvalidInput("a user does not look into all channels", hint="Name one, or leave out `user_id`.")
+    if not may_read(user, channel):
+        raise NotFound(f"there is no one channel {channel!r}", hint="It is not this user's.")
+    return channel_of_user(channel, user)
+
+
+def searched_channel(
+    channel: str | None, cwd: str | None, names: Names, *, beginning: bool = True, user: str | None = None
+) -> str:
+    """Return the channel that is named, else that of a working directory, to look into it; of a `user` their part.
+
+    Raises NotFound, with the nearest names, for one that is named and does not exist; the channel of `cwd` always does,
+    and a part of one that does.
+    """
+    if user is not None:
+        own = lambda wanted: [name for name in names(wanted) if may_read(user, name)]  # noqa: E731
+        return channel_for(user, searched_channel(channel, cwd, own, beginning=beginning))
     if channel is None:
         return channel_of(None, cwd)
     known = names(channel)
     found = full_name(channel, known, beginning=beginning)
     # Without any name the memory is new, or its index is being made anew.
-    if not known or found in known or found in (ALL_CHANNELS, GLOBAL_CHANNEL):
+    if not known or {found, found.partition(WITHIN)[0]} & {*known} or found in (ALL_CHANNELS, GLOBAL_CHANNEL):
         return found
     if cwd and found == channel_of_folder(Path(cwd)):
         return found

@@ -28,7 +28,7 @@ from .answers import (
     widened,
 )
 from .call import Call, Method
-from .channels import Names, channel_of, channel_of_repository, searched_channel
+from .channels import Names, channel_for, channel_of, channel_of_repository, searched_channel
 from .document_methods import DOCUMENT_METHODS
 from .params import (
     EditParams,
@@ -85,7 +85,9 @@ def _keep(store: MemoryStore, params: RememberParams) -> Future[Kept] | Coroutin
     kept = store.keep(
         params.text,
         kind=Kind(params.kind),
-        channel=channel_of_repository(params.channel, params.cwd, lambda _: store.channel_names()),
+        channel=channel_for(
+            params.user_id, channel_of_repository(params.channel, params.cwd, lambda _: store.channel_names())
+        ),
         tags=params.tags,
         agent_id=params.agent_id,
         session=params.session,
@@ -108,7 +110,7 @@ async def _curated(store: MemoryStore, acknowledged: Future[Kept], priority: int
 def observe(store: MemoryStore, params: ObserveParams, call: Call) -> Future[Observed]:
     """Add turns to a session."""
     # The parameters have the fields of the store's values, bounded: only the channel is worked out here.
-    channel = channel_of(params.session.channel, params.session.cwd)
+    channel = channel_for(params.session.user_id, channel_of(params.session.channel, params.session.cwd))
     head: Json = {**dict(params.session), "channel": channel}
     turns = [NewTurn(**dict(turn)) for turn in params.turns]
     # `live`: an agent is in this session now, so the store also keeps its turns in memory for what may help next.

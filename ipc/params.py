@@ -104,6 +104,7 @@ class RecallParams(Params):
     cwd: Folder | None = None
     session: Name | None = None
     agent_id: Name | None = None
+    user_id: Name | None = None
     levels: Annotated[tuple[Level, ...], Field(max_length=4)] = ()
     include_archived: bool = False
     as_of: Instant | None = None
@@ -140,6 +141,7 @@ class ContextParams(Params):
     cwd: Folder | None = None
     session: Name | None = None
     agent_id: Name | None = None
+    user_id: Name | None = None
     as_of: Instant | None = None
     filter: BoundedFilter | None = None
     min_score: Score = 0.0
@@ -159,6 +161,7 @@ class RecentParams(Params):
     file: Annotated[str, Field(max_length=4096)] = ""
     limit: Annotated[int, NUMBER, Field(strict=True, ge=1, le=30)] = 5
     agent_id: Name | None = None
+    user_id: Name | None = None
 
 
 class RememberParams(Params):
@@ -174,6 +177,7 @@ class RememberParams(Params):
     cwd: Folder | None = None
     tags: Annotated[tuple[Label, ...], Field(max_length=64)] = ()
     agent_id: Name | None = None
+    user_id: Name | None = None
     session: Name | None = None
     always: bool = False
     priority: Annotated[int, NUMBER, Field(strict=True, ge=1, le=10)] = 5

@@ -10,6 +10,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..store import estimate_tokens, first_sentences, within
+from ..store.channel import may_read
 from ..store.filters import Clause, Filter, Group
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Hit, Level
 from ..store.results import About, Elsewhere, EntityGraph, Shown
@@ -24,7 +25,7 @@ from .answers import (
     widened,
 )
 from .call import Call, Method
-from .channels import Names, found_elsewhere, full_name, not_looked_in, nothing_there, searched_channel
+from .channels import Names, channel_for, found_elsewhere, full_name, not_looked_in, nothing_there, searched_channel
 from .filter_params import FilterParams
 from .params import AboutParams, ContextParams, EntitiesParams, Params, RecallParams, RecentParams
 
@@ -68,7 +69,7 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
         return _like(store, params, params.like)
     if params.queries is not None:
         return _each(store, params, params.queries, call)
-    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
+    channel = searched_channel(params.channel, params.cwd, store.channel_names_with, user=params.user_id)
     session = _asking(store, params, channel)
     where = filter_of(params.filter, store.channel_names_with)
     found = store.recall(
@@ -104,6 +105,7 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
     # `wanted=False`: to ask why a memory was not found is no use of it, and must not keep it from fading.
     if params.why_not is not None:
         node = store.show(params.why_not, wanted=False)
+        channel_for(params.user_id, node.channel)
         ruled_out_by = store.ruled_out_by(params.why_not, where)
         answer = replace(answer, why_not=why_not(node, params, answer, found.trace, ruled_out_by, session))
     return answer
@@ -112,9 +114,9 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
 def _like(store: MemoryStore, params: RecallParams, named: str) -> RecallAnswer:
     """Find the memories that are similar to one; by default in its own channel and the global one."""
     node = store.show(store.full_id(named), wanted=False)
-    channel = node.channel
+    channel = channel_for(params.user_id, node.channel)
     if params.channel is not None:
-        channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
+        channel = searched_channel(params.channel, params.cwd, store.channel_names_with, user=params.user_id)
     found = store.recall(
         node.text or node.title,
         limit=params.limit,
@@ -153,7 +155,7 @@ def _each(store: MemoryStore, params: RecallParams, queries: Sequence[str], call
 @bounded
 def context(store: MemoryStore, params: ContextParams, call: Call) -> ContextAnswer:
     """Return one text within a token budget for an agent."""
-    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
+    channel = searched_channel(params.channel, params.cwd, store.channel_names_with, user=params.user_id)
     session = _asking(store, params, channel)
     envelope = store.context(
         params.query,
@@ -179,7 +181,7 @@ def context(store: MemoryStore, params: ContextParams, call: Call) -> ContextAns
 @bounded
 def recent(store: MemoryStore, params: RecentParams, call: Call) -> RecentAnswer:
     """Return the last sessions, with their prompts and changes."""
-    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
+    channel = searched_channel(params.channel, params.cwd, store.channel_names_with, user=params.user_id)
     asking = store.session_at_work(None, params.agent_id, channel)
     found = store.recent(
         channel, params.limit, session=params.session, day=params.day, file=params.file, left_out=asking
@@ -263,7 +265,11 @@ def why_nothing(store: MemoryStore, params: RecallParams | ContextParams, channe
     The reason is its filter, an empty channel that it named, or the channels that were not searched; then come words
     that it may have meant.
     """
-    sizes = store.channels()
+    sizes = {
+        name: size
+        for name, size in store.channels().items()
+        if params.user_id is None or may_read(params.user_id, name)
+    }
     if params.filter is not None:
         notes = [FILTERED]
     elif params.channel is not None and channel != ALL_CHANNELS and (empty := nothing_there(channel, sizes)):
@@ -272,7 +278,8 @@ def why_nothing(store: MemoryStore, params: RecallParams | ContextParams, channe
         notes = not_looked_in(channel, sizes)
     if words := store.meant(params.query, channel):
         notes.append(f"did you mean {' and '.join(words)}?")
-    return notes, params.channel is None and not sizes.get(channel) and not (params.filter or params.as_of)
+    is_of_all = params.channel is None and params.user_id is None
+    return notes, is_of_all and not sizes.get(channel) and not (params.filter or params.as_of)
 
 
 # ---- the size of an answer

@@ -127,6 +127,21 @@ class DecaySettings(BaseModel):
     least_per_run: int = Field(10, ge=0, validation_alias=AliasChoices("least_per_run", "least_a_night"))
 
 
+class PromotionSettings(BaseModel):
+    """Conditions under which a rule of a project is proposed for all projects."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = True
+    review: bool = Field(True, description="it waits until its person accepts it")
+    certainty: float = Field(0.85, ge=0, le=1)
+    uses: int = Field(5, ge=0, description="of a rule of one project; one that was said in two needs none")
+    conversations: int = Field(2, ge=2, description="in which a rule of one project was said")
+    cosine: float = Field(0.85, ge=0.8, le=1, description="from which two may say the same, where their words do")
+    corrections: int = Field(3, ge=2, description="the same one in so many conversations is offered for `always`")
+    private: tuple[str, ...] = Field((), description="channels from which nothing is proposed")
+
+
 class GateSettings(BaseModel):
     """The number of probes that test a dream before it is applied."""
 
@@ -148,6 +163,7 @@ class PipelineSettings(BaseModel):
     limits: LimitSettings = LimitSettings()
     gate: GateSettings = GateSettings()
     decay: DecaySettings = DecaySettings()
+    promotion: PromotionSettings = PromotionSettings()
 
     @field_validator("stages", mode="before")
     @classmethod
@@ -226,6 +242,7 @@ STEPS: tuple[DreamStep, ...] = (
     DreamStep(Stage.DRIFT, "profiles", "refresh", function="refresh"),
     DreamStep(Stage.DRIFT, "file_lines", "file_lines"),
     DreamStep(Stage.SYNTHESIS, "synthesis", "synthesis", weekly_only=True),
+    DreamStep(Stage.SYNTHESIS, "promotion", "promotion", weekly_only=True),
     DreamStep(Stage.LINT, "lint", "lint"),
     DreamStep(Stage.DECAY, "decay", "decay"),
     DreamStep(Stage.DECAY, "profiles", "refresh after decay", function="refresh"),

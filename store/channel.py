@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path, PureWindowsPath
 
+from .model import GLOBAL_CHANNEL
 from .redaction import redact
 from .vault.disk import beginning
 
@@ -231,3 +232,39 @@ def _named_back(git_dir: Path) -> list[Path]:
 def _small_text(path: Path) -> str:
     """Return the text of a small regular file, or its beginning."""
     return beginning(path.resolve(), MOST_BYTES).decode("utf-8").strip()
+
+
+# ---- namespaces: parts of a channel, and channels that are read alone
+
+WITHIN, ALONE, OF_USER = "/", "=", "@"
+
+
+def channels_in_reach(channel: str) -> tuple[str, ...]:
+    """Return the channels that are read from one: itself, those that it lies within, and the global one.
+
+    `shop/spike` reads what `shop` has, and what is kept there is not `shop`'s. `shop/@ana` is a user's part of it, from
+    which their part of the global channel is read too. A name that begins with `=` is read alone.
+    """
+    parts = channel.split(WITHIN)
+    within = [WITHIN.join(parts[:end]) for end in range(len(parts), 0, -1)]
+    if channel.startswith(ALONE):
+        return tuple(within)
+    own = [f"{GLOBAL_CHANNEL}{WITHIN}{part}" for part in parts[1:] if part.startswith(OF_USER)]
+    return tuple(dict.fromkeys((*within, *own, GLOBAL_CHANNEL)))
+
+
+def channel_of_user(channel: str, user: str) -> str:
+    """Return a user's part of a channel; the channel itself where it is in that part already."""
+    part = OF_USER + user.replace("%", "%25").replace(WITHIN, "%2F")
+    return channel if part in channel.split(WITHIN)[1:] else f"{channel}{WITHIN}{part}"
+
+
+def user_part(channel: str) -> str:
+    """Return the part of a channel's name that is a user's, "" for a channel of all."""
+    return next((part for part in channel.split(WITHIN)[1:] if part.startswith(OF_USER)), "")
+
+
+def may_read(user: str, channel: str) -> bool:
+    """Return True unless a channel is, or lies in, another user's part."""
+    own = channel_of_user("", user).removeprefix(WITHIN)
+    return all(part == own for part in channel.split(WITHIN)[1:] if part.startswith(OF_USER))

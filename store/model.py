@@ -36,6 +36,9 @@ STRATEGY, SKILL_DRAFT = "strategy", "skill-draft"
 AWAITS_REVIEW = "awaits_review"
 """The key of a memory that an agent wrote down and its person has not accepted: what it is to become, and why."""
 
+PROMOTED_FROM = "promoted_from"
+"""The key of a memory of all projects that a dream proposed: the facts of projects that say the same."""
+
 UNSENT: Final[Mapping[str, Any]] = {"sent": False}
 """The metadata of a field that stays in the process: an answer on the wire goes without it."""
 

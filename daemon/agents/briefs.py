@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from ...ipc.channels import searched_channel
 from ...store import estimate_tokens, fenced, redact, unmarked
-from ...store.model import GLOBAL_CHANNEL, Kind, Level, NodeId
+from ...store.channel import channels_in_reach
+from ...store.model import Kind, Level, NodeId
 from ...store.roles import Role
 from .instruction_files import InstructionFiles
 
@@ -154,7 +155,7 @@ class Briefs:
         # Loaded at the first briefing, since the daemon's start is to be short.
         from ...pipelines.pages.briefing import parts_of
 
-        channels = dict.fromkeys((start.channel, GLOBAL_CHANNEL))
+        channels = channels_in_reach(start.channel)
         facts = [
             fact
             for channel in channels

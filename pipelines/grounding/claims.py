@@ -7,10 +7,14 @@ names the wrong turn of its window is assigned to the turn that supports it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from ...llm.budget import CHARS_A_TOKEN, Asker
@@ -23,8 +27,19 @@ from ..extract.passages import TurnPassage, passages_of
 from ..extract.replies import replied_to
 from ..extract.worth import worth_of
 from ..settings import NEARLY_WORTH
-from . import prompts
 from .verify import ClaimRefusal, ClaimSource, GroundingResult, ground, is_quoted
+
+Remembered = Callable[[Sequence[str], Callable[[], bytes]], bytes]
+"""Returns the bytes made from these parts by an earlier call, or makes them (`workspace.memo.once`)."""
+
+_FOLDER = Path(__file__).parent / "templates"
+_INVISIBLE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]+"
+)
+_MARKS = str.maketrans({"<": "‹", ">": "›", "{": "(", "}": ")", "|": "¦"})
+_INST = re.compile(r"\[\s*(/?)\s*(INST|SYS|SYSTEM|USER|ASSISTANT|TOOL_CALLS|AVAILABLE_TOOLS)\s*\]", re.IGNORECASE)
+_HASHES = re.compile(r"#{2,}|`{3,}|={4,}|-{4,}|\*{3,}")
+_ROLE = re.compile(r"\b(system|user|assistant|human|ai|model|tool|developer|instructions?|record)(\s*):", re.IGNORECASE)
 
 _CITATION = re.compile(r"^\s*\[\d+\]\s*")
 MOST_TURNS = 12
@@ -77,7 +92,7 @@ def extract(
     new_from: int,
     drafts: Sequence[Draft],
     model: Asker,
-    remembered: prompts.Remembered,
+    remembered: Remembered,
     on_progress: OnProgress,
 ) -> Extraction:
     """Return the drafts of the turns from ordinal `new_from` on, with the model's choices added."""
@@ -88,8 +103,8 @@ def extract(
     for done, window in enumerate(windows):
         on_progress(done, len(windows))
         try:
-            prompt = prompts.filled("facts", [_line(one) for one in window])
-            answer = prompts.answer_to(prompt, _schema(window), model, remembered)
+            prompt = filled("facts", [_line(one) for one in window])
+            answer = answer_to(prompt, _schema(window), model, remembered)
         except LlmUnavailable as error:
             found.why_not = str(error)
             found.counts["windows without the model"] += len(windows) - done
@@ -205,3 +220,43 @@ def _merge(drafts: list[Draft], one: _CandidateTurn, passage: TurnPassage, names
     new = replace(draft_of(passage.text, one.context, names, one.judgement, proposal), by_model=True)
     drafts.insert(last + 1 if last >= 0 else len(drafts), new)
     return "added"
+
+
+# ---- prompts: the templates of the folder, filled with a conversation that cannot instruct the model
+#
+# The conversation is data. It is enclosed in two fences with the hash of the enclosed text, so no text can imitate its
+# fence. Each turn is one line of JSON, like the answer: even a very small model then copies rather than invents. Marks
+# of a role or a template are broken up. A transcript may still mislead a model: its answers are claims, and grounded.
+
+
+@cache
+def prompt(name: str) -> str:
+    """Return the template of one prompt, with its {places}."""
+    return (_FOLDER / f"{name}.md").read_text(encoding="utf-8")
+
+
+def filled(name: str, turns: Sequence[str]) -> str:
+    """Fill a prompt with these turns as its record, numbered from 1."""
+    return with_record(name, [{"turn": number, "said": harmless(text)} for number, text in enumerate(turns, start=1)])
+
+
+def with_record(name: str, lines: Sequence[Mapping[str, Any]]) -> str:
+    """Fill a prompt with these lines as its record; their texts must be `harmless`."""
+    record = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    fence = sha256(record.encode("utf-8", "replace")).hexdigest()[:16]
+    return prompt(name).replace("{fence}", fence).replace("{record}", record)
+
+
+def answer_to(prompt: str, schema: Mapping[str, Any], model: Asker, remembered: Remembered) -> dict[str, Any]:
+    """Return a model's answer, remembered if it was asked the same before. Raises LlmUnavailable, LlmRefused."""
+    ask = lambda: json.dumps(model.ask(prompt, schema), ensure_ascii=False).encode()  # noqa: E731
+    answer: dict[str, Any] = json.loads(remembered([model.name, prompt, json.dumps(schema)], ask))
+    return answer
+
+
+def harmless(text: str) -> str:
+    """Return a text on one line with every mark of a role, a template or a fence broken up, readable as before."""
+    line = " ".join(_INVISIBLE.sub(" ", text).split())
+    line = _INST.sub(lambda mark: f"({mark[1]}{mark[2]})", line.translate(_MARKS))
+    line = _HASHES.sub(lambda mark: mark[0][0], line)
+    return _ROLE.sub(lambda mark: f"{mark[1]}{mark[2]} -", line).encode("utf-8", "replace").decode()

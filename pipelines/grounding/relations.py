@@ -16,7 +16,7 @@ from ...llm.language_model import LlmRefused
 from ...store.text.judging import EarlierStatement, FoundRelation, Relation, disputes, may_be_same, may_share_subject
 from ...store.text.statements import read
 from ...store.text.words import words
-from . import prompts
+from .claims import Remembered, answer_to, harmless, with_record
 
 # Largest number of earlier statements in one prompt, controls excluded.
 ASKED_MOST: Final = 8
@@ -63,7 +63,7 @@ SCHEMA: Final = {
 
 
 def judge_by_model(
-    later: str, candidates: Sequence[EarlierStatement], model: Asker, remembered: prompts.Remembered
+    later: str, candidates: Sequence[EarlierStatement], model: Asker, remembered: Remembered
 ) -> list[FoundRelation]:
     """Return the model's judgements that the words support, the nearest first; [] where it is not believed.
 
@@ -72,7 +72,7 @@ def judge_by_model(
     asked = sorted(candidates, key=lambda one: (-one.cosine, one.node_id))[:ASKED_MOST]
     shown = _with_controls(asked, later)
     try:
-        answer = prompts.answer_to(_prompt(later, [text for text, _ in shown]), SCHEMA, model, remembered)
+        answer = answer_to(_prompt(later, [text for text, _ in shown]), SCHEMA, model, remembered)
     except LlmRefused:
         return []
     claims = {claim["number"] - 1: claim for claim in answer["relations"]}
@@ -97,9 +97,9 @@ def _with_controls(asked: Sequence[EarlierStatement], later: str) -> list[tuple[
 
 def _prompt(later: str, texts: Sequence[str]) -> str:
     lines: list[Mapping[str, Any]] = [
-        {"number": number, "earlier": prompts.harmless(text[:MOST_CHARS])} for number, text in enumerate(texts, start=1)
+        {"number": number, "earlier": harmless(text[:MOST_CHARS])} for number, text in enumerate(texts, start=1)
     ]
-    return prompts.with_record("changes", [*lines, {"later": prompts.harmless(later[:MOST_CHARS])}])
+    return with_record("changes", [*lines, {"later": harmless(later[:MOST_CHARS])}])
 
 
 def _supported(claim: Mapping[str, Any], earlier: EarlierStatement | None, later: str) -> FoundRelation | None:

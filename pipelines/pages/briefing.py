@@ -166,7 +166,7 @@ def _heading(fact: Memory, today: date, is_newer: bool, last_session: NodeId | N
         return AHEAD
     if _is_over(fact, today):
         return ""
-    if _is_rule(fact, kind):
+    if is_rule(fact, kind):
         return RULES
     if kind is Kind.PERSON:
         return PEOPLE
@@ -190,7 +190,8 @@ def _kind_of_note(fact: Memory) -> Kind:
     return reading.kind if reading else Kind.EVENT
 
 
-def _is_rule(fact: Memory, kind: Kind) -> bool:
+def is_rule(fact: Memory, kind: Kind) -> bool:
+    """Check for a rule that stands, by its kind and by what was judged of it when it was said."""
     standing = fact.extra.get(STANDING)
     if not isinstance(standing, int | float):  # remembered, or from before it was noted
         return kind in _RULES

@@ -23,7 +23,7 @@ from ...store.roles import MACHINES
 from ...store.text.languages import phrases
 from ...store.text.sentences import sentences_of
 from ...store.text.words import words
-from ..grounding import prompts
+from ..grounding.claims import filled
 from ..grounding.verify import ClaimSource, ground
 from ..workspace.memo import Vectors
 from .current_facts import dated, day_of, in_time, labels_of, line, place_of, quoted, spoken
@@ -219,7 +219,7 @@ def outcome_of(facts: Sequence[Memory], labels: Mapping[NodeId, str], ask: Ask) 
     living = [fact for fact in facts if fact.is_live][-MOST_LINES:]
     if not living:
         return ""
-    answer = ask(prompts.filled("outcome", _record(living)), _outcome_schema(len(living)))
+    answer = ask(filled("outcome", _record(living)), _outcome_schema(len(living)))
     told = []
     for sentence in (answer or {}).get("sentences", ()):
         fact = living[int(sentence["turn"]) - 1]
@@ -232,7 +232,7 @@ def outcome_of(facts: Sequence[Memory], labels: Mapping[NodeId, str], ask: Ask) 
 def name_of(facts: Sequence[Memory], ask: Ask) -> str:
     """Return the model's name for an episode; "" if it does not consist of words of one sentence."""
     lines = _record(facts[:MOST_LINES])
-    answer = ask(prompts.filled("name", lines), _NAME_SCHEMA)
+    answer = ask(filled("name", lines), _NAME_SCHEMA)
     name = " ".join(str((answer or {}).get("name", "")).split()).strip(" .,;:\"'“”")
     said = [sentence for fact in facts[:MOST_LINES] for sentence in sentences_of(fact.text)]
     return name if len(name) <= LONGEST_CHARS and any(_names(name, sentence) for sentence in said) else ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ...store import okf
-from ...store.model import CURRENT_PAGE, Action, Kind, Level, Memory, NodeId
+from ...store.model import CURRENT_PAGE, PROMOTED_FROM, Action, Kind, Level, Memory, NodeId
 from ...store.okf.memory_file import BY_HAND, body_hash
 from ..pages import current_facts
 from ..pages.current_facts import day_of, with_footnotes, with_plain_successors
@@ -76,7 +76,8 @@ def _pages(facts: Sequence[Memory], now: datetime) -> Iterator[_Page]:
     shown, more = sum(len(part.facts) for part in parts), sum(part.more for part in parts)
     number = f"{shown} of {shown + more}" if more else f"{shown}"
     held = _Page(CURRENT_PAGE, f"{number} things that were decided, wished for and learned here, and hold.", parts)
-    if len(held.facts) >= SMALLEST:
+    # What was proposed for all projects, and accepted, is a profile of the person however little it is.
+    if len(held.facts) >= SMALLEST or any(PROMOTED_FROM in fact.extra for fact in held.facts):
         yield held
     for topic in topics_of(facts):
         yield _of_topic(topic)

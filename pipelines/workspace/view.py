@@ -109,6 +109,10 @@ class View:
         """Return the memories that wait for review."""
         return [memory for memory in self._memories.values() if memory.is_live and memory.is_waiting]
 
+    def every(self, level: Level) -> list[Memory]:
+        """Return all memories of a level, also those that are archived or wait for review."""
+        return [memory for memory in self._memories.values() if memory.level is level]
+
     def fingerprint(self, level: Level, channel: str) -> int:
         """Hash the files of a channel's memories, live or not, to a number that can be kept as a cursor."""
         digest = sha256()

@@ -22,7 +22,7 @@ from typing import Any, Final
 from ..index.projection import CURATED, MOST_PRIORITY
 from ..limits import INFERRED_CERTAINTY, STATED_CERTAINTY
 from ..model import AWAITS_REVIEW, GLOBAL_CHANNEL, InvalidInput, Kind, Memory, NewTurn, NodeId
-from ..roles import Role
+from ..roles import MACHINES, Role
 from ..text.fence import reads_foreign_words
 from ..text.sentences import SENTENCE_OR_LINE_END
 from ..text.words import normal_form
@@ -294,7 +294,8 @@ def acceptance(memory: Memory, by: str, now: datetime) -> dict[str, Any]:
     kind, always, _ = _wanted(memory.extra)
     listed = memory.extra.get("verified")
     verified = [*(listed if isinstance(listed, list) else ()), {"by": f"human:{by}", "at": now.isoformat()}]
-    changes: dict[str, Any] = {AWAITS_REVIEW: None, "kind": kind.value, "said_by": None, "verified": verified}
+    speaker = None if memory.said_by in MACHINES else memory.said_by  # a proposal of a dream quotes its person
+    changes: dict[str, Any] = {AWAITS_REVIEW: None, "kind": kind.value, "said_by": speaker, "verified": verified}
     changes |= {"provenance": STATED, "certainty": STATED_CERTAINTY}
     return changes | ({CURATED: always} if always else {})
 

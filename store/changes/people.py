@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from .. import okf
+from ..channel import channels_in_reach
 from ..core import Core
 from ..door import outgoing
 from ..index.graph import grouped
@@ -19,7 +20,6 @@ from ..index.repairs import repeated_after_repair
 from ..index.tombstones import UNTOLD
 from ..model import (
     ALL_CHANNELS,
-    GLOBAL_CHANNEL,
     Action,
     ActionKind,
     Changeset,
@@ -237,7 +237,7 @@ def _short(turn: NodeId) -> NodeId:
 
 def channels_of(channel: str) -> frozenset[str] | None:
     """Return the channels that a question from one reads: it and the global one; None for all."""
-    return None if channel == ALL_CHANNELS else frozenset({channel, GLOBAL_CHANNEL})
+    return None if channel == ALL_CHANNELS else frozenset(channels_in_reach(channel))
 
 
 def stated(relation: RelationLine) -> str:

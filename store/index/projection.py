@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from .. import okf
 from ..filters import ALWAYS, FOREVER, Payload, fold
 from ..limits import NEIGHBOURS
-from ..model import GLOBAL_CHANNEL, Kind, Level, Memory, NodeId, SessionHead, Turn
+from ..model import GLOBAL_CHANNEL, PROMOTED_FROM, Kind, Level, Memory, NodeId, SessionHead, Turn
 from ..okf import session
 from ..okf.entity_page import EntityPage, entity_of
 from ..okf.memory_file import reworded_at
@@ -277,6 +277,7 @@ def memory_links(memory: Memory) -> Iterable[Link]:
     arrows.append((LATER, memory.later))
     arrows.append((SUCCESSOR, (memory.superseded_by,) if memory.superseded_by else ()))
     arrows.append(("relates", _related(memory.extra.get("relates"))))
+    arrows.append((PROMOTED_FROM, ids_listed(memory.extra.get(PROMOTED_FROM))))
     arrows.append((AWAITS, (THE_PERSON,) if memory.is_waiting else ()))
     entity = entity_of(memory)
     arrows.append((MENTIONS_LINK, entity.mentions if entity else ()))
@@ -422,6 +423,11 @@ def _related(value: object) -> tuple[NodeId, ...]:
     return tuple(
         entry["title"] for entry in entries if isinstance(entry, Mapping) and isinstance(entry.get("title"), str)
     )
+
+
+def ids_listed(value: object) -> tuple[NodeId, ...]:
+    """Return the ids in a list of a file's frontmatter; () where it is none."""
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
 
 
 def _ordinal(value: object) -> int:

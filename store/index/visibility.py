@@ -16,8 +16,9 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+from ..channel import channels_in_reach
 from ..filters import ALWAYS, FOREVER, OWN_FIELDS, Condition, Filter, Group, conditions_of, holds
-from ..model import GLOBAL_CHANNEL, Kind, NodeId
+from ..model import Kind, NodeId
 from ..redaction import FileMask
 from .projection import Node
 
@@ -65,12 +66,12 @@ EVERYTHING: Final = Scope()
 
 def scope_beside(channel: str) -> Scope:
     """Return the scope of the memories that may be named beside one of this channel, live or not."""
-    return Scope(frozenset({channel, GLOBAL_CHANNEL}), include_archived=True)
+    return Scope(frozenset(channels_in_reach(channel)), include_archived=True)
 
 
 def living_scope_beside(channel: str) -> Scope:
     """Return the scope of the live memories that may be named beside one of this channel."""
-    return Scope(frozenset({channel, GLOBAL_CHANNEL}))
+    return Scope(frozenset(channels_in_reach(channel)))
 
 
 def aware(at: datetime | None) -> datetime | None:

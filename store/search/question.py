@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from ..channel import channels_in_reach
 from ..filters import Clause, Condition, Filter, Group, wanted_fields
 from ..index.projection import FORGOTTEN
 from ..index.visibility import Scope
@@ -70,7 +71,9 @@ class Question:
         self.words, self.meant = read.words, read.meant
         self.terms = query_terms(read.words)
         self.stems = stems_of(self.terms)
-        in_reach = None if self.channel == ALL_CHANNELS else frozenset({self.channel or GLOBAL_CHANNEL, GLOBAL_CHANNEL})
+        in_reach = (
+            None if self.channel == ALL_CHANNELS else frozenset(channels_in_reach(self.channel or GLOBAL_CHANNEL))
+        )
         self.scope = Scope(in_reach, self.as_of, self.include_archived, self.where)
         self.shows_facts = not self.levels and not self.scope.is_each_alone
         self.is_plain = not (self.levels or self.include_archived or self.as_of or self.where)
@@ -84,7 +87,7 @@ def _normalised_filter(question: Question) -> Filter:
     conditions: list[Clause] = [*question.where]
     if question.as_of is not None:
         conditions.append(Condition("level", "not_in", tuple(level.value for level in PAGES)))
-    if question.levels or not wanted_fields(question.where) & {"level", "kind"}:
+    if question.levels or not (question.where and wanted_fields(question.where) & {"level", "kind"}):
         conditions.append(Condition("level", "in", tuple(level.value for level in question.levels or BY_DEFAULT)))
     if question.shows_facts:
         conditions.append(Condition("ranks", "in", (1,)))

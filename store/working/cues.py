@@ -14,11 +14,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from ..channel import channels_in_reach
 from ..core import Core
 from ..door import outgoing
 from ..index.projection import Cue, Node, cue_key
 from ..limits import LONGEST_CURATED
-from ..model import GLOBAL_CHANNEL, Kind, NodeId
+from ..model import Kind, NodeId
 from ..roles import Role
 from ..text import acts
 from ..text.fence import unmarked
@@ -125,7 +126,7 @@ class Cues:
             for fact in facts
             if acts.names_path(fact.text, path) and not (fact.asks and not read_reply(fact.text)[1])
         ]
-        channels = {channel, GLOBAL_CHANNEL}
+        channels = {*channels_in_reach(channel)}
         key = cue_key(Cue.EDIT, acts.file_key(path))
         subject, values = _stems_of(f"{text} {path}"), acts.values_named(text)
         drawn = [
@@ -151,7 +152,7 @@ class Cues:
     def _cued(self, cue: Cue, names: Sequence[str], channel: str, session: NodeId) -> dict[str, list[Node]]:
         """Return the nodes with cues in a channel and in the global one, but for those of a session; newest first."""
         keys = {name: cue_key(cue, name) for name in names}
-        found = self._catalog.cued(keys.values(), {channel, GLOBAL_CHANNEL}, session, MOST_FOUND) if keys else {}
+        found = self._catalog.cued(keys.values(), {*channels_in_reach(channel)}, session, MOST_FOUND) if keys else {}
         return {name: found[key] for name, key in keys.items() if key in found}
 
     def _explained(self, failure: Node, key: str, command: str, *, is_sure: bool) -> list[CueLine]:

@@ -23,7 +23,7 @@ from unittest.mock import patch
 import numpy as np
 from dreamd.llm.budget import Asker
 from dreamd.llm.settings import LlmSettings
-from dreamd.pipelines.grounding.prompts import harmless
+from dreamd.pipelines.grounding.claims import harmless
 from dreamd.pipelines.stages import drift
 from dreamd.pipelines.workspace.snapshot import History
 from dreamd.pipelines.workspace.view import View

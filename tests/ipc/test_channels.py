@@ -223,3 +223,61 @@ def test_a_list_is_of_the_channels_that_a_question_looks_in(client: Client, proj
     assert listed(cwd=str(project)) == {channel_of_folder(project), "_global"}
     assert listed(channel="*") == listed() == {channel_of_folder(project), "kitchen", "_global"}
     assert listed(channel="kitchen") == {"kitchen"}
+
+
+def test_users_of_one_memory_never_see_what_is_another_s(client: Client, project: Path) -> None:
+    here = {"cwd": str(project)}
+    client.call("remember", {"text": "The billing port is 7000 for Ana.", "user_id": "ana", **here})
+    client.call("remember", {"text": "The billing port is 7001 for Bob.", "user_id": "bob", **here})
+    turns = [{"role": "user", "text": "The billing port of my laptop is 7002.", "external_id": "t1"}]
+    client.call("observe", {"session": {"session_id": "s9", "user_id": "bob", **here}, "turns": turns})
+    client.call("remember", {"text": "The billing port is 7003 for everybody.", **here})
+
+    def found(**who: str) -> set[str]:
+        answer = client.call("recall", {"query": "billing port", **who, **here})
+        envelope = client.call("context", {"query": "billing port", **who, **here})
+        seen = f"{answer['hits']} {answer['elsewhere']} {envelope['text']}"
+        assert "bob" not in str(answer["notes"] + envelope["notes"]) or who.get("user_id") != "ana"
+        return {port for port in ("7000", "7001", "7002", "7003") if port in seen}
+
+    assert found(user_id="ana") == {"7000", "7003"}
+    assert found(user_id="bob") == {"7001", "7002", "7003"}
+    assert found(user_id="eve") == {"7003"}
+    assert found() == {"7003"}
+    assert client.call("recent", {"user_id": "ana", **here})["sessions"] == []
+    bobs = client.call("list", {"channel": f"{channel_of_folder(project)}/@bob", "level": "L1"})["memories"][0][
+        "node_id"
+    ]
+    for params in (
+        {"query": "port", "channel": "*"},
+        {"query": "port", "channel": f"{channel_of_folder(project)}/@bob"},
+        {"like": bobs},
+    ):
+        with pytest.raises(DaemonError):
+            client.call("recall", {"user_id": "ana", **params})
+
+
+def test_the_same_words_of_two_users_are_two_memories(client: Client) -> None:
+    kept = [client.call("remember", {"text": BILLING, "channel": "b", "user_id": user}) for user in ("ana", "bob")]
+    assert [one["novelty"] for one in kept] == ["new", "new"]
+    assert kept[0]["node_id"] != kept[1]["node_id"]
+
+
+def test_a_part_of_a_channel_reads_it_and_is_written_apart(client: Client, project: Path) -> None:
+    observe(client, project)
+    assert client.call("recall", {"query": "billing port", "cwd": str(project)})["hits"]
+    client.call("remember", {"text": "In the spike billing runs on port 9000.", "channel": "billing/spike"})
+    within = client.call("recall", {"query": "billing port", "channel": "billing/spike"})
+    assert {hit["channel"] for hit in within["hits"]} == {
+        channel_of_folder(project),
+        f"{channel_of_folder(project)}/spike",
+    }
+    outside = client.call("recall", {"query": "billing port", "cwd": str(project)})
+    assert {hit["channel"] for hit in outside["hits"]} == {channel_of_folder(project)}
+
+
+def test_a_channel_that_is_read_alone_has_nothing_of_all_projects(client: Client) -> None:
+    client.call("remember", {"text": BILLING, "channel": "_global"})
+    client.call("remember", {"text": "Billing of the audit is on port 9001.", "channel": "=audit"})
+    answer = client.call("recall", {"query": "billing port", "channel": "=audit"})
+    assert {hit["channel"] for hit in answer["hits"]} == {"=audit"}
