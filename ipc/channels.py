@@ -79,7 +79,8 @@ def searched_channel(
     known = names(channel)
     found = full_name(channel, known, beginning=beginning)
     # Without any name the memory is new, or its index is being made anew.
-    if not known or {found, found.partition(WITHIN)[0]} & {*known} or found in (ALL_CHANNELS, GLOBAL_CHANNEL):
+    there = {*known, *(name.partition(WITHIN)[0] for name in known)}
+    if not known or {found, found.partition(WITHIN)[0]} & there or found in (ALL_CHANNELS, GLOBAL_CHANNEL):
         return found
     if cwd and found == channel_of_folder(Path(cwd)):
         return found

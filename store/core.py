@@ -121,6 +121,7 @@ class Core:
     def start(self) -> None:
         """Place the files that a crash left in the journal, and start to write and to index."""
         self.writer.start()
+        self.opened.serve(self.paths.dsn)
         self.indexer.start(self.writer.visible)
         # The index may be behind the ledger after a crash: the last deletions stay withdrawn until it has followed.
         self.withdrawn.deleted(self.ledger.lately_deleted(NEWEST_DELETIONS), 0)

@@ -311,9 +311,9 @@ class StoreSettings(BaseModel):
 
     backend: str = Field(
         "sqlite-vec",
-        pattern=r"^(sqlite-vec|files|[a-z][a-z0-9_-]*\.[a-z][a-z0-9_-]*)$",
-        description="the search engine; `files` finds by words alone, and the daemon loads no model; an extension's is"
-        " `EXTENSION.NAME`",
+        pattern=r"^(sqlite-vec|files|postgres|[a-z][a-z0-9_-]*\.[a-z][a-z0-9_-]*)$",
+        description="the search engine; `files` finds by words alone, and the daemon loads no model; a server, which"
+        " `store.dsn` in the data folder names, answers with a copy of the index; an extension's is `EXTENSION.NAME`",
     )
     extensions: ExtensionSettings = ExtensionSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
@@ -353,6 +353,11 @@ class StorePaths:
     def checkpoint(self) -> Path:
         """The file of finished units that one dream leaves to the next."""
         return self.runs.with_name("checkpoint")
+
+    @property
+    def dsn(self) -> Path:
+        """The file that says where a search server is, and how to sign in: it is nobody else's to read."""
+        return self.ledger.with_name("store.dsn")
 
     @property
     def models(self) -> Path:

@@ -8,6 +8,7 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import freezegun
 import pytest
@@ -15,6 +16,9 @@ from hypothesis import settings
 
 from tests.examples import examples
 from tests.stand_ins import PLACES
+
+if TYPE_CHECKING:
+    from tests.servers import PostgresServer
 
 # Freezing the clock reads every name of each loaded module: the lazy ones of these would be loaded while it is frozen.
 freezegun.configure(extend_ignore_list=["langchain_core", "langgraph", "langsmith"])
@@ -53,3 +57,13 @@ def socket_folder() -> Iterator[Path]:
 def data(request: pytest.FixtureRequest) -> Path:
     """Give a folder of data: our stand-ins, and once more the real sets where they are."""
     return PLACES[request.param]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """Give a Postgres with pgvector, started for the first test that asks; skips where none can be had."""
+    from tests.servers import PostgresServer
+
+    server = PostgresServer()
+    yield server
+    server.close()

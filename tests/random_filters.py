@@ -19,7 +19,7 @@ from dreamd.store.engine.interface import Point, VectorStore
 from dreamd.store.engine.sqlite_vec import SqliteVecStore
 from dreamd.store.filters import Filter
 from dreamd.store.index.catalog import MIGRATIONS, NODE_COLUMNS, Catalog, node_row
-from dreamd.store.index.index import PAYLOAD_INDEXES
+from dreamd.store.index.index import NUMBERS, PAYLOAD_INDEXES
 from dreamd.store.index.projection import Node
 from dreamd.store.model import Kind, Level
 
@@ -171,8 +171,8 @@ class Engines:
 
 
 @contextmanager
-def engines(folder: Path, nodes: Sequence[Node]) -> Iterator[Engines]:
-    """Put memories into every engine and into a catalogue, in a folder."""
+def engines(folder: Path, nodes: Sequence[Node], **servers: VectorStore) -> Iterator[Engines]:
+    """Put memories into every engine and into a catalogue, in a folder; servers are their owner's to close."""
     rng = np.random.default_rng(7)
     vectors = rng.standard_normal((len(nodes), DIMENSION)).astype(np.float32)
     points = [
@@ -182,10 +182,12 @@ def engines(folder: Path, nodes: Sequence[Node]) -> Iterator[Engines]:
     files = FilesStore(lambda: folder / "files")
     held, not_held = _sqlite(folder / "held.db"), _sqlite(folder / "not held.db")
     stores: dict[str, VectorStore] = {"files": files, "sqlite": held.store, "sqlite, fields not held": not_held.store}
+    stores |= servers
     for store in stores.values():
         store.ensure_collection(NAME, DIMENSION)
-    for field in PAYLOAD_INDEXES:
-        held.store.ensure_payload_index(NAME, field)
+    for store in (held.store, *servers.values()):
+        for field in PAYLOAD_INDEXES:
+            store.ensure_payload_index(NAME, field, is_number=field in NUMBERS)
     for store in stores.values():
         store.upsert(NAME, points)
     catalogue = open_database(folder / "catalog.db", durable=False, migrations=MIGRATIONS)

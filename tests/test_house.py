@@ -428,7 +428,7 @@ def test_the_check_sees_every_docstring() -> None:
     assert [line for line, text in docstrings(source) if OPENERS.match(text)] == [1, 3, 5]
 
 
-MOST_PARAMETERS, MOST_IMPORTS, MOST_MODULES = 7, 25, 328
+MOST_PARAMETERS, MOST_IMPORTS, MOST_MODULES = 7, 25, 330
 FAMILIES = {"__main__", "limits", "settings"}
 """Module names that stand for the same thing in several rooms."""
 

@@ -320,7 +320,7 @@ def add_backend(workshop: Workshop) -> None:
     workshop.edit(
         "store/index/open_index.py",
         (r"^from ..engine.sqlite_vec", "from ..engine.relay import Relay\n"),
-        (r"SqliteVecStore\(home", "Relay("),
+        (r"(?<=return )SqliteVecStore\(home", "Relay("),
         (r"(?<=home\.most_held\))", ")"),
     )
 

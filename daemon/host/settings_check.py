@@ -31,6 +31,8 @@ def complaints() -> list[str]:
     found = [f"{problem} {problem.hint}".strip() for problem in folder_problems(settings)]
     if settings.telemetry.otel and importlib.util.find_spec("opentelemetry.exporter") is None:
         found.append('telemetry.otel: OpenTelemetry is not installed. Install it: pip install "dreamd[otel]".')
+    if settings.store.backend == "postgres" and importlib.util.find_spec("psycopg") is None:
+        found.append('store.backend: psycopg is not installed. Install it: pip install "dreamd[postgres]".')
     return [*found, *_missing_model(settings), *exposed_secrets(default_config_path(), settings.llm.api_key_file)]
 
 

@@ -90,7 +90,7 @@ class FilesStore:
                     "Run `dreamctl rebuild`.",
                 )
 
-    def ensure_payload_index(self, name: str, field: str) -> None:
+    def ensure_payload_index(self, name: str, field: str, *, is_number: bool = False) -> None:
         """Do nothing: all payloads are in memory."""
 
     def upsert(self, name: str, points: Sequence[Point]) -> None:
@@ -188,6 +188,12 @@ class FilesStore:
                     scores[key] = scores.get(key, 0.0) + rarity * weight
         best = sorted(scores.items(), key=lambda scored: (-scored[1], scored[0]))
         return [Match(key, score) for key, score in best[: max(0, limit)]]
+
+    def search_hybrid(
+        self, name: str, terms: Sequence[str], vector: Vector, limit: int, where: Filter = ()
+    ) -> tuple[list[Match], list[Match]]:
+        """Search in both ways, one after the other."""
+        return self.search_keyword(name, terms, limit, where), self.search_vector(name, vector, limit, where)
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
         """Return the points that are there, in the order asked."""

@@ -55,9 +55,14 @@ class EngineHome:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The abilities of an engine beside keyword search, which every one has."""
+    """The abilities of an engine, just now, beside keyword search, which every one has.
+
+    `note` says, in a sentence for the person who asked, what it cannot do at the moment; "" where there is nothing.
+    """
 
     vector: bool
+    server_side_hybrid: bool = False
+    note: str = ""
 
 
 class VectorStore(Protocol):
@@ -74,8 +79,8 @@ class VectorStore(Protocol):
         """Make the collection if it is not there. Raises StoreError if it is there with another dimension."""
         ...
 
-    def ensure_payload_index(self, name: str, field: str) -> None:
-        """Make filters on the payload field fast; a no-op where they already are."""
+    def ensure_payload_index(self, name: str, field: str, *, is_number: bool = False) -> None:
+        """Make filters on the payload field, of texts or of numbers, fast; a no-op where they already are."""
         ...
 
     def upsert(self, name: str, points: Sequence[Point]) -> None:
@@ -139,10 +144,40 @@ class VectorStore(Protocol):
         """Return the best points by bm25 over any of the terms (plain words; the engine stems and escapes them)."""
         ...
 
+    def search_hybrid(
+        self, name: str, terms: Sequence[str], vector: Vector, limit: int, where: Filter = ()
+    ) -> tuple[list[Match], list[Match]]:
+        """Return what `search_keyword` and `search_vector` do; in one request where `server_side_hybrid` says so."""
+        ...
+
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
         """Return the points that are there, in the order asked, with their vectors as precisely as they are kept."""
         ...
 
     def count(self, name: str) -> int:
         """Return the number of points in the collection."""
+        ...
+
+
+class SearchServer(VectorStore, Protocol):
+    """An engine in another process, perhaps on another machine: it may be away, slow or full at any moment.
+
+    Then a call raises StoreBusy within the seconds that it was made for. What it holds is a copy; the owner keeps what
+    that was made from, and gives it again where `mark` is not what it last gave.
+    """
+
+    def bring(self, name: str, points: Sequence[Point], gone: Collection[str], mark: str) -> None:
+        """Write points with exactly their vectors, remove others, and then take the mark; all may be done again."""
+        ...
+
+    def drop(self, name: str) -> None:
+        """Remove a collection with all that it holds; one that is not there is passed over."""
+        ...
+
+    def abort(self) -> None:
+        """Break off every call under way, in whatever thread: it raises StoreBusy."""
+        ...
+
+    def close(self) -> None:
+        """Close every connection."""
         ...

@@ -159,7 +159,7 @@ class SqliteVecStore:
                 )
             connection.execute(kept_columns.LAYOUT.format(name=name))
 
-    def ensure_payload_index(self, name: str, field: str) -> None:
+    def ensure_payload_index(self, name: str, field: str, *, is_number: bool = False) -> None:
         """Hold the payload field in memory, where filters test it; a no-op where it already is."""
         with self._writing() as connection:
             fields = json.loads(_one(connection, "SELECT fields FROM collection WHERE name = ?", name))
@@ -346,6 +346,12 @@ class SqliteVecStore:
         for word, spelled in index.often_said(connection, columns):
             with self._reading() as reading:
                 self._hold(reading, name, {word: index.listed(reading, word, spelled)})
+
+    def search_hybrid(
+        self, name: str, terms: Sequence[str], vector: Vector, limit: int, where: Filter = ()
+    ) -> tuple[list[Match], list[Match]]:
+        """Search in both ways, one after the other."""
+        return self.search_keyword(name, terms, limit, where), self.search_vector(name, vector, limit, where)
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
         """Return the points that are there, in the order asked, with their vectors."""

@@ -53,6 +53,9 @@ PAYLOAD_INDEXES = (
     *("role", "size", "asks"),
 )
 
+# Those that hold numbers; the others hold texts.
+NUMBERS = frozenset({"live", "ranks", "valid_from", "valid_to", "time", "size"})
+
 # A file changed less than this before it was read may have changed again within its timestamp's grain.
 YOUNG_NS = 2_000_000_000
 
@@ -186,7 +189,7 @@ class Index:
         self.wants_vectors = backend.capabilities().vector
         backend.ensure_collection(COLLECTION, dimension)
         for name in PAYLOAD_INDEXES:
-            backend.ensure_payload_index(COLLECTION, name)
+            backend.ensure_payload_index(COLLECTION, name, is_number=name in NUMBERS)
 
     @property
     def _connection(self) -> apsw.Connection:

@@ -6,13 +6,16 @@ other has had, so that a connection to the old one never meets the new one's wri
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import logging
 import re
 import shutil
+import socket
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -39,6 +42,7 @@ from ..engine.database import (
 )
 from ..engine.files import FilesStore, suffix_of
 from ..engine.interface import EngineHome, VectorStore
+from ..engine.served import ServedStore, ServerLink, reach
 from ..engine.sqlite_vec import SqliteVecStore
 from ..model import Corrupt, IndexDamaged, SchemaTooNew, StoreBusy, StoreError
 from ..settings import StoreSettings
@@ -59,6 +63,9 @@ WHOLE_KEY: Final = "whole"
 # Endings of the names of an index's files; the last is that of an engine without a database.
 SIDECARS: Final = ("", "-wal", "-shm", suffix_of(COLLECTION))
 
+# The engines that are servers, and their names for people.
+SERVERS: Final = {"postgres": "Postgres"}
+
 # Changed files that are left for the moment in which nothing else is written: about as many as one transaction.
 FEW: Final = 64
 
@@ -75,9 +82,14 @@ UNREADABLE_S: Final = 60.0
 def backends() -> Mapping[str, Callable[[EngineHome], VectorStore]]:
     """Return our own search engines by name."""
     return {
-        "sqlite-vec": lambda home: SqliteVecStore(home.writing, home.reading, home.most_held),
+        "sqlite-vec": _sqlite_vec,
         "files": lambda home: FilesStore(home.path),
+        **dict.fromkeys(SERVERS, lambda home: ServedStore(_sqlite_vec(home), home.writing, home.reading)),
     }
+
+
+def _sqlite_vec(home: EngineHome) -> SqliteVecStore:
+    return SqliteVecStore(home.writing, home.reading, home.most_held)
 
 
 class IndexFile:
@@ -134,7 +146,8 @@ class OpenIndex:
         self._on_damage = on_damage
         # what was indexed before the setting was made is masked too
         rules = f", projection {PROJECTION_VERSION}" + (", without people" if settings.redact_personal else "")
-        rules += "" if settings.backend == "sqlite-vec" else f", {settings.backend}"
+        # A server has a copy of what sqlite-vec holds; any other engine has an index of its own.
+        rules += "" if settings.backend in ("sqlite-vec", *SERVERS) else f", {settings.backend}"
         self._made_by = embedder.model_id + rules
         self._made_near = {near + rules for near in NEAR_MODELS.get(embedder.model_id, ())}
         self.is_copy = False
@@ -160,8 +173,26 @@ class OpenIndex:
         self.is_compared = False
         """True once the files that changed while the daemon, or the vault, was away are read."""
 
+    def serve(self, dsn_file: Path) -> None:
+        """Let a server that the settings name answer with a copy of the index, from now on."""
+        backend = self.index.backend
+        if isinstance(backend, ServedStore) and not self.is_copy:
+            which = self._settings.backend
+            link = ServerLink(SERVERS[which], self._copy_name(), partial(reach, which, dsn_file))
+            backend.start(COLLECTION, self._dimension, self.index.batch, link)
+
+    def _copy_name(self) -> str:
+        """Return a server's name for its copy of this index, which no other folder or machine has."""
+        file = self.path.with_name("server-id")
+        if not file.exists():
+            file.write_text(uuid.uuid4().hex, encoding="ascii")
+        named = f"{file.read_text(encoding='ascii')} {socket.gethostname()} {self.path}"
+        return f"chunks_{hashlib.sha256(named.encode()).hexdigest()[:16]}"
+
     def close(self) -> None:
         """Close every connection, once a rebuild that changes files just now is through or has stopped."""
+        if isinstance(self.index.backend, ServedStore):
+            self.index.backend.stop()
         with self._rebuilding:
             self._file.close()
 

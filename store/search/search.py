@@ -134,6 +134,12 @@ class Search:
         reach = max(self._settings.reach, 3 * question.limit)
         filters = _with_the_times(question.conditions, ranking.asked)
         gathering = Gathering(self._catalog, self._backend, question.scope)
+        able = self._backend.capabilities()
+        if able.server_side_hybrid:
+            self._gather_at_once(ranking, embedding, gathering, filters)
+            return
+        if able.note:
+            ranking.notes.append(able.note)
         with ranking.timed("keyword"):
             for where in filters:
                 gathering.add("keyword", self._search_keyword(question.terms, reach, where, ranking))
@@ -145,6 +151,35 @@ class Search:
             with ranking.timed("vector"):
                 for where in filters:
                     gathering.add("vector", self._backend.search_vector(COLLECTION, vector, reach, where))
+        ranking.candidates = gathering.candidates()
+
+    def _gather_at_once(
+        self,
+        ranking: Ranking,
+        embedding: Future[tuple[Vector | None, list[str]]],
+        gathering: Gathering,
+        filters: Sequence[Filter],
+    ) -> None:
+        """Ask both arms of a server in one request, for which the question's vector is waited for."""
+        question = ranking.question
+        reach = max(self._settings.reach, 3 * question.limit)
+        with ranking.timed("embed"):
+            vector, notes = embedding.result()
+        ranking.notes += notes
+        with ranking.timed("keyword and vector"):
+            arms: list[tuple[list[Match], list[Match]]]
+            if vector is None:
+                arms = [(self._search_keyword(question.terms, reach, where, ranking), []) for where in filters]
+            else:
+                self.use_vector(ranking, vector)
+                search = self._backend.search_hybrid
+                arms = [search(COLLECTION, question.terms, vector, reach, where) for where in filters]
+        for by_words, _ in arms:
+            gathering.add("keyword", by_words)
+        for _, by_meaning in arms:
+            gathering.add("vector", by_meaning)
+        if note := self._backend.capabilities().note:
+            ranking.notes.append(note)
         ranking.candidates = gathering.candidates()
 
     def _order(self, ranking: Ranking) -> None:

@@ -6,11 +6,17 @@ import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
+from dreamd.store.engine.interface import VectorStore
+from dreamd.store.engine.postgres import PostgresStore
+
 from tests.random_filters import engines, lets_through, normalised, random_filter, random_node
 
+from ..servers import PostgresServer
 from .options import Options
 from .table import Row
 
@@ -26,7 +32,7 @@ def measure(options: Options) -> Iterator[Row]:
     count = QUICK_FILTERS if options.quick else FILTERS
     wrong: Counter[str] = Counter()
     spent_s: dict[str, float] = defaultdict(float)
-    with TemporaryDirectory() as folder, engines(Path(folder), nodes) as each:
+    with TemporaryDirectory() as folder, _servers() as servers, engines(Path(folder), nodes, **servers) as each:
         for _ in range(count):
             given = random_filter(rng)
             expected = {node.node_id for node in nodes if lets_through(given, node)}
@@ -46,3 +52,18 @@ def measure(options: Options) -> Iterator[Row]:
             f"{count:,} random filters of the wire (nested groups, every field and test, nulls, unknown and several "
             f"values) over {MEMORIES} random memories, seed {SEED}, each against plain Python",
         )
+
+
+@contextmanager
+def _servers() -> Iterator[dict[str, VectorStore]]:
+    """Start the engines that are servers; none where they cannot be had."""
+    with ExitStack() as stack:
+        try:
+            server = PostgresServer()
+        except pytest.skip.Exception:
+            yield {}
+            return
+        stack.callback(server.close)
+        store = PostgresStore(server.dsn, search_s=30.0)
+        stack.callback(store.close)
+        yield {"Postgres": store}

@@ -261,6 +261,9 @@ def test_the_same_words_of_two_users_are_two_memories(client: Client) -> None:
     kept = [client.call("remember", {"text": BILLING, "channel": "b", "user_id": user}) for user in ("ana", "bob")]
     assert [one["novelty"] for one in kept] == ["new", "new"]
     assert kept[0]["node_id"] != kept[1]["node_id"]
+    for one, user in zip(kept, ("ana", "bob"), strict=True):
+        (hit,) = client.call("recall", {"query": "billing port", "channel": "b", "user_id": user})["hits"]
+        assert (hit["node_id"], hit["channel"]) == (one["node_id"], f"b/@{user}")
 
 
 def test_a_part_of_a_channel_reads_it_and_is_written_apart(client: Client, project: Path) -> None:

@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+from dreamd.store.engine.interface import VectorStore
+from dreamd.store.engine.postgres import PostgresStore
+
 from tests.random_filters import engines, lets_through, normalised, random_filter, random_node
+from tests.servers import PostgresServer
 
 FILTERS = 300
 
 
-def test_every_engine_lets_through_what_plain_python_does(tmp_path: Path) -> None:
+@pytest.fixture(params=["in this process", "with Postgres"])
+def servers(request: pytest.FixtureRequest) -> Iterator[dict[str, VectorStore]]:
+    """Give the engines that are servers: none, so that no lack of them ends the test, or each."""
+    if request.param == "in this process":
+        yield {}
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    server.clear()
+    store = PostgresStore(server.dsn, search_s=30.0)
+    yield {"postgres": store}
+    store.close()
+
+
+def test_every_engine_lets_through_what_plain_python_does(tmp_path: Path, servers: dict[str, VectorStore]) -> None:
     rng = random.Random(13)
     nodes = [random_node(rng, number) for number in range(120)]
     narrowed = 0
-    with engines(tmp_path, nodes) as each:
+    with engines(tmp_path, nodes, **servers) as each:
         for _ in range(FILTERS):
             given = random_filter(rng)
             expected = {node.node_id for node in nodes if lets_through(given, node)}

@@ -16,11 +16,14 @@ from dreamd.store.engine.columns import Columns
 from dreamd.store.engine.database import Connections, open_database, transaction
 from dreamd.store.engine.files import FilesStore
 from dreamd.store.engine.interface import Point, Vector, VectorStore
+from dreamd.store.engine.postgres import PostgresStore
 from dreamd.store.engine.sqlite_vec import SqliteVecStore
 from dreamd.store.filters import Condition, Filter, Group, Payload, Scalar, holds
 from dreamd.store.model import Corrupt, InvalidInput, NotFound, StoreError
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.servers import PostgresServer
 
 DIMENSION = 64
 KEPT_TO = 0.004
@@ -49,11 +52,32 @@ def sqlite(tmp_path: Path) -> Iterator[Sqlite]:
     opened.close()
 
 
-WITH_VECTORS = ("sqlite", "sqlite, fields not held", "sqlite, vectors on disk")
+WITH_VECTORS = ("sqlite", "sqlite, fields not held", "sqlite, vectors on disk", "postgres")
+
+
+@pytest.fixture(scope="module")
+def emptied_postgres(postgres: PostgresServer) -> Iterator[PostgresStore]:
+    """Give one collection for all tests of this module: to make one takes longer than most of them."""
+    postgres.clear()
+    store = PostgresStore(postgres.dsn)
+    store.ensure_collection(NAME, DIMENSION)
+    for field in FIELDS:
+        store.ensure_payload_index(NAME, field, is_number=field in ("live", "since"))
+    yield store
+    store.close()
 
 
 @contextmanager
-def opened(engine: str, folder: Path) -> Iterator[VectorStore]:
+def opened(engine: str, folder: Path, request: pytest.FixtureRequest) -> Iterator[VectorStore]:
+    if engine == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        store: PostgresStore = request.getfixturevalue("emptied_postgres")
+        yield store
+        server.ask(
+            "TRUNCATE dreamd.chunks; DROP TABLE IF EXISTS dreamd.other; DELETE FROM dreamd.collection"
+            " WHERE name = 'other'"
+        )
+        return
     if engine == "files":
         files = FilesStore(lambda: folder / "files")
         files.ensure_collection(NAME, DIMENSION)
@@ -70,7 +94,7 @@ def opened(engine: str, folder: Path) -> Iterator[VectorStore]:
 
 @pytest.fixture(params=[*WITH_VECTORS, "files"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorStore]:
-    with opened(request.param, tmp_path) as engine:
+    with opened(request.param, tmp_path, request) as engine:
         assert engine.capabilities().vector is (request.param in WITH_VECTORS)
         yield engine
 
@@ -78,7 +102,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorStor
 @pytest.fixture(params=WITH_VECTORS)
 def vectors(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorStore]:
     """The engines that have vectors."""
-    with opened(request.param, tmp_path) as engine:
+    with opened(request.param, tmp_path, request) as engine:
         yield engine
 
 
@@ -374,6 +398,17 @@ def test_a_vector_without_a_direction_is_near_nothing_however_often_it_is_read(v
     vectors.upsert(NAME, [Point("a", "early", vector=np.zeros(DIMENSION, np.float32)), Point("b", "x", vector=unit(2))])
     for _ in range(2):
         assert vectors.cosines(NAME, unit(2), ["a", "b"]) == pytest.approx({"a": 0.0, "b": 1.0}, abs=KEPT_TO)
+
+
+def test_both_ways_at_once_find_what_each_finds(vectors: VectorStore) -> None:
+    vectors.upsert(NAME, [Point(f"p{n}", f"tea and {n % 3} more", vector=unit(n)) for n in range(40)])
+    vectors.upsert(NAME, FILTERED)
+    for where in ((), (Condition("channel", "in", ("x",)),)):
+        for terms, limit in ((["tea", "1", "word"], 7), (["word"], 3), ([], 5), (["nothing"], 5)):
+            both = vectors.search_hybrid(NAME, terms, unit(3), limit, where)
+            by_words = vectors.search_keyword(NAME, terms, limit, where)
+            by_meaning = vectors.search_vector(NAME, unit(3), limit, where)
+            assert both == (by_words, by_meaning)
 
 
 def test_fields_are_those_of_the_payload(store: VectorStore) -> None:

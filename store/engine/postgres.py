@@ -1,0 +1,513 @@
+"""Postgres with pgvector: words in a tsvector, vectors in a halfvec, payloads in jsonb; both searches in one query.
+
+A collection is a table of the schema `dreamd`. Words are split as for every other engine and ranked by the same bm25,
+which the query computes from how many points under the filter have each word. Cosines are exact up to EXACT_UP_TO
+points; beyond them an HNSW index finds the candidates, and goes on looking where a filter left too few.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ..filters import Clause, Condition, Filter, Payload, Scalar
+from ..model import InvalidInput, NotFound, StoreBusy, StoreError
+from . import bm25
+from .bm25 import words
+from .interface import Capabilities, Match, Point, Vector
+
+if TYPE_CHECKING:
+    import psycopg
+
+EXACT_UP_TO: Final = 20_000
+"""Points whose cosines are all computed, some 10 ms; the index of more is worth its build."""
+
+SURPLUS: Final = 50
+"""Points that the HNSW index is asked for beyond the limit: those that tie with the last are ordered by id."""
+
+LONGEST_WORD: Final = 500
+"""Characters of a word that are kept; a tsvector takes no more than 2,046 bytes."""
+
+CONNECT_S: Final = 3
+"""The longest wait for a connection: Postgres' own, in whole seconds, of which libpq takes at least 2."""
+
+LAYOUT: Final = """
+    CREATE SCHEMA IF NOT EXISTS dreamd;
+    CREATE EXTENSION IF NOT EXISTS vector;
+    CREATE TABLE IF NOT EXISTS dreamd.collection(
+        name text PRIMARY KEY, dimension int NOT NULL, mark text NOT NULL DEFAULT '')
+"""
+
+TABLE: Final = """
+    CREATE TABLE IF NOT EXISTS dreamd.{name}(
+        id text COLLATE "C" PRIMARY KEY, body text NOT NULL, context text NOT NULL, size int NOT NULL,
+        words tsvector NOT NULL, payload jsonb NOT NULL, vector halfvec({dimension}));
+    CREATE INDEX IF NOT EXISTS {name}_words ON dreamd.{name} USING gin(words)
+"""
+
+UPSERT: Final = """
+    INSERT INTO dreamd.{name} AS known VALUES(%s, %s, %s, %s, %s::tsvector, %s::jsonb, %s::halfvec)
+    ON CONFLICT(id) DO UPDATE SET body = excluded.body, context = excluded.context, size = excluded.size,
+        words = excluded.words, payload = excluded.payload, vector = {vector}
+"""
+KEPT_VECTOR: Final = "coalesce(excluded.vector, CASE WHEN known.body = excluded.body THEN known.vector END)"
+
+# The words of a point are at one place each, with the weight A in its text and D in its context. `%%s` are, in order:
+# the filter, all words as one query, the filter, the words as queries (any place, text, context), the limit.
+KEYWORD: Final = f"""
+    WITH scope AS MATERIALIZED (
+        SELECT count(*) AS points, greatest(avg(size), 1.0) AS mean FROM dreamd.{{name}} WHERE {{where}}),
+    found AS MATERIALIZED (
+        SELECT id, size, words FROM dreamd.{{name}} WHERE words @@ %s::tsquery AND {{where}}),
+    hit AS MATERIALIZED (
+        SELECT id, size, number, (words @@ in_text)::int + {bm25.CONTEXT_WEIGHT} * (words @@ in_context)::int AS often
+        FROM found, unnest(%s::tsquery[], %s::tsquery[], %s::tsquery[]) WITH ORDINALITY AS asked(word, in_text,
+            in_context, number)
+        WHERE words @@ word),
+    rarity AS (
+        SELECT number, ln(1.0 + (points - count(*) + 0.5) / (count(*) + 0.5)) AS idf FROM hit, scope
+        GROUP BY number, points)
+    SELECT id, sum(idf * often * {bm25.K1 + 1.0}
+        / (often + {bm25.K1} * ({1.0 - bm25.B} + {bm25.B} * size / mean)) ORDER BY number)::real::float8 AS score
+    FROM hit JOIN rarity USING(number), scope GROUP BY id ORDER BY score DESC, id LIMIT %s
+"""
+
+# In order: the vector, the filter, the vector, the candidates, the limit.
+NEAREST: Final = """
+    SELECT id, coalesce(nullif(1.0 - distance, 'NaN'), 0.0) AS score FROM (
+        SELECT id, vector <=> %s::halfvec AS distance FROM dreamd.{name}
+        WHERE vector IS NOT NULL AND {where} ORDER BY vector <=> %s::halfvec{ties} LIMIT %s) AS near
+    ORDER BY score DESC, id LIMIT %s
+"""
+
+Parameters = list[Any]
+
+
+class PostgresStore:
+    """Collections in a Postgres of at least version 14 with pgvector 0.8. Any thread may call; each call is a
+    transaction.
+
+    `dsn` is a connection string; a search ends after `search_s`, and everything else after `write_s`.
+    """
+
+    def __init__(self, dsn: str, *, search_s: float = 1.0, write_s: float = 120.0) -> None:
+        self._dsn = dsn
+        self._limits_s = {"search": search_s, "write": write_s, "alone": write_s}
+        self._idle: dict[str, list[psycopg.Connection[Any]]] = {way: [] for way in self._limits_s}
+        self._open: set[psycopg.Connection[Any]] = set()
+        self._dimensions: dict[str, int] = {}
+        self._has_hnsw: set[str] = set()
+        self._lock = threading.Lock()
+
+    def capabilities(self) -> Capabilities:
+        """Both ways of searching, in one query."""
+        return Capabilities(vector=True, server_side_hybrid=True)
+
+    def ensure_collection(self, name: str, dimension: int) -> None:
+        """Make the collection if it is not there. Raises StoreError if it is there with another dimension."""
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name):
+            raise InvalidInput(f"{name!r} cannot name a collection", "Use lower-case letters, digits and _.")
+        with self._writing() as connection:
+            # Two daemons that start at once would both find no schema.
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('dreamd'))")
+            connection.execute(LAYOUT)
+            row = connection.execute("SELECT dimension FROM dreamd.collection WHERE name = %s", (name,)).fetchone()
+            if row is None:
+                connection.execute("INSERT INTO dreamd.collection VALUES(%s, %s)", (name, dimension))
+                connection.execute(TABLE.format(name=name, dimension=dimension).encode())
+            elif row[0] != dimension:
+                raise StoreError(
+                    f"collection {name} holds vectors of {row[0]} numbers, the model gives {dimension}",
+                    "Run `dreamctl rebuild` to embed everything with the model of the settings.",
+                )
+
+    def ensure_payload_index(self, name: str, field: str, *, is_number: bool = False) -> None:
+        """Index the payload field: texts, one or several, by GIN, numbers by a B-tree."""
+        method = "btree" if is_number else "gin"
+        sql = f"CREATE INDEX IF NOT EXISTS {name}_by_{field} ON dreamd.{name} USING {method} (({_column(field)}))"
+        with self._writing() as connection:
+            connection.execute(sql.encode())
+
+    def upsert(self, name: str, points: Sequence[Point]) -> None:
+        """Write points; a text that changed loses its vector unless one is given."""
+        rows = self._rows(name, points)
+        with self._writing() as connection:
+            connection.cursor().executemany(UPSERT.format(name=name, vector=KEPT_VECTOR).encode(), rows)
+
+    def bring(self, name: str, points: Sequence[Point], gone: Collection[str], mark: str) -> None:
+        """Write points with exactly their vectors, remove others, and take the mark, in one transaction."""
+        rows = self._rows(name, points)
+        with self._writing() as connection:
+            if rows:
+                connection.cursor().executemany(UPSERT.format(name=name, vector="excluded.vector").encode(), rows)
+            if gone:
+                sql = f"DELETE FROM dreamd.{name} WHERE id = ANY(%s)"
+                connection.execute(sql.encode(), (list(gone),))
+            connection.execute("UPDATE dreamd.collection SET mark = %s WHERE name = %s", (mark, name))
+
+    def set_vectors(self, name: str, vectors: Mapping[str, Vector]) -> None:
+        """Give vectors to points that are there; ids that are not are passed over."""
+        rows = [(self._written(name, vector), point_id) for point_id, vector in vectors.items()]
+        with self._writing() as connection:
+            sql = f"UPDATE dreamd.{name} SET vector = %s::halfvec WHERE id = %s"
+            connection.cursor().executemany(sql.encode(), rows)
+
+    def delete(self, name: str, ids: Collection[str]) -> None:
+        """Remove points; unknown ids are passed over."""
+        with self._writing() as connection:
+            connection.execute(f"DELETE FROM dreamd.{name} WHERE id = ANY(%s)".encode(), (list(ids),))
+
+    def drop(self, name: str) -> None:
+        """Remove a collection with all that it holds; one that is not there is passed over."""
+        with self._writing() as connection:
+            connection.execute(LAYOUT)
+            connection.execute(f"DROP TABLE IF EXISTS dreamd.{name}".encode())
+            connection.execute("DELETE FROM dreamd.collection WHERE name = %s", (name,))
+        self._has_hnsw.discard(name)
+
+    def commit(self, name: str) -> None:
+        """Do nothing: each call is a transaction."""
+
+    def rollback(self, name: str) -> None:
+        """Do nothing: each call is a transaction."""
+
+    def mark(self, name: str) -> str:
+        """Return the mark that was brought last."""
+        row = self._one("search", "SELECT mark FROM dreamd.collection WHERE name = %s", [name])
+        if row is None:
+            raise NotFound(f"there is no collection {name}")
+        return str(row[0])
+
+    def compact(self, name: str) -> None:
+        """Free the room of removed points, so that the files of the table no longer hold their texts."""
+        with self._connected("alone") as connection:
+            connection.execute(f"VACUUM FULL dreamd.{name}".encode())
+
+    def keep_columns(self, name: str, batch: Callable[[], AbstractContextManager[None]]) -> bool:
+        """Build the HNSW index once the collection is large."""
+        if name not in self._has_hnsw and self.count(name) > EXACT_UP_TO:
+            sql = f"CREATE INDEX IF NOT EXISTS {name}_near ON dreamd.{name} USING hnsw (vector halfvec_cosine_ops)"
+            with self._writing() as connection:
+                connection.execute(sql.encode())
+            self._has_hnsw.add(name)
+        return True
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Hold nothing: each search reads by itself."""
+        return nullcontext()
+
+    def search_vector(self, name: str, vector: Vector, limit: int, where: Filter = ()) -> list[Match]:
+        """Return the nearest points by cosine."""
+        if limit <= 0 or not vector.any():
+            return []
+        return [Match(*row) for row in self._rows_of(*self._nearest(name, vector, limit, where))]
+
+    def search_keyword(self, name: str, terms: Sequence[str], limit: int, where: Filter = ()) -> list[Match]:
+        """Return the best points by bm25 over any of the terms."""
+        asked = _asked(terms)
+        if limit <= 0 or not asked:
+            self._rows_of(f"SELECT 1 FROM dreamd.{name} LIMIT 0", [])
+            return []
+        return [Match(*row) for row in self._rows_of(*_by_words(name, asked, limit, where))]
+
+    def search_hybrid(
+        self, name: str, terms: Sequence[str], vector: Vector, limit: int, where: Filter = ()
+    ) -> tuple[list[Match], list[Match]]:
+        """Search in both ways in one query; scores are those of each, since what fuses them reads more than ranks."""
+        asked = _asked(terms)
+        if limit <= 0 or not asked or not vector.any():
+            return self.search_keyword(name, terms, limit, where), self.search_vector(name, vector, limit, where)
+        (left, left_values), (right, right_values) = (
+            _by_words(name, asked, limit, where),
+            self._nearest(name, vector, limit, where),
+        )
+        sql = f"(SELECT 0, id, score FROM ({left}) AS l) UNION ALL (SELECT 1, id, score FROM ({right}) AS r)"
+        arms: tuple[list[Match], list[Match]] = [], []
+        for arm, point_id, score in self._rows_of(sql, [*left_values, *right_values]):
+            arms[arm].append(Match(point_id, score))
+        for found in arms:
+            found.sort(key=lambda match: (-match.score, match.id))
+        return arms
+
+    def cosines(self, name: str, vector: Vector, ids: Collection[str]) -> dict[str, float]:
+        """Return the cosines of these points; those without a vector, or unknown, are left out."""
+        sql = (
+            "SELECT id, coalesce(nullif(1.0 - (vector <=> %s::halfvec), 'NaN'), 0.0)"
+            f" FROM dreamd.{name} WHERE id = ANY(%s) AND vector IS NOT NULL"
+        )
+        return dict(self._rows_of(sql, [_text_of(vector), list(ids)]))
+
+    def fields(self, name: str, ids: Collection[str], fields: Sequence[str]) -> dict[str, tuple[Payload, ...]]:
+        """Return some payload fields of these points, in the order of `fields`; unknown ids are left out."""
+        rows = self._rows_of(f"SELECT id, payload FROM dreamd.{name} WHERE id = ANY(%s)", [list(ids)])
+        payloads = ((point_id, _payload(held)) for point_id, held in rows)
+        return {point_id: tuple(payload.get(field) for field in fields) for point_id, payload in payloads}
+
+    def get(self, name: str, ids: Sequence[str]) -> list[Point]:
+        """Return the points that are there, in the order asked, with their vectors as precisely as they are kept."""
+        sql = f"SELECT id, body, context, vector::text, payload FROM dreamd.{name} WHERE id = ANY(%s)"
+        found = {
+            point_id: Point(
+                point_id,
+                _unescaped(body),
+                _unescaped(context),
+                None if vector is None else np.array(json.loads(vector), np.float32),
+                _payload(payload),
+            )
+            for point_id, body, context, vector, payload in self._rows_of(sql, [list(ids)])
+        }
+        return [found[point_id] for point_id in ids if point_id in found]
+
+    def count(self, name: str) -> int:
+        """Return the number of points in the collection."""
+        row = self._one("write", f"SELECT count(*) FROM dreamd.{name}", [])
+        return int(row[0]) if row else 0
+
+    def abort(self) -> None:
+        """Shut the sockets of all connections: a call that waits for an answer ends at once."""
+        for connection in self._forget():
+            with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as shut:
+                shut.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close every connection; no call may be under way."""
+        for connection in self._forget():
+            connection.close()
+
+    def _forget(self) -> set[psycopg.Connection[Any]]:
+        """Close the connections that are not used, and return the others, which are closed after their use."""
+        with self._lock:
+            idle = [connection for some in self._idle.values() for connection in some]
+            used, self._open = self._open.difference(idle), set()
+            self._idle = {way: [] for way in self._limits_s}
+        for connection in idle:
+            connection.close()
+        return used
+
+    # ---- queries
+
+    def _nearest(self, name: str, vector: Vector, limit: int, where: Filter) -> tuple[str, Parameters]:
+        condition, values = _condition(where)
+        is_exact = name not in self._has_hnsw
+        sql = NEAREST.format(name=name, where=condition, ties=", id" if is_exact else "")
+        text = _text_of(vector)
+        return sql, [text, *values, text, limit if is_exact else limit + SURPLUS, limit]
+
+    def _rows(self, name: str, points: Sequence[Point]) -> list[Parameters]:
+        latest = {point.id: point for point in points}
+        return [
+            [
+                *(point.id, _escaped(point.text), _escaped(point.context), len(point.text) + len(point.context)),
+                *(_words_of(point), _json(point.payload)),
+                None if point.vector is None else self._written(name, point.vector),
+            ]
+            for point in latest.values()
+        ]
+
+    def _written(self, name: str, vector: Vector) -> str:
+        if (dimension := self._dimensions.get(name)) is None:
+            row = self._one("search", "SELECT dimension FROM dreamd.collection WHERE name = %s", [name])
+            if row is None:
+                raise NotFound(f"there is no collection {name}")
+            dimension = self._dimensions[name] = int(row[0])
+        if len(vector) != dimension:
+            raise InvalidInput(f"a vector of {len(vector)} numbers, where the collection has {dimension}")
+        return _text_of(vector)
+
+    def _one(self, way: str, sql: str, values: Parameters) -> tuple[Any, ...] | None:
+        with self._connected(way) as connection:
+            found: tuple[Any, ...] | None = connection.execute(sql.encode(), values).fetchone()
+        return found
+
+    def _rows_of(self, sql: str, values: Parameters) -> list[tuple[Any, ...]]:
+        with self._connected("search") as connection:
+            return connection.execute(sql.encode(), values).fetchall()
+
+    # ---- connections
+
+    @contextmanager
+    def _writing(self) -> Iterator[psycopg.Connection[Any]]:
+        with self._connected("write") as connection:
+            yield connection
+
+    @contextmanager
+    def _connected(self, way: str) -> Iterator[psycopg.Connection[Any]]:
+        """Lend a connection for one transaction. Raises StoreBusy where the server is away, slow or full."""
+        import psycopg
+
+        connection = None
+        try:
+            with self._lock:
+                connection = self._idle[way].pop() if self._idle[way] else None
+            connection = connection or self._connect(way)
+            with nullcontext() if connection.autocommit else connection.transaction():
+                yield connection
+            with self._lock:
+                if connection in self._open:
+                    self._idle[way].append(connection)
+                    connection = None
+        except psycopg.errors.UndefinedTable:
+            raise NotFound("the server has no such collection") from None
+        except psycopg.Error as error:  # its message may hold texts, or where the server is
+            raise StoreBusy(f"Postgres cannot be used now ({type(error).__name__})", "It is tried again.") from None
+        finally:
+            if connection is not None:
+                with self._lock:
+                    self._open.discard(connection)
+                connection.close()
+
+    def _connect(self, way: str) -> psycopg.Connection[Any]:
+        import psycopg
+
+        options = f"-c statement_timeout={int(self._limits_s[way] * 1000)} -c hnsw.iterative_scan=strict_order"
+        connection = psycopg.connect(
+            self._dsn,
+            connect_timeout=CONNECT_S,
+            application_name="dreamd",
+            options=options,
+            prepare_threshold=None,
+            autocommit=way == "alone",  # for what runs in no transaction
+        )
+        with self._lock:
+            self._open.add(connection)
+        return connection
+
+
+def _asked(terms: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(word[:LONGEST_WORD] for word in words(" ".join(terms), query=True)))
+
+
+def _by_words(name: str, asked: Sequence[str], limit: int, where: Filter) -> tuple[str, Parameters]:
+    condition, values = _condition(where)
+    quoted = [_quoted(word) for word in asked]
+    by_place = [quoted, [f"{word}:A" for word in quoted], [f"{word}:D" for word in quoted]]
+    return KEYWORD.format(name=name, where=condition), [*values, " | ".join(quoted), *values, *by_place, limit]
+
+
+def _words_of(point: Point) -> str:
+    """Return the words of a point as a tsvector: each at 1, with A where the text has it, at 2, with D, the context."""
+    places = dict.fromkeys((word[:LONGEST_WORD] for word in words(point.text)), "1A")
+    for word in {word[:LONGEST_WORD] for word in words(point.context)}:
+        places[word] = "1A,2D" if word in places else "2D"
+    return " ".join(f"{_quoted(word)}:{at}" for word, at in places.items())
+
+
+def _quoted(word: str) -> str:
+    return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _text_of(vector: Vector) -> str:
+    return "[" + ",".join(map(repr, vector.tolist())) + "]"
+
+
+# Postgres keeps no NUL and no half of a surrogate pair in a text: each is written as the mark and its number.
+_MARK: Final = "\ufdd1"
+_UNKEPT: Final = re.compile(f"[\x00{_MARK}\ud800-\udfff]")
+_MARKED: Final = re.compile(f"{_MARK}([0-9a-f]{{4}})")
+
+
+def _escaped(text: str) -> str:
+    return _UNKEPT.sub(lambda found: f"{_MARK}{ord(found.group()):04x}", text)
+
+
+def _unescaped(text: str) -> str:
+    return _MARKED.sub(lambda found: chr(int(found.group(1), 16)), text)
+
+
+def _json(payload: Mapping[str, Payload]) -> str:
+    return json.dumps({field: _json_value(value) for field, value in payload.items()})
+
+
+def _json_value(value: Payload) -> Any:
+    if isinstance(value, str):
+        return _escaped(value)
+    return list(map(_escaped, value)) if isinstance(value, tuple) else value
+
+
+def _payload(held: Mapping[str, Any]) -> dict[str, Payload]:
+    return {field: _value(value) for field, value in held.items()}
+
+
+def _value(value: Any) -> Payload:
+    if isinstance(value, str):
+        return _unescaped(value)
+    return tuple(map(_unescaped, value)) if isinstance(value, list) else value
+
+
+# ---- filters
+
+
+def _condition(where: Filter) -> tuple[str, Parameters]:
+    """Return a filter as a condition of SQL and its values."""
+    return _joined(where, " AND ", "true")
+
+
+def _joined(clauses: Sequence[Clause], by: str, of_none: str) -> tuple[str, Parameters]:
+    parts = [_test(clause) if isinstance(clause, Condition) else _group(clause) for clause in clauses]
+    text = by.join(text for text, _ in parts)
+    return f"({text})" if parts else of_none, [value for _, values in parts for value in values]
+
+
+def _group(clause: Any) -> tuple[str, Parameters]:
+    must, values = _joined(clause.must, " AND ", "true")
+    should, more = _joined(clause.should, " OR ", "true")
+    must_not, most = _joined(clause.must_not, " OR ", "false")
+    return f"({must} AND {should} AND NOT {must_not})", [*values, *more, *most]
+
+
+def _test(condition: Condition) -> tuple[str, Parameters]:
+    column = _column(condition.field)
+    if condition.op == "is_null":
+        return _is_null(column), []
+    if condition.op in ("in", "not_in"):
+        text, values = _is_among(column, condition.values)
+        return (f"NOT {text}" if condition.op == "not_in" else text), values
+    return _compares(column, _SIGNS[condition.op], condition.values)
+
+
+def _is_among(column: str, among: Sequence[Scalar]) -> tuple[str, Parameters]:
+    """Test a field for texts, of which it may have several, for numbers and for null; never unknown."""
+    tests: list[str] = []
+    values: Parameters = []
+    if texts := [_escaped(value) for value in among if isinstance(value, str)]:
+        tests.append(f"{column} ?| %s::text[]")
+        values.append(texts)
+    if numbers := [json.dumps(value) for value in among if isinstance(value, int | float)]:
+        tests.append(f"{column} = ANY(%s::jsonb[])")
+        values.append(numbers)
+    if None in among:
+        tests.append(_is_null(column))
+    return f"coalesce({' OR '.join(tests)}, false)" if tests else "false", values
+
+
+def _compares(column: str, sign: str, values: Sequence[Scalar]) -> tuple[str, Parameters]:
+    or_null = f" OR {_is_null(column)}" if None in values else ""
+    bound = values[0] if values else None
+    if isinstance(bound, str):
+        each = f"jsonb_array_elements_text(CASE jsonb_typeof({column}) WHEN 'array' THEN {column}"
+        each += f" WHEN 'string' THEN jsonb_build_array({column}) ELSE '[]' END)"
+        test = f'EXISTS(SELECT 1 FROM {each} AS each(text) WHERE each.text COLLATE "C" {sign} %s)'
+        return f"({test}{or_null})", [_escaped(bound)]
+    if bound is None:
+        return (f"({or_null.removeprefix(' OR ')})" if or_null else "false"), []
+    test = f"coalesce(jsonb_typeof({column}) = 'number' AND {column} {sign} %s::jsonb, false)"
+    return f"({test}{or_null})", [json.dumps(bound)]
+
+
+def _column(field: str) -> str:
+    return "payload -> '" + field.replace("'", "''").replace("%", "%%") + "'"
+
+
+def _is_null(column: str) -> str:
+    return f"(coalesce({column}, 'null') IN ('null', '[]'))"
+
+
+_SIGNS: Final = {"lte": "<=", "lt": "<", "gte": ">=", "gt": ">"}
