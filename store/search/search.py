@@ -86,6 +86,7 @@ class Search:
     ) -> None:
         self._catalog = catalog
         self._backend = backend
+        self._has_vectors = backend.capabilities().vector
         self._embedder = embedder
         self._settings = settings
         self._now = now
@@ -299,7 +300,7 @@ class Search:
 
     def embed(self, text: str) -> tuple[Vector | None, list[str]]:
         """Return the vector of a question's text; None where there is none, and notes that say why."""
-        if not self._backend.capabilities().vector:
+        if not self._has_vectors:
             return None, []
         try:
             with self._long_ones if len(text) > SHORT_CHARS else nullcontext():
