@@ -20,7 +20,7 @@ from ..ipc.mcp import mcp_session
 from ..ipc.server.listener import adopt_listener, open_listener
 from ..ipc.server.server import Server
 from ..ipc.socket_path import default_socket_path, path_of_lost
-from ..store import MemoryStore, embedder_for
+from ..store import MemoryStore, embedder_for, use_extensions
 from .agents.hooks import Hooks
 from .agents.instruction_files import FileKeeper
 from .clock import local_now, utc_now
@@ -157,6 +157,8 @@ class Daemon:
 
     async def _open_store(self) -> MemoryStore:
         settings = self._settings
+        # Before the store is opened: its engine may be one of an extension.
+        await asyncio.to_thread(use_extensions, settings.store.extensions)
         embedder = embedder_for(settings.store.embedding, store_paths(settings).models)
         if settings.store.backend != "files":
             embedder.start()

@@ -7,8 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pluggy
+
 from .language_model import Answer, LanguageModel, LlmAborted, LlmEndless, LlmError, LlmRefused, LlmUnavailable
 from .settings import LlmSettings
+
+Providers = Mapping[str, Callable[[LlmSettings], LanguageModel]]
 
 # Fewer than with any tokenizer of English, so that the estimate of tokens is rather too high.
 CHARS_A_TOKEN = 3
@@ -116,6 +120,10 @@ class Asker:
             except LlmAborted:
                 self.spent.aborts += 1
                 continue
+            except LlmError:
+                raise
+            except Exception as error:  # of an extension's model
+                raise LlmUnavailable(f"{self.name} failed ({type(error).__name__}).") from None
             finally:
                 self.spent.seconds += self._monotonic() - began_s
                 self.spent.tokens += tokens
@@ -145,13 +153,15 @@ def _cost(answer: Answer | None, estimate: int) -> int:
     return counted or estimate
 
 
-def asker_for(settings: LlmSettings, allowance: Allowance | None = None) -> tuple[Asker | None, str]:
+def asker_for(
+    settings: LlmSettings, allowance: Allowance | None = None, known: Providers | None = None
+) -> tuple[Asker | None, str]:
     """Return the model for a dream, after asking the server; or None and the reason, "" if none is configured."""
     try:
-        model = model_for(settings)
+        model = model_for(settings, known)
         if model is None:
             return None, ""
-        model.check(PRESENCE_DEADLINE_S)
+        _check(model)
     except LlmError as error:
         return None, f"{error} {error.hint}".strip()
     return Asker(model, settings, allowance), ""
@@ -160,27 +170,58 @@ def asker_for(settings: LlmSettings, allowance: Allowance | None = None) -> tupl
 PRESENCE_DEADLINE_S = 2.0
 
 
-def model_for(settings: LlmSettings) -> LanguageModel | None:
+def _check(model: LanguageModel) -> None:
+    """Ask whether a model answers. Raises LlmUnavailable, also for an error of any other kind."""
+    try:
+        model.check(PRESENCE_DEADLINE_S)
+    except LlmError:
+        raise
+    except Exception as error:
+        raise LlmUnavailable(f"{model.name} failed ({type(error).__name__}).") from None
+
+
+@pluggy.HookimplMarker("dreamd")
+def providers() -> Providers:
+    """Return our own language models by name."""
+    return {"ollama": _ollama, "openai_compatible": _openai_compatible}
+
+
+def _ollama(settings: LlmSettings) -> LanguageModel:
+    from .ollama import OllamaModel  # here, since the clients and httpx cost a second on a busy machine
+
+    return OllamaModel(settings)
+
+
+def _openai_compatible(settings: LlmSettings) -> LanguageModel:
+    from .openai_compatible import OpenAICompatibleModel
+
+    return OpenAICompatibleModel(settings)
+
+
+def model_for(settings: LlmSettings, known: Providers | None = None) -> LanguageModel | None:
     """Return the configured model, or None. Sends no request, other than `problem`. Raises LlmUnavailable."""
-    match settings.provider:  # imported here, since their clients and httpx cost a second on a busy machine
-        case "none":
-            return None
-        case "ollama":
-            from .ollama import OllamaModel
+    if settings.provider == "none":
+        return None
+    known = providers() if known is None else known
+    if (made := known.get(settings.provider)) is None:
+        raise LlmUnavailable(
+            f"There is no provider {settings.provider}.",
+            f"Install its package, or set llm.provider to one of {', '.join(known)}.",
+        )
+    try:
+        return made(settings)
+    except LlmError:
+        raise
+    except Exception as error:  # an extension's: the dream goes on without it
+        raise LlmUnavailable(f"{settings.provider} cannot be used ({type(error).__name__}).") from None
 
-            return OllamaModel(settings)
-        case "openai_compatible":
-            from .openai_compatible import OpenAICompatibleModel
 
-            return OpenAICompatibleModel(settings)
-
-
-def problem(settings: LlmSettings) -> str:
+def problem(settings: LlmSettings, known: Providers | None = None) -> str:
     """Return the reason why the configured model cannot be asked now; "" if it can, or if none is configured."""
     try:
-        model = model_for(settings)
+        model = model_for(settings, known)
         if model is not None:
-            model.check(PRESENCE_DEADLINE_S)
+            _check(model)
     except LlmError as error:
         return f"{error} {error.hint}".strip()
     return ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, SerializationInfo, field_serializer
 
@@ -16,7 +15,11 @@ class LlmSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    provider: Literal["none", "ollama", "openai_compatible"] = "none"
+    provider: str = Field(
+        "none",
+        pattern=r"^(none|ollama|openai_compatible|[a-z][a-z0-9_-]*\.[a-z][a-z0-9_-]*)$",
+        description="none, ollama, openai_compatible, or an extension's: EXTENSION.NAME",
+    )
     model: str = ""
     base_url: str = Field("", description="the provider's usual address on this machine, unless another is named")
     allow_remote: bool = False

@@ -16,8 +16,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
+from ..llm import budget
 from ..llm.budget import Allowance, asker_for
 from ..store.embedding.embedding import Embedder, embedder_for
+from ..store.extensions import use
 from ..store.ledger.questions import FILLED
 from ..store.ledger.records import LINK, Run
 from ..store.ledger.work import TOLD_DAYS, told_counts
@@ -48,6 +50,8 @@ def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener 
 
     `listener` is given the callback that aborts a request to a language model before a pause.
     """
+    extensions = use(request.store.extensions)
+    extensions.add_own("models", budget)
     embedder = embedder_for(request.store.embedding, request.models)
     snapshot = Snapshot(request.folder, request.vault, request.index, request.ledger)
     with ExitStack() as closing:
@@ -59,7 +63,7 @@ def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener 
         embed = CachedEmbedder(embedder, known, lambda done, total: view.steps.detail("embedding", done, total), memo)
         view = View(snapshot, snapshot.history(), embed, request.run_id, request.pipelines)
         view.memo, view.steps = memo, StepProgress(_with_spending(on_progress, view, request.folder / SPENT))
-        view.model, why_not = asker_for(request.llm, _left(request))
+        view.model, why_not = asker_for(request.llm, _left(request), extensions.table("providers"))
         if view.model is not None:
             closing.callback(view.model.release)
             if listener is not None:

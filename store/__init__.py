@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from .channel import checkouts
     from .embedding.embedding import Embedder, embedder_for
     from .engine.database import is_full, may_pass, within
+    from .extensions import Extensions
+    from .extensions import current as current_extensions
+    from .extensions import use as use_extensions
     from .ledger.records import LANDED, LINK, Run
     from .ledger.salvage import discard as discard_ledgers
     from .ledger.salvage import salvage as salvage_ledgers
@@ -54,6 +57,7 @@ __all__ = [
     "DecayInputs",
     "Decision",
     "Embedder",
+    "Extensions",
     "HandedSession",
     "LocalFile",
     "MemoryStore",
@@ -68,6 +72,7 @@ __all__ = [
     "calendar_day",
     "check_closed",
     "checkouts",
+    "current_extensions",
     "discard_ledgers",
     "embedder_for",
     "estimate_tokens",
@@ -98,6 +103,7 @@ __all__ = [
     "term_stems",
     "unmarked",
     "unmarked_lines",
+    "use_extensions",
     "within",
     "without_controls",
     "without_element",
@@ -128,6 +134,9 @@ _HOMES = {
     "restore_backup": "upkeep.backup",
     "read_archive": "upkeep.backup_archive",
     "checkouts": "channel",
+    "Extensions": "extensions",
+    "current_extensions": "extensions:current",
+    "use_extensions": "extensions:use",
     "discard_ledgers": "ledger.salvage:discard",
     "embedder_for": "embedding.embedding",
     "estimate_tokens": "text.chunking",

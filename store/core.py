@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import apsw
 
-from .door import Door
+from . import extensions
+from .door import Door, outgoing
 from .embedding.embedding import Embedder
 from .embedding.vector_cache import EmbeddingCache
 from .engine.database import copy_to_memory
@@ -212,6 +214,28 @@ class Core:
             raise NotFound(f"there is no {node_id}", hint="`dreamctl list` and `dreamctl recall` show ids.")
         return node
 
+    # ---- events for extensions
+
+    def _tell_of_created(self, nodes: Collection[Node]) -> None:
+        """Queue an event for each: in the indexer's thread, after all were acknowledged."""
+        for node in nodes:
+            extensions.current().tell(extensions.CREATED, partial(self._created, node))
+
+    def _created(self, node: Node) -> dict[str, str] | None:
+        if node.forgotten or self.tombstones.is_hidden(node.node_id):
+            return None
+        text = outgoing(node.text)
+        return {"node_id": node.node_id, "kind": node.kind.value, "channel": node.channel, "text": text}
+
+    def tell_of_end(self, session_id: NodeId) -> None:
+        """Queue the event of a session's end."""
+        extensions.current().tell(extensions.ENDED, partial(self._ended, session_id))
+
+    def _ended(self, session_id: NodeId) -> dict[str, str]:
+        self.settle()  # its last turns may have come a moment ago
+        node = self.catalog.node(session_id)
+        return {"session_id": session_id, "channel": node.channel if node is not None else ""}
+
     # ---- opening, from below
 
     def _open_databases(self, disk: Disk, opened: ExitStack) -> None:
@@ -254,6 +278,8 @@ class Core:
         self.indexer = Indexer(
             self.index, self._after_indexing, self.calls.are_recent, lambda within_s: self.writer.is_writing(within_s)
         )
+        if extensions.current().listens(extensions.CREATED):
+            self.indexer.on_created = self._tell_of_created
         opened.callback(self.mending.stop)
         opened.callback(self.indexer.stop)
         known_id = self.ledger.flags().get(VAULT_ID)

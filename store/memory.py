@@ -322,7 +322,9 @@ class MemoryStore:
 
     def end_session(self, session_id: NodeId) -> list[Goal]:
         """Note that a session is over; return its open goals, which are threads of its channel from now on."""
-        return self.operations.goals.end_session(session_id)
+        left = self.operations.goals.end_session(session_id)
+        self.core.tell_of_end(self.session_name(session_id))
+        return left
 
     # ---- Documents by key
 

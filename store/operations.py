@@ -6,6 +6,7 @@ import os
 import threading
 from contextlib import ExitStack
 
+from . import extensions
 from .changes.agent_statements import ForeignWords
 from .changes.corrections import Corrections
 from .changes.deletions import Deletions
@@ -103,6 +104,8 @@ class Operations:
         self.feedback = Feedback(core, self.judgements, self._forget_questions)
         running.callback(self.feedback.stop)
         self.recall = Recall(core, self.search, self.questions, self.feedback)
+        if (known := extensions.current()).listens(extensions.RETRIEVED):
+            self.recall.held_back = known.left_out
         self.entities = Entities(core)
 
     def _build_changes(self, running: ExitStack) -> None:

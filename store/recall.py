@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from typing import TypeVar
 
 from . import okf
 from .changes import run_kinds
@@ -40,7 +41,7 @@ from .search.recent import recent_sessions
 from .search.search import QueryCache, Search
 from .text import spelling
 from .text.acts import call_of
-from .text.fence import unmarked, unmarked_lines
+from .text.fence import fenced, unmarked, unmarked_lines
 from .text.sentences import first_sentences
 from .text.words import query_terms
 from .upkeep.feedback import Feedback, shown_hit, shown_slot
@@ -79,6 +80,9 @@ MODEL_WAIT_S = 1.5
 """The longest wait of the first questions for the embedding model, before keywords answer alone."""
 
 
+_Told = TypeVar("_Told", Hit, Slot)
+
+
 class Recall:
     """Answers questions from the index. Every method may be called from any thread."""
 
@@ -102,6 +106,8 @@ class Recall:
         self._feedback = feedback
         self.known_to: Callable[[str], frozenset[NodeId]] = lambda agent: frozenset()
         """Returns the copies of files that a program reads by itself."""
+        self.held_back: Callable[[str, Sequence[Hit | Slot]], Collection[NodeId]] | None = None
+        """Returns the hits that extensions leave out of an answer; None where none of them filters."""
 
     @repeated_after_repair
     def recall(
@@ -152,6 +158,10 @@ class Recall:
         if question.is_plain and (asked := exact.asked_by(query)) is not None:
             graph = self._core.opened.graph
             answers = exact.answers_to(asked, found.hits, self._catalog, graph, question.scope)
+            if self.held_back is not None:
+                left = {hit.node_id for hit in found.hits}
+                left.update(evidence.node_id for hit in found.hits for evidence in hit.evidence)
+                answers = [one for one in answers if one.turn in left]
             found = replace(found, exact=[replace(one, answer=outgoing(one.answer)) for one in answers])
         # To look at how something is found, or to type half a question, is no use of it.
         if explain:
@@ -197,10 +207,10 @@ class Recall:
         ranking = self._rank(asked)
         ranking.leave_out_session(session)
         ranking.leave_out(self.known_to(agent) if agent else ())
-        always = self._curated(ranking, budget_tokens, given)
+        always = tuple(self._let_through(query, self._curated(ranking, budget_tokens, given)))
         left_tokens = budget_tokens - sum(slot.tokens for slot in always)
         if asked.is_plain and not only_sure and (page := self._page(ranking, left_tokens)) is not None:
-            envelope = outgoing_envelope(page)
+            envelope = self._let_lines_through(query, outgoing_envelope(page))
             self._log(envelope.slots, "recalled", agent, query)
             return outgoing_envelope(packing.with_curated(envelope, always, budget_tokens)) if always else envelope
         at = as_of or self._now()
@@ -209,7 +219,7 @@ class Recall:
             packed = packing.envelope(ranking, self._catalog, left_tokens, at, given=given, read_to=read_to)
         if only_sure and not packed.slots:
             return outgoing_envelope(packing.with_curated(packed, always))
-        envelope = outgoing_envelope(packed)
+        envelope = self._let_lines_through(query, outgoing_envelope(packed))
         self._log(envelope.slots, "recalled", agent, query)
         if not (as_of or where or min_score):
             self._feedback.answered(query, channel, session, ranking, [shown_slot(slot) for slot in envelope.slots])
@@ -507,7 +517,28 @@ class Recall:
         with self._search.alone.held():
             found = hits.answer(ranking, self._catalog, limit)
             shown = [outgoing_hit(hit) for hit in found.hits]
-            return replace(found, hits=[*self._with_speakers(shown[:MOST_ANSWERED]), *shown[MOST_ANSWERED:]])
+            found = replace(found, hits=[*self._with_speakers(shown[:MOST_ANSWERED]), *shown[MOST_ANSWERED:]])
+        if self.held_back is None:
+            return found
+        let_through = list(self._let_through(ranking.question.text, found.hits))
+        notes = [*found.notes, *_note_of_left_out(len(found.hits) - len(let_through))]
+        return replace(found, hits=let_through, abstained=not let_through, notes=notes)
+
+    def _let_through(self, query: str, found: Sequence[_Told]) -> Sequence[_Told]:
+        """Return the hits or lines that no extension leaves out."""
+        if self.held_back is None or not found:
+            return found
+        left_out = self.held_back(query, found)
+        return [one for one in found if one.node_id not in left_out]
+
+    def _let_lines_through(self, query: str, envelope: Envelope) -> Envelope:
+        slots = tuple(self._let_through(query, envelope.slots))
+        if len(slots) == len(envelope.slots):
+            return envelope
+        notes = (*envelope.notes, *_note_of_left_out(len(envelope.slots) - len(slots)))
+        text = fenced("\n".join(slot.text for slot in slots)) if slots else ""
+        tokens = sum(slot.tokens for slot in slots)
+        return replace(envelope, text=text, tokens=tokens, slots=slots, abstained=not slots, notes=notes)
 
     def _with_speakers(self, found: Sequence[Hit]) -> Sequence[Hit]:
         """Return hits with who said them, and how an agent's words or a person's question were answered."""
@@ -553,6 +584,10 @@ class Recall:
         """Return the ids of nodes that exist and that the scope admits, each once."""
         nodes = self._catalog.nodes(node_ids)
         return tuple(dict.fromkeys(name for name in node_ids if name in nodes and beside.admits(nodes[name])))
+
+
+def _note_of_left_out(number: int) -> list[str]:
+    return [f"left out by extensions: {number}"] if number else []
 
 
 def _turns_after(node_id: NodeId) -> list[NodeId]:

@@ -552,6 +552,23 @@ class StoreStatus:
     problems: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True)
+class ExtensionStatus:
+    """The state of an extension: its package, the hooks that it fills, and its problem at loading, "" for none.
+
+    Counted since the start: calls that `failed`, that were too `slow`, and that were `dropped` while it rested.
+    """
+
+    name: str
+    package: str
+    version: str
+    hooks: tuple[str, ...]
+    problem: str
+    failed: int
+    slow: int
+    dropped: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgedItem:
     """A thing that a purge would remove (`goes`), or only take lines out of.

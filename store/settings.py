@@ -293,16 +293,29 @@ class ChunkSettings(BaseModel):
     overlap_tokens: int = Field(40, ge=0)
 
 
+class ExtensionSettings(BaseModel):
+    """The extensions that other packages add, by the entry points in their group `dreamd`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(True, description="load the extensions that are installed")
+    off: tuple[str, ...] = Field((), description="those that are not loaded, by name")
+    deadline_ms: int = Field(50, ge=1, le=1000, description="the longest that an answer waits for a filter of hits")
+    event_deadline_s: float = Field(5, ge=0.05, le=60, description="the longest that an event may keep an extension")
+
+
 class StoreSettings(BaseModel):
     """All settings of the store."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    backend: Literal["sqlite-vec", "files", "postgres"] = Field(
+    backend: str = Field(
         "sqlite-vec",
+        pattern=r"^(sqlite-vec|files|postgres|[a-z][a-z0-9_-]*\.[a-z][a-z0-9_-]*)$",
         description="the search engine; `files` finds by words alone, and the daemon loads no model; a server, which"
-        " `store.dsn` in the data folder names, answers with a copy of the index",
+        " `store.dsn` in the data folder names, answers with a copy of the index; an extension's is `EXTENSION.NAME`",
     )
+    extensions: ExtensionSettings = ExtensionSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
     search: SearchSettings = SearchSettings()
     chunks: ChunkSettings = ChunkSettings()

@@ -320,8 +320,8 @@ def add_backend(workshop: Workshop) -> None:
     workshop.edit(
         "store/index/open_index.py",
         (r"^from ..engine.sqlite_vec", "from ..engine.relay import Relay\n"),
-        (r"SqliteVecStore\(.+most_held\)$", "Relay("),
-        (r"(?<=most_held\))$", ")"),
+        (r"(?<=return )SqliteVecStore\(home", "Relay("),
+        (r"(?<=home\.most_held\))", ")"),
     )
 
 

@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dreamd.daemon.importing import detect
 from dreamd.ipc import protocol
 from dreamd.pipelines import messages
 from dreamd.pipelines.extract.facts import drafts_of
-from dreamd.store import okf, redaction
+from dreamd.store import extensions, okf, redaction
 from dreamd.store.changes.run_kinds import new_run_id
 from dreamd.store.channel import channel_of_folder, know_projects, learn_project
 from dreamd.store.embedding.embedding import StubEmbedder, embedder_for
@@ -234,6 +235,20 @@ def test_clones_that_are_seen_at_once_get_one_channel(tmp_path: Path) -> None:
 
 # -- none is left out
 
+
+def test_our_own_parts_are_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extensions, "_current", extensions.Extensions())
+    gathered = Barrier(THREADS)
+
+    def look(number: int) -> list[str]:
+        gathered.wait()
+        return list(detect.formats())
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        found = list(pool.map(look, range(THREADS)))
+    assert found == [list(detect.FORMATS)] * THREADS
+
+
 SHARED = {
     "dreamd.ipc.adapters.space": {"_TURNS", "_GATE"},  # driven by the adapters' own tests; each is used under the lock
     "dreamd.ipc.mcp.service": {"LISTENING", "SERVER", "jsonrpc_message_adapter"},  # of the event loop's thread alone
@@ -246,6 +261,7 @@ SHARED = {
     "dreamd.store.text.token_count": {"_costs", "_pieces"},
     "dreamd.store.changes.run_kinds": {"_run_numbers"},
     "dreamd.store.channel": {"_PROJECTS"},
+    "dreamd.store.extensions": {"_current", "implements", "specified"},  # the last two mark functions and hold nothing
     "dreamd.store.vault.disk": {"_libc", "_temp_numbers"},
     "dreamd.store.okf.frontmatter": {"_quote"},
 }

@@ -201,6 +201,7 @@ def status_in_words(answer: Json, look: Look) -> list[str]:
         ("dreams", dreams_in_words(answer, look)),
         ("told", told_today_in_words(answer)),
         ("answered", answered_in_words(answer)),
+        ("extensions", listing([f"{one['name']} ({one['package']})" for one in answer["extensions"]])),
     ]
     lines += pairs([row for row in rows if row[1]], look)
     if advice := answer["embedding"]["advice"]:

@@ -297,10 +297,17 @@ def export(options: Namespace, terminal: Terminal) -> int:
     return 0
 
 
+class _Formats(tuple[str, ...]):
+    """The names of our own formats; one of an extension's (`EXTENSION.NAME`) is for the daemon to know."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or "." in str(name)
+
+
 def import_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of import."""
     parser.add_argument("paths", nargs="+", metavar="PATH", help="files or folders")
-    parser.add_argument("--format", choices=FORMAT_NAMES, help="their format; detected by default")
+    parser.add_argument("--format", choices=_Formats(FORMAT_NAMES), help="their format; detected by default")
     parser.add_argument("--channel", help="the channel (a project's memories) for all of it")
     parser.add_argument(
         "--trust-frontmatter", action="store_true", help="let notes choose their channel and kind themselves"
@@ -329,7 +336,7 @@ def import_(options: Namespace, terminal: Terminal) -> int:
 def learn_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of learn."""
     parser.add_argument("paths", nargs="+", metavar="FILE", help="notes (text, markdown), a folder of them, or chats")
-    parser.add_argument("--format", choices=FORMAT_NAMES, help="their format; detected by default")
+    parser.add_argument("--format", choices=_Formats(FORMAT_NAMES), help="their format; detected by default")
     parser.add_argument("--channel", help="the channel (a project's memories) for all of it; notes have their folder's")
     parser.add_argument("--all", action="store_true", help="list each fact and each passage (200 of each)")
     parser.epilog = (

@@ -55,7 +55,7 @@ class Landing:
 
         `spent` is the part of the run's summary about its time and its model.
         """
-        from ...pipelines.gate.post_apply import Recheck
+        from ...pipelines.gate.gate import Recheck
 
         for path in done.derived:
             if not is_digest(path):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from ...store import beginning, opened
+from ...store import beginning, extensions, opened
 from . import exports
 from .foreign_database import HEADER, has_tables
 from .formats import (
@@ -32,7 +33,7 @@ from .formats import (
 from .items import UNREADABLE, Item, Reader, SessionRead, Skipped, UnreadableFile, UnsupportedFile
 from .json_lines import LineReading, json_document, json_lines
 
-FORMATS: Mapping[str, Reader] = {
+FORMATS: dict[str, Reader] = {
     "claude-code": claude_code.read,
     "codex": codex.read,
     "gemini": gemini.read,
@@ -121,6 +122,19 @@ BESIDE_NOTES = "a conversation beside notes, which is not taken unless its forma
 LEADS_OUT = "a link that leads out of the folder, which is not followed"
 
 
+@extensions.implements
+def importers() -> dict[str, Reader]:
+    """Return our own formats by name."""
+    return FORMATS
+
+
+def formats() -> Mapping[str, Reader]:
+    """Return the formats by name, those of extensions too."""
+    known = extensions.current()
+    known.add_own("formats", sys.modules[__name__])
+    return known.table("importers")
+
+
 def read(
     path: Path, format_name: str | None = None, own: Collection[Path] = (), *, to_learn: bool = False
 ) -> Iterator[Item]:
@@ -131,20 +145,20 @@ def read(
     or below notes is read only if its format is named: the notes' author may have written it. `to_learn`: notes, and
     plain text with them, come as sessions.
     """
-    if format_name is not None and format_name not in FORMATS:
+    if format_name is not None and format_name not in formats():
         raise UnsupportedFile(f"There is no format {format_name}.", SUPPORTED)
     real = _readable(path)
     if real.is_dir():
         return _folder(real, format_name, [folder.resolve() for folder in own], to_learn)
     if to_learn and format_name in (None, "markdown") and real.suffix.lower() in _NOTES_TO_LEARN:
         return markdown.read_entries(real)
-    return FORMATS[format_name or detect_format(real)](real)
+    return formats()[format_name or detect_format(real)](real)
 
 
 def detect_format(path: Path) -> str:
     """Return the name of a file's format, by its content. Raises UnsupportedFile."""
     try:
-        found = _by_content(path)
+        found = extensions.current().recognised(path) or _by_content(path)
     except OSError as error:
         raise _unreadable(path, error) from error
     if isinstance(found, _UnsupportedFormat):
@@ -249,7 +263,7 @@ def _folder(folder: Path, format_name: str | None, own: Collection[Path], to_lea
             if name != "markdown" and not is_named and not with_notes.isdisjoint(path.parents):
                 left_out[BESIDE_NOTES] += 1
                 continue
-            for item in markdown.read_entries(path) if to_learn and name == "markdown" else FORMATS[name](path):
+            for item in markdown.read_entries(path) if to_learn and name == "markdown" else formats()[name](path):
                 if isinstance(item, SessionRead) and not is_named:
                     item = replace(item, found_in=path)
                 if isinstance(item, Skipped) and item.line is None:

@@ -20,14 +20,14 @@ from ...ipc.channels import full_name, searched_channel
 from ...ipc.params import NoParams, Params
 from ...ipc.protocol import Refused
 from ...ipc.server.measures import Family, Measures, Sample, exposition, gauge
-from ...store import LANDED
+from ...store import LANDED, current_extensions
 from ...store.model import GLOBAL_CHANNEL
 from ...store.names import Channel
-from ...store.results import BackedUp, FilledGap, Problem, Rebuilt, StoreStatus, ToldCounts
+from ...store.results import BackedUp, ExtensionStatus, FilledGap, Problem, Rebuilt, StoreStatus, ToldCounts
 from ..clock import utc_now
 from ..dreaming.bounds import DREAMS
 from ..host import settings_check
-from ..importing import FormatName
+from ..importing import AddedFormat, FormatName
 from ..importing.importer import ImportAnswer, Importer
 from ..settings import default_config_path
 from .dream_methods import DreamMethods, RunningDreamAnswer, refuse_if_paused
@@ -50,7 +50,7 @@ class ImportParams(Params):
     """
 
     paths: Annotated[tuple[str, ...], Field(min_length=1, max_length=10_000)]
-    format: FormatName | None = None
+    format: FormatName | AddedFormat | None = None
     channel: Channel | None = None
     trust_frontmatter: bool = False
 
@@ -101,6 +101,7 @@ class StatusAnswer(StoreStatus, HelloAnswer):
     llm: LlmAnswer | None
     told: ToldCounts
     answered: Sequence[FilledGap]
+    extensions: Sequence[ExtensionStatus]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +196,8 @@ class ControlMethods:
         if (llm := self._llm_state()) is not None and llm.problem:
             problems.append(f"Dreams go without a language model: {llm.problem}")
         problems += [f"{one.path}: {one.problem}." for one in self._transcripts.problems()]
+        extensions = current_extensions().status()
+        problems += [f"The extension {one.name}: {one.problem}." for one in extensions if one.problem]
         return widened(
             StatusAnswer,
             store,
@@ -211,6 +214,7 @@ class ControlMethods:
             llm=llm,
             told=self._store.told.counts(),
             answered=self._store.filled_gaps(utc_now() - ANSWERED_WITHIN, DREAMS),
+            extensions=extensions,
         )
 
     def _llm_state(self) -> LlmAnswer | None:
@@ -220,9 +224,11 @@ class ControlMethods:
             return None
         # Asking a model server takes up to its timeout, and `status` is polled.
         if time.monotonic() - self._llm_asked_s >= LLM_ASKED_AGAIN_S:
-            from ...llm.budget import problem
+            from ...llm import budget
 
-            self._llm_problem = problem(settings)
+            known = current_extensions()
+            known.add_own("models", budget)
+            self._llm_problem = budget.problem(settings, known.table("providers"))
             self._llm_asked_s = time.monotonic()
         return LlmAnswer(settings.provider, settings.model, self._llm_problem)
 

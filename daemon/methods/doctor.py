@@ -373,6 +373,20 @@ def _state(patient: Patient) -> Iterator[Finding]:
                 )
 
 
+def _extensions(patient: Patient) -> Iterator[Finding]:
+    """Name the extensions that are loaded, and those that cannot be, or fail."""
+    for one in patient.status["extensions"] if patient.status is not None else ():
+        named = f"{one['name']} ({one['package']} {one['version']})".replace(" )", ")")
+        if one["problem"]:
+            remedy = f"mend or remove {one['package']}, or add {one['name']} to store.extensions.off"
+            yield Finding("extensions", "warning", f"{named}: {one['problem']}", "It adds nothing.", remedy)
+            continue
+        faults = ", ".join(f"{one[what]} {words}" for what, words in _FAULTS.items() if one[what])
+        found = f"{named} is loaded: {', '.join(one['hooks']) or 'no hook'}" + (f"; calls: {faults}" if faults else "")
+        why = "Answers and events go on without it meanwhile." if faults else ""
+        yield Finding("extensions", "warning" if faults else "note", found, why, "`dreamctl log`" if faults else "")
+
+
 def _model(patient: Patient) -> Iterator[Finding]:
     if patient.status is None or patient.settings is None:
         return
@@ -470,6 +484,7 @@ CHECKS: Final[tuple[tuple[str, Callable[[Patient], Iterator[Finding]]], ...]] = 
     ("data", _data),
     ("backup", _backups),
     ("status", _state),
+    ("extensions", _extensions),
     ("model", _model),
     ("dreams", _dreams),
     ("sessions", _sessions),
@@ -477,8 +492,9 @@ CHECKS: Final[tuple[tuple[str, Callable[[Patient], Iterator[Finding]]], ...]] = 
 )
 
 
+_FAULTS: Final = {"failed": "failed", "slow": "too slow", "dropped": "left out"}
 OF_FILES: Final = frozenset({"data"})
-OF_A_DAEMON: Final = frozenset({"status", "model", "dreams", "sessions"})
+OF_A_DAEMON: Final = frozenset({"status", "extensions", "model", "dreams", "sessions"})
 
 
 # ---- repairs

@@ -20,7 +20,7 @@ from ...store.model import Kind, NodeId
 from ...store.names import Channel, Name
 from ...store.roles import MACHINES
 from ..dreaming.dreamer import Dreamer, DreamResult
-from ..importing import FormatName
+from ..importing import AddedFormat, FormatName
 from ..importing.importer import Account, Importer
 from ..importing.items import Skipped
 from .dream_methods import CAUGHT_UP_WITHIN_S, on_progress, refuse_if_paused
@@ -43,7 +43,7 @@ class LearnParams(Params):
     """
 
     paths: Annotated[tuple[str, ...], Field(min_length=1, max_length=10_000)]
-    format: FormatName | None = None
+    format: FormatName | AddedFormat | None = None
     channel: Channel | None = None
     agent_id: Name | None = None
 

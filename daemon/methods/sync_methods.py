@@ -37,7 +37,7 @@ from ..sync.segments import Contended, RemoteAway, Repository, Sealer, SyncError
 from ..sync.syncing import Outcome, Syncing
 
 if TYPE_CHECKING:
-    from ...pipelines.gate.post_apply import Recheck
+    from ...pipelines.gate.gate import Recheck
     from ...store import MemoryStore
 
 START_AFTER_S, LOOKED_EVERY_S = 20.0, 5.0
@@ -290,7 +290,7 @@ class SyncMethods:
 
     def _recheck(self) -> Recheck:
         """Ask the person's past questions before a change."""
-        from ...pipelines.gate.post_apply import Recheck
+        from ...pipelines.gate.gate import Recheck
         from ...pipelines.messages import Check
 
         asked = self._store.replica.past_questions(MOST_PROBES)

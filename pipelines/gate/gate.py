@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from statistics import fmean
+from threading import Event
 
 from ...store.ledger.questions import Probe
 from ...store.model import Action, NodeId
@@ -21,9 +22,11 @@ from ..settings import GateSettings
 from ..workspace.proposals import Difference
 from ..workspace.view import View
 from .action_checks import ActionChecker
-from .probes import ProbeCase, ProbeGenerator, Score, Touched, ask, spread
+from .probes import ProbeCase, ProbeGenerator, Score, Searchable, Touched, ask, spread
 from .shadow_index import ShadowIndex
 
+LONGEST_S = 20.0
+GLANCE_S = 0.05
 # Questions that may find less, beyond those that find more, and the drop of mean recall that is tolerated.
 LOST_SHARE, LOST_AT_LEAST = 0.01, 1
 RECALL_DROP = 0.005
@@ -332,3 +335,43 @@ def _lost_and_gained(before: Sequence[Score], after: Sequence[Score]) -> tuple[i
     pairs = list(zip(before, after, strict=True))
     lost = sum(then.recall > now.recall + ROUNDING for then, now in pairs)
     return lost, sum(then.recall < now.recall - ROUNDING for then, now in pairs)
+
+
+class Recheck:
+    """Asks the same probes of the real store before and after a changeset is applied, within LONGEST_S each time.
+
+    It waits while `is_busy` (requests are in flight), and sees the store through `Searchable` alone. A run is undone if
+    recall is worse than before and also worse than in the copy. The second condition is needed since only a few of the
+    probes are asked here: those alone could show a loss that the gate saw balanced by a gain.
+    """
+
+    def __init__(self, store: Searchable, checks: Sequence[Check], is_busy: Callable[[], bool]) -> None:
+        self._store = store
+        self._is_busy = is_busy
+        known = [one for one in checks if one.gold]
+        self._asked = [
+            ProbeCase(Probe(one.text, one.channel, one.gold), one.words, one.synthetic, one.details) for one in known
+        ]
+        self._before = self._ask_all()
+        self._foreseen = [
+            Score(one.foreseen.recall, one.foreseen.coverage, one.foreseen.details) if one.foreseen else before
+            for one, before in zip(known, self._before, strict=False)
+        ]
+
+    def reasons(self) -> list[str]:
+        """Return the reasons why recall is worse than at construction and than the gate foresaw, [] if it is not."""
+        now = self._ask_all()
+        both = min(len(self._before), len(now))  # the time limit may have cut either off
+        return worse(self._before[:both], now[:both]) and worse(self._foreseen[:both], now[:both])
+
+    def _ask_all(self) -> list[Score]:
+        """Ask as many probes as there is time for."""
+        until = time.monotonic() + LONGEST_S
+        scores: list[Score] = []
+        for case in self._asked:
+            while self._is_busy() and time.monotonic() < until:
+                Event().wait(GLANCE_S)
+            if time.monotonic() >= until:
+                break
+            scores.append(ask(self._store, case))
+        return scores

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
+import apsw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,6 +37,20 @@ class Match(NamedTuple):
 
     id: str
     score: float
+
+
+@dataclass(frozen=True, slots=True)
+class EngineHome:
+    """The surroundings of an engine: the path of the index's database and its connections, perhaps others at each call.
+
+    `dimension` is that of the vectors; `most_held` bounds those that an engine may hold in memory.
+    """
+
+    path: Callable[[], Path]
+    writing: Callable[[], apsw.Connection]
+    reading: Callable[[], apsw.Connection]
+    dimension: int
+    most_held: int
 
 
 @dataclass(frozen=True, slots=True)

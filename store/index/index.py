@@ -6,7 +6,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -179,6 +179,8 @@ class Index:
         """The number of transactions that changed something: what was read before is perhaps no longer so."""
         self._points: list[Point] = []  # of this transaction, for the engine, which likes them many at a time
         self._noted: Noted | None = None
+        self.fresh: dict[NodeId, Node] | None = None
+        """Collects the memories and turns that were not known before, unless it is None."""
         self._catalog = Catalog(connection)  # sees what this transaction has written already
         self.between_slices: Callable[[], None] = lambda: None
         self.raise_if_stopped: Callable[[], None] = lambda: None
@@ -450,6 +452,7 @@ class Index:
             return
         projection = project_appended(path, tail, head, before, from_offset)
         self._images.append(path, from_offset, tail)
+        self._note_new(projection.nodes)
         self._write(projection.nodes)
         self._record(stamp, projection)
 
@@ -475,6 +478,7 @@ class Index:
         named = {node.node_id for node in projection.nodes}
         successors = self._successors(path, known.keys() | named)
         self._remove_nodes(known.keys() - named)
+        self._note_new([node for node in projection.nodes if node.node_id not in known])
         self._write(projection.nodes, known)
         self._write_links(projection.nodes, projection.links)
         if projection.entity and projection.nodes:
@@ -485,6 +489,10 @@ class Index:
             self._images.keep(path, self._whole(path, data, stamp) if held is None else [data])
         self._record(stamp, projection)
         self._reapply_affected(path, known.keys() ^ named, successors)
+
+    def _note_new(self, nodes: Iterable[Node]) -> None:
+        if (fresh := self.fresh) is not None:
+            fresh.update({node.node_id: node for node in nodes if node.kind is not Kind.SESSION})
 
     def _may_shorten(self, path: str, data: bytes) -> bool:
         """Return False for a session that lost turns, as long as no run holds what was there."""

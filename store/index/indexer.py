@@ -11,7 +11,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
@@ -22,6 +22,7 @@ from ..ledger.journal import Appended, AppliedFile
 from ..model import StoreBusy, StoreError
 from ..vault.vault import is_kept
 from .index import SLICE_S, Index
+from .projection import Node
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +84,8 @@ class Indexer:
         self._thread = threading.Thread(target=self._run, name="dreamd-indexer", daemon=True)
         self.following: Future[None] | None = None
         """The last job that has the index follow what was forgotten."""
+        self.on_created: Callable[[Collection[Node]], None] | None = None
+        """Called with the memories and turns that came with files which the writer placed; not in a rebuild."""
         self.problem: str | None = None
         """The reason why the index cannot be written now, None if it can; it ends by itself."""
 
@@ -191,11 +194,14 @@ class Indexer:
         """Index some of the placed files, oldest first, in one transaction; failures are tried again."""
         taken = self._some_placed()
         files = _merged([file for some, _ in taken for file in some])
+        fresh = self._index.fresh = {} if self.on_created else None
         try:
             self._apply(files)
         except Exception as error:
             self._stall(error)
             return
+        finally:
+            self._index.fresh = None
         self.problem, self._retry_s = None, FIRST_RETRY_S
         with self._changed:
             for _ in taken:
@@ -204,6 +210,8 @@ class Indexer:
             self._changed.notify_all()
         if files:
             self._on_indexed()
+        if self.on_created is not None and fresh:
+            self.on_created(list(fresh.values()))
 
     def _some_placed(self) -> list[_Placed]:
         taken: list[_Placed] = []

@@ -12,10 +12,11 @@ import logging
 import re
 import shutil
 import socket
+import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -24,6 +25,7 @@ from typing import Final
 
 import apsw
 
+from .. import extensions
 from ..embedding.embedding import NEAR_MODELS, Embedder
 from ..engine.database import (
     DAMAGE,
@@ -39,10 +41,10 @@ from ..engine.database import (
     watch,
 )
 from ..engine.files import FilesStore, suffix_of
-from ..engine.interface import VectorStore
+from ..engine.interface import EngineHome, VectorStore
 from ..engine.served import ServedStore, ServerLink, reach
 from ..engine.sqlite_vec import SqliteVecStore
-from ..model import Corrupt, IndexDamaged, SchemaTooNew, StoreBusy
+from ..model import Corrupt, IndexDamaged, SchemaTooNew, StoreBusy, StoreError
 from ..settings import StoreSettings
 from ..vault.vault import Vault
 from .catalog import MIGRATIONS, Catalog
@@ -74,6 +76,20 @@ START_WAITS_S: Final = 5.0
 
 # The time in which a file cannot be read, on a disk that takes others, before it is discarded.
 UNREADABLE_S: Final = 60.0
+
+
+@extensions.implements
+def backends() -> Mapping[str, Callable[[EngineHome], VectorStore]]:
+    """Return our own search engines by name."""
+    return {
+        "sqlite-vec": _sqlite_vec,
+        "files": lambda home: FilesStore(home.path),
+        **dict.fromkeys(SERVERS, lambda home: ServedStore(_sqlite_vec(home), home.writing, home.reading)),
+    }
+
+
+def _sqlite_vec(home: EngineHome) -> SqliteVecStore:
+    return SqliteVecStore(home.writing, home.reading, home.most_held)
 
 
 class IndexFile:
@@ -130,7 +146,8 @@ class OpenIndex:
         self._on_damage = on_damage
         # what was indexed before the setting was made is masked too
         rules = f", projection {PROJECTION_VERSION}" + (", without people" if settings.redact_personal else "")
-        rules += ", files" if settings.backend == "files" else ""  # a server has a copy of what sqlite-vec holds
+        # A server has a copy of what sqlite-vec holds; any other engine has an index of its own.
+        rules += "" if settings.backend in ("sqlite-vec", *SERVERS) else f", {settings.backend}"
         self._made_by = embedder.model_id + rules
         self._made_near = {near + rules for near in NEAR_MODELS.get(embedder.model_id, ())}
         self.is_copy = False
@@ -408,13 +425,19 @@ class OpenIndex:
 
     def _engine_over(self, file: Callable[[], IndexFile]) -> VectorStore:
         """Return the engine of the settings over a file, perhaps another from one call to the next."""
-        if self._settings.backend == "files":
-            return FilesStore(lambda: file().path)
+        known = extensions.current()
+        known.add_own("engines", sys.modules[__name__])
+        if (opened := known.table("backends").get(self._settings.backend)) is None:
+            raise StoreError(
+                f"there is no search backend {self._settings.backend}",
+                f"Install its package, or set store.backend to one of {', '.join(known.table('backends'))}.",
+            )
         most_held = self._settings.search.vectors_in_memory
-        local = SqliteVecStore(lambda: file().writing, lambda: file().readers.get(), most_held)
-        if self._settings.backend not in SERVERS:
-            return local
-        return ServedStore(local, lambda: file().writing, lambda: file().readers.get())
+        home = EngineHome(
+            lambda: file().path, lambda: file().writing, lambda: file().readers.get(), self._dimension, most_held
+        )
+        engine: VectorStore = opened(home)
+        return engine
 
     # ---- names of files
 

@@ -18,6 +18,7 @@ from dreamd.daemon.cli import write_commands as write
 from dreamd.daemon.cli.formatting import Look
 from dreamd.ipc.protocol import Json
 
+from tests import extension_package
 from tests.answer_types import ANSWERS, dataclasses_in, faults, seen, sent
 from tests.bench.daemon_under_test import DaemonUnderTest
 from tests.stand_in_daemon import StandIn
@@ -30,7 +31,9 @@ pytestmark = pytest.mark.system
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     """Give what one daemon answered to everything that can be asked."""
     folder = tmp_path_factory.mktemp("recorded")
-    with DaemonUnderTest(folder / "daemon", {"DREAMD_STORE__EMBEDDING__MODEL": "stub"} | NO_MODEL) as daemon:
+    extension_package.install(folder / "packages", source="")
+    environ = {"DREAMD_STORE__EMBEDDING__MODEL": "stub", "PYTHONPATH": str(folder / "packages")} | NO_MODEL
+    with DaemonUnderTest(folder / "daemon", environ) as daemon:
         recording = Recording(daemon, folder)
         recording.everything()
     return recording

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 from ....store import opened
 from ....store.model import ReadUpTo
-from ..detect import BY_LINE, FORMATS, LINES, DatabaseFormat, database_named, detect_format
+from ..detect import BY_LINE, LINES, DatabaseFormat, database_named, detect_format, formats
 from ..foreign_database import has_tables
 from ..items import UNREADABLE, SessionRead, Skipped
 from ..json_lines import MAX_LINE_BYTES, LineReading, guarded, json_line, json_lines
@@ -218,7 +218,9 @@ class WholeFile:
             mark = f"{_digest(file, known.st_size)}:{known.st_mtime_ns}"
         if mark == self.read_up_to.mark:
             return [], False
-        items = [one for one in FORMATS[detect_format(self.path)](self.path) if isinstance(one, SessionRead | Skipped)]
+        items = [
+            one for one in formats()[detect_format(self.path)](self.path) if isinstance(one, SessionRead | Skipped)
+        ]
         if any(isinstance(one, Skipped) and one.reason.startswith(UNREADABLE) for one in items):
             raise OSError(EIO, "not JSON, or half written")
         self.read_up_to = ReadUpTo(known.st_size, 0, mark)

@@ -14,7 +14,7 @@ import pytest
 from dreamd.daemon.dreaming.dreamer import Dreamer, DreamResult
 from dreamd.daemon.dreaming.idle import LastActivity
 from dreamd.daemon.settings import Settings
-from dreamd.pipelines.gate.post_apply import Recheck
+from dreamd.pipelines.gate.gate import Recheck
 from dreamd.pipelines.gate.probes import Score
 from dreamd.pipelines.messages import Check, Foreseen
 from dreamd.pipelines.settings import PipelineSettings
@@ -155,7 +155,7 @@ def test_what_the_gate_let_pass_is_not_undone_and_what_it_did_not_see_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scores = iter([Score(recall, 1.0) for recall in (*found_before, *found_now)])
-    monkeypatch.setattr("dreamd.pipelines.gate.post_apply.ask", lambda store, case: next(scores))
+    monkeypatch.setattr("dreamd.pipelines.gate.gate.ask", lambda store, case: next(scores))
     checks = [Check(text=f"Question {n}?", channel="shop", gold=("n",), foreseen=one) for n, one in enumerate(foreseen)]
     assert bool(Recheck(store, checks, lambda: False).reasons()) == is_worse
 
@@ -163,9 +163,9 @@ def test_what_the_gate_let_pass_is_not_undone_and_what_it_did_not_see_is(
 def test_probes_without_a_result_before_do_not_count_after(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     asked_for = iter([False])
     checks = [Check(text=text, channel="shop", gold=("none",)) for text in ("Who keeps the ladder?", "Which studio?")]
-    monkeypatch.setattr("dreamd.pipelines.gate.post_apply.LONGEST_S", 0.2)
+    monkeypatch.setattr("dreamd.pipelines.gate.gate.LONGEST_S", 0.2)
     hurried = True
     recheck = Recheck(store, checks, lambda: hurried and next(asked_for, True))
-    monkeypatch.setattr("dreamd.pipelines.gate.post_apply.LONGEST_S", 20.0)
+    monkeypatch.setattr("dreamd.pipelines.gate.gate.LONGEST_S", 20.0)
     hurried = False
     assert recheck.reasons() == []
