@@ -383,7 +383,7 @@ class Syncing:
             del pieces[channel]
 
     def _never_written(self, keys: Collection[str], files: Mapping[NodeId, LocalFile]) -> Iterator[SyncEntry]:
-        """Yield entries of memories forgotten here before they were one: elsewhere, or in a backup, they may be still."""
+        """Yield entries of memories forgotten here before they were one: elsewhere or in a backup they may still be."""
         standing = self._known.standing() if keys else {}
         for node in sorted({node for key in keys for node in self._replica.forgotten_under(key)}):
             if node not in files and node not in standing:

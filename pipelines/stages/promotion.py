@@ -1,7 +1,7 @@
 """Promotion, once a week: a wish of a person in several projects is proposed for all of them, in `_global`.
 
 A rule that was said in two projects is proposed as it stands; one of a single project only after it was said again and
-used. A rule that names a project, its files, its people or its values stays there, and so does one that another opposes.
+used. A rule that names a project, its files, its people or its values stays there, and one that another opposes.
 The proposal waits for its person, and names the facts that it comes from.
 """
 
