@@ -132,18 +132,18 @@ def is_nameless(word: str) -> bool:
     return key_of(before_apostrophe(word)) in _nameless() or len(word) < _SHORT
 
 
-_PATH = re.compile(r"\S*(?:\w/|/\w|\.\w{1,8}\Z)\S*")
-_IDENTIFIER = re.compile(r"[a-z]+[a-z\d]*[A-Z]\w*|(?:[A-Z][a-z\d]+){3,}|\w+_\w+")
+_ENDING = re.compile(r"\w\.\w{1,8}\Z")
+_HUMPS = re.compile(r"[a-z][a-z\d]*[A-Z]\w*|(?:[A-Z][a-z\d]+){3,}")
 
 
 def _is_identifier(name: str) -> bool:
     """Return True for a name of code, not of a thing: "copyMetadataDir", "FetchMetadataBranch", "SLACK_CHANNEL"."""
-    return _IDENTIFIER.fullmatch(name) is not None
+    return _HUMPS.fullmatch(name) is not None or ("_" in name and " " not in name)
 
 
 def _is_path(name: str) -> bool:
     """Return True for the name of a file or folder, by a slash or an ending."""
-    return _PATH.fullmatch(name) is not None
+    return " " not in name and ("/" in name or _ENDING.search(name) is not None)
 
 
 def _trimmed(name: str) -> str:

@@ -55,6 +55,7 @@ SHOWN = {
     "evidence": [{"node_id": "s#1", "external_id": None}],
 }  # fmt: skip
 STATUS = {
+    "extensions": [],
     "version": __version__, "pid": 4242, "protocol": 1, "uptime_s": 3.0, "vault": "/v", "files": 0, "turns": 0,
     "layout": "folders",
     "turns_purged": 0,
