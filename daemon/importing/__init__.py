@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, get_args
-
-from pydantic import Field
+from typing import Final, Literal, get_args
 
 FollowedName = Literal[
     "claude-code",
@@ -25,9 +23,6 @@ FormatName = Literal[
     "chat-jsonl",
     "markdown",
 ]
-
-AddedFormat = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*\.[a-z][a-z0-9_-]*$", max_length=81)]
-"""A format that an extension adds: `EXTENSION.NAME`."""
 
 # Agents whose sessions can be followed as they grow.
 FOLLOWED: Final[tuple[FollowedName, ...]] = get_args(FollowedName)

@@ -7,7 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
 
 from ...ipc.call import Call
 from ...store.channel import channel_of_folder
@@ -22,6 +24,9 @@ from .turns import is_by_place, known_by_place, renewed
 
 if TYPE_CHECKING:
     from ...store import MemoryStore
+
+AddedFormat = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*\.[a-z][a-z0-9_-]*$", max_length=81)]
+"""A format that an extension adds: `EXTENSION.NAME`."""
 
 MAX_SKIPPED = 1000
 # Files that a remark names; further ones are counted.

@@ -27,8 +27,8 @@ from ...store.results import BackedUp, ExtensionStatus, FilledGap, Problem, Rebu
 from ..clock import utc_now
 from ..dreaming.bounds import DREAMS
 from ..host import settings_check
-from ..importing import AddedFormat, FormatName
-from ..importing.importer import ImportAnswer, Importer
+from ..importing import FormatName
+from ..importing.importer import AddedFormat, ImportAnswer, Importer
 from ..settings import default_config_path
 from .dream_methods import DreamMethods, RunningDreamAnswer, refuse_if_paused
 from .transcript_methods import TranscriptMethods, TranscriptsAnswer

@@ -20,8 +20,8 @@ from ...store.model import Kind, NodeId
 from ...store.names import Channel, Name
 from ...store.roles import MACHINES
 from ..dreaming.dreamer import Dreamer, DreamResult
-from ..importing import AddedFormat, FormatName
-from ..importing.importer import Account, Importer
+from ..importing import FormatName
+from ..importing.importer import Account, AddedFormat, Importer
 from ..importing.items import Skipped
 from .dream_methods import CAUGHT_UP_WITHIN_S, on_progress, refuse_if_paused
 
