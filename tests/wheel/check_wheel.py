@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LARGEST_MB = 330
+LARGEST_MB = 340
 """Installed, bytecode included: 317 MB before the embedding's trained layers (6.5 MB) came (onnxruntime 63, numpy 59,
 the model 22). The design allows 300: the MCP SDK requires cryptography (15 MB), which is never imported here."""
 SDIST_FILES = {
