@@ -23,6 +23,7 @@ pytestmark = pytest.mark.system
 ROOT = Path(__file__).parents[1]
 COPIED = ("daemon", "docs", "ipc", "llm", "pipelines", "store", "__init__.py", "py.typed", "pyproject.toml")
 TESTS = (
+    "servers.py",
     "conftest.py",
     "examples.py",
     "stand_ins.py",
