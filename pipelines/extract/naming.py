@@ -15,7 +15,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Final
 
-from ...store.judges.name_reader import PROJECT, NamedSpan, NamesRead, StatedRelation, TurnToRead, names_reader
+from ...store.judges.judge import JudgedTurn
+from ...store.judges.name_reader import PROJECT, NamedSpan, NamesRead, StatedRelation, names_reader
 from ...store.model import NodeId
 from ...store.okf.entity_page import EntityRelation, EntityType, RelationType, key_of
 from ...store.text.languages import first_names, phrases, words_in
@@ -109,7 +110,7 @@ def plain_text(text: str) -> str:
 def read_turns(contexts: Sequence[TurnContext]) -> dict[NodeId, NamesRead]:
     """Read the names and relations of turns, each after the other side's words, by turn."""
     spoken = [
-        TurnToRead(
+        JudgedTurn(
             "assistant" if context.speaker is Speaker.ASSISTANT else "user",
             plain_text(context.text),
             context.before.text if context.before else "",

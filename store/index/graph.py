@@ -126,10 +126,6 @@ class Graph:
         where = f"{_IN.format('relation')} AND ({ends}) AND (?3 IS NULL OR relation = ?3)"
         return self._relations(where, channels, json.dumps([*keys]), relation)
 
-    def of_kind(self, relation: str, channels: Collection[str] | None) -> list[RelationLine]:
-        """Return the newest relations of a kind."""
-        return self._relations(f"{_IN.format('relation')} AND relation = ?2", channels, relation)
-
     def people(self, keys: Collection[str], channels: Collection[str] | None) -> dict[str, str]:
         """Return the people that some folded names are of, by these: each one's name."""
         sql = f"""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..okf.entity_page import key_of
 from ..text.languages import first_names
 from ..text.words import ALPHANUMERIC
-from .judge import CLS, SEP, TOKEN_CHARS, Mark, batches_of, encoder, tokenizer
+from .judge import CLS, SEP, TOKEN_CHARS, JudgedTurn, Mark, batches_of, encoder, tokenizer
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -178,15 +178,6 @@ class NamesRead:
     relations: tuple[StatedRelation, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TurnToRead:
-    """A turn's own words, and the words of the other side before it."""
-
-    role: str
-    text: str
-    before: str = ""
-
-
 _KIND_WORDS: Final = (
     "person", "organization", "team", "project", "service", "tool", "place", "file", "event", "thing", "phrase",
     "speaker", "project",
@@ -262,7 +253,7 @@ class NamesReader:
         self._session = session
         self._heads = heads
 
-    def turns(self, said: Sequence[TurnToRead]) -> list[NamesRead]:
+    def turns(self, said: Sequence[JudgedTurn]) -> list[NamesRead]:
         """Read turns, some milliseconds each; the reading of one does not depend on the others."""
         windows = [(at, window) for at, one in enumerate(said) for window in windows_of(one.role, one.text, one.before)]
         read: list[list[tuple[NamesWindow, NamesRead]]] = [[] for _ in said]
@@ -295,7 +286,7 @@ class NamesReader:
             read[draft.turn].append((draft.window, NamesRead(names, tuple(draft.stated))))
         return [_joined(sorted(found, key=lambda one: _first(one[0]))) for found in read]
 
-    def _draft(self, at: int, said: TurnToRead, window: NamesWindow, hidden: Array) -> _Draft:
+    def _draft(self, at: int, said: JudgedTurn, window: NamesWindow, hidden: Array) -> _Draft:
         """Return the names of a window, and the pairs of them that may be related."""
         spans = list(_spans(window, _softmax(self._tags(window, hidden)), (said.before, said.text)))
         ends: list[tuple[NamedSpan | str, tuple[int, ...]]] = [*spans, (SPEAKER, (window.speaker,)), (PROJECT, (0,))]

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from dreamd.store.judges.judge import encoder
-from dreamd.store.judges.name_reader import NamedSpan, NamesReader, TurnToRead
+from dreamd.store.judges.judge import JudgedTurn, encoder
+from dreamd.store.judges.name_reader import NamedSpan, NamesReader
 
 from tests.train.names_data import NamesExample, of_lives
 
@@ -23,7 +23,7 @@ BOUNDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 def counts(reader: NamesReader, examples: Sequence[NamesExample], show: bool = False) -> Counter[str]:
     """Return how many names and relations are right, found and wanted."""
     found: Counter[str] = Counter()
-    read = reader.turns([TurnToRead(one.role, one.text, one.before) for one in examples])
+    read = reader.turns([JudgedTurn(one.role, one.text, one.before) for one in examples])
     for example, one in zip(examples, read, strict=True):
         gold = {(n.start, n.end): n.named for n in example.names if n.part == 1 and n.named != "phrase"}
         own = {(n.start, n.end): n.named for n in one.names if n.part == 1 and n.named != "phrase"}

@@ -12,12 +12,12 @@ from dreamd.store.engine import served
 from dreamd.store.engine.served import ServedStore
 from dreamd.store.index.index import COLLECTION
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import Kind
 from dreamd.store.purge.plan import Selection
 from dreamd.store.settings import StoreSettings
 
 from tests.servers import PostgresServer
 from tests.store.conftest import NOW
+from tests.store.test_files_backend import found, kept
 
 Opened = Callable[..., MemoryStore]
 POSTGRES = StoreSettings(backend="postgres")
@@ -42,16 +42,6 @@ def opened(paths: StorePaths, postgres: PostgresServer, monkeypatch: pytest.Monk
             return store
 
         yield open_
-
-
-def kept(store: MemoryStore, *texts: str) -> None:
-    for text in texts:
-        store.remember(text, kind=Kind.FACT, channel="demo").result()
-    assert store.settle(5.0)
-
-
-def found(store: MemoryStore, question: str) -> list[str]:
-    return [hit.text for hit in store.recall(question, channel="demo").hits]
 
 
 def backend_of(store: MemoryStore) -> ServedStore:

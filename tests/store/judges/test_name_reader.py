@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from dreamd.store.judges.judge import JudgedTurn
 from dreamd.store.judges.name_reader import (
     ENDS,
     PROJECT,
     NamedSpan,
     NamesRead,
-    TurnToRead,
     marked,
     names_reader,
     windows_of,
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 
 def read(text: str, before: str = "", role: str = "user") -> NamesRead:
-    (one,) = names_reader().turns([TurnToRead(role, text, before)])
+    (one,) = names_reader().turns([JudgedTurn(role, text, before)])
     return one
 
 
