@@ -116,13 +116,19 @@ def test_an_edit_here_and_a_tag_there_are_both_kept(machine: NewMachine) -> None
     assert (document.body.strip(), document.meta["tags"]) == ("The kiln burns at 1260 degrees.", ["oven"])
 
 
-def test_two_texts_of_one_fact_are_both_kept_and_wait_for_review(machine: NewMachine) -> None:
+def with_two_texts(machine: NewMachine) -> tuple[Machine, Machine, NodeId]:
+    """Give two machines that were synced after each had edited the same fact, and its id."""
     a, b = machine("a"), machine("b")
     node = kept(a, "Lena looks after the kiln.")
     all_synced(a, b)
     a.store.edit(node, Edit(text="Tom sweeps the yard."))
     b.store.edit(node, Edit(text="Ines orders the clay."))
     all_synced(a, b)
+    return a, b, node
+
+
+def test_two_texts_of_one_fact_are_both_kept_and_wait_for_review(machine: NewMachine) -> None:
+    a, b, _ = with_two_texts(machine)
     assert a.files() == b.files()
     assert sorted(a.texts().values()) == ["Ines orders the clay.", "Tom sweeps the yard."]
     a.store.settle(10)
@@ -131,12 +137,7 @@ def test_two_texts_of_one_fact_are_both_kept_and_wait_for_review(machine: NewMac
 
 
 def test_what_is_decided_of_two_texts_stays_decided(machine: NewMachine) -> None:
-    a, b = machine("a"), machine("b")
-    node = kept(a, "Lena looks after the kiln.")
-    all_synced(a, b)
-    a.store.edit(node, Edit(text="Tom sweeps the yard."))
-    b.store.edit(node, Edit(text="Ines orders the clay."))
-    all_synced(a, b)
+    a, b, node = with_two_texts(machine)
     (other,) = a.files().keys() - {node}
     a.store.forget(other)
     all_synced(a, b, a)
