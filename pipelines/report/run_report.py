@@ -164,6 +164,30 @@ def recurring_gaps(view: View, gaps: Sequence[Gap]) -> list[tuple[str, int]]:
     return sorted(((some[row].text, number) for row, number in times.items()), key=lambda gap: (-gap[1], gap[0]))
 
 
+STEP_NAMES = {
+    "consolidate": "new facts",
+    "promotion": "facts for every project",
+    "drift": "what changed",
+    "scenarios": "episodes",
+    "profiles": "overviews",
+    "know_how": "how things are done",
+    "synthesis": "patterns",
+    "entities": "people and things",
+    "staleness": "what is out of date",
+    "refresh": "pages brought up to date",
+    "file_lines": "files of your programs",
+    "lint": "a look at every file",
+    "decay": "what fades",
+    "refresh after decay": "pages after fading",
+}
+"""The steps of a dream, as a person would call them."""
+
+
+def step_name(step: str) -> str:
+    """Return a step of a dream in words; the name itself for one of an extension."""
+    return STEP_NAMES.get(step, step.replace("_", " "))
+
+
 def counts_in_words(counts: Mapping[str, int]) -> str:
     """Write the counts of a step: `1 episode, 2 profiles changed`; "nothing to do" for none."""
     return ", ".join(f"{number:,} {_noun(what, number)}" for what, number in counts.items()) or "nothing to do"

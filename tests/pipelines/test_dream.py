@@ -204,7 +204,7 @@ def test_a_digest_reads_well_and_is_okf(store: MemoryStore, paths: StorePaths) -
     assert done.derived["digests/2026-11-21.md"] == done.digest
     assert conformance("digests/2026-11-21.md", done.digest.encode()) == []
     assert okf.parse(done.digest.encode()).meta["type"] == "Digest"
-    assert "\n# The night before 21 November 2026\n" in done.digest
+    assert "\n# Digest of 21 November 2026\n" in done.digest
     for section in ("## Learned", "## Numbers"):
         assert section in done.digest
     assert "dreamctl undo run-1" in done.digest
