@@ -22,7 +22,7 @@ from ..filters import Clause, Condition, Filter, Payload, Scalar
 from ..model import InvalidInput, NotFound, StoreBusy, StoreError
 from . import bm25
 from .bm25 import words
-from .interface import Capabilities, Match, Point, Vector
+from .interface import Capabilities, Match, Point, Vector, escaped, json_values, payload_of, unescaped
 
 if TYPE_CHECKING:
     import psycopg
@@ -32,6 +32,9 @@ EXACT_UP_TO: Final = 20_000
 
 SURPLUS: Final = 50
 """Points that the HNSW index is asked for beyond the limit: those that tie with the last are ordered by id."""
+
+BUILT_IN_B, MOST_MIB = 1_200, 2_048
+"""Memory that the build of HNSW may take: bytes a point (of 384 numbers, with its neighbours), and at most."""
 
 LONGEST_WORD: Final = 500
 """Characters of a word that are kept; a tsvector takes no more than 2,046 bytes."""
@@ -100,10 +103,12 @@ class PostgresStore:
 
     def __init__(self, dsn: str, *, search_s: float = 1.0, write_s: float = 120.0) -> None:
         self._dsn = dsn
-        self._limits_s = {"search": search_s, "write": write_s, "alone": write_s}
+        self._limits_s = {"search": search_s, "write": write_s, "alone": write_s, "build": 0.0}
         self._idle: dict[str, list[psycopg.Connection[Any]]] = {way: [] for way in self._limits_s}
         self._open: set[psycopg.Connection[Any]] = set()
         self._dimensions: dict[str, int] = {}
+        self._fields: dict[str, dict[str, bool]] = {}
+        self._is_indexed: set[str] = set()
         self._has_hnsw: set[str] = set()
         self._lock = threading.Lock()
 
@@ -130,11 +135,8 @@ class PostgresStore:
                 )
 
     def ensure_payload_index(self, name: str, field: str, *, is_number: bool = False) -> None:
-        """Index the payload field: texts, one or several, by GIN, numbers by a B-tree."""
-        method = "btree" if is_number else "gin"
-        sql = f"CREATE INDEX IF NOT EXISTS {name}_by_{field} ON dreamd.{name} USING {method} (({_column(field)}))"
-        with self._writing() as connection:
-            connection.execute(sql.encode())
+        """Have `keep_columns` index the payload field: a table is filled in half the time without."""
+        self._fields.setdefault(name, {})[field] = is_number
 
     def upsert(self, name: str, points: Sequence[Point]) -> None:
         """Write points; a text that changed loses its vector unless one is given."""
@@ -171,6 +173,7 @@ class PostgresStore:
             connection.execute(LAYOUT)
             connection.execute(f"DROP TABLE IF EXISTS dreamd.{name}".encode())
             connection.execute("DELETE FROM dreamd.collection WHERE name = %s", (name,))
+        self._is_indexed.discard(name)
         self._has_hnsw.discard(name)
 
     def commit(self, name: str) -> None:
@@ -192,11 +195,24 @@ class PostgresStore:
             connection.execute(f"VACUUM FULL dreamd.{name}".encode())
 
     def keep_columns(self, name: str, batch: Callable[[], AbstractContextManager[None]]) -> bool:
-        """Build the HNSW index once the collection is large."""
-        if name not in self._has_hnsw and self.count(name) > EXACT_UP_TO:
-            sql = f"CREATE INDEX IF NOT EXISTS {name}_near ON dreamd.{name} USING hnsw (vector halfvec_cosine_ops)"
-            with self._writing() as connection:
-                connection.execute(sql.encode())
+        """Index the payload fields, and vectors by HNSW once there are many: some minutes for a million points."""
+        if name in self._has_hnsw:
+            return True
+        count = self.count(name)
+        if name not in self._is_indexed or count > EXACT_UP_TO:
+            with self._connected("build") as connection:
+                mib = min(MOST_MIB, max(64, BUILT_IN_B * count // 2**20))
+                connection.execute(f"SET LOCAL maintenance_work_mem = '{mib}MB'".encode())
+                for field, is_number in self._fields.get(name, {}).items():
+                    on = f"btree (({_column(field)}))" if is_number else f"gin (({_column(field)}))"
+                    sql = f"CREATE INDEX IF NOT EXISTS {name}_by_{field} ON dreamd.{name} USING {on}"
+                    connection.execute(sql.encode())
+                if count > EXACT_UP_TO:
+                    sql = f"CREATE INDEX IF NOT EXISTS {name}_near ON dreamd.{name} USING hnsw (vector halfvec_cosine_ops)"
+                    connection.execute(sql.encode())
+                connection.execute(f"ANALYZE dreamd.{name}".encode())
+            self._is_indexed.add(name)
+        if count > EXACT_UP_TO:
             self._has_hnsw.add(name)
         return True
 
@@ -248,7 +264,7 @@ class PostgresStore:
     def fields(self, name: str, ids: Collection[str], fields: Sequence[str]) -> dict[str, tuple[Payload, ...]]:
         """Return some payload fields of these points, in the order of `fields`; unknown ids are left out."""
         rows = self._rows_of(f"SELECT id, payload FROM dreamd.{name} WHERE id = ANY(%s)", [list(ids)])
-        payloads = ((point_id, _payload(held)) for point_id, held in rows)
+        payloads = ((point_id, payload_of(held)) for point_id, held in rows)
         return {point_id: tuple(payload.get(field) for field in fields) for point_id, payload in payloads}
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
@@ -257,10 +273,10 @@ class PostgresStore:
         found = {
             point_id: Point(
                 point_id,
-                _unescaped(body),
-                _unescaped(context),
+                unescaped(body),
+                unescaped(context),
                 None if vector is None else np.array(json.loads(vector), np.float32),
-                _payload(payload),
+                payload_of(payload),
             )
             for point_id, body, context, vector, payload in self._rows_of(sql, [list(ids)])
         }
@@ -305,8 +321,8 @@ class PostgresStore:
         latest = {point.id: point for point in points}
         return [
             [
-                *(point.id, _escaped(point.text), _escaped(point.context), len(point.text) + len(point.context)),
-                *(_words_of(point), _json(point.payload)),
+                *(point.id, escaped(point.text), escaped(point.context), len(point.text) + len(point.context)),
+                *(_words_of(point), json.dumps(json_values(point.payload))),
                 None if point.vector is None else self._written(name, point.vector),
             ]
             for point in latest.values()
@@ -408,40 +424,6 @@ def _text_of(vector: Vector) -> str:
     return "[" + ",".join(map(repr, vector.tolist())) + "]"
 
 
-# Postgres keeps no NUL and no half of a surrogate pair in a text: each is written as the mark and its number.
-_MARK: Final = "\ufdd1"
-_UNKEPT: Final = re.compile(f"[\x00{_MARK}\ud800-\udfff]")
-_MARKED: Final = re.compile(f"{_MARK}([0-9a-f]{{4}})")
-
-
-def _escaped(text: str) -> str:
-    return _UNKEPT.sub(lambda found: f"{_MARK}{ord(found.group()):04x}", text)
-
-
-def _unescaped(text: str) -> str:
-    return _MARKED.sub(lambda found: chr(int(found.group(1), 16)), text)
-
-
-def _json(payload: Mapping[str, Payload]) -> str:
-    return json.dumps({field: _json_value(value) for field, value in payload.items()})
-
-
-def _json_value(value: Payload) -> Any:
-    if isinstance(value, str):
-        return _escaped(value)
-    return list(map(_escaped, value)) if isinstance(value, tuple) else value
-
-
-def _payload(held: Mapping[str, Any]) -> dict[str, Payload]:
-    return {field: _value(value) for field, value in held.items()}
-
-
-def _value(value: Any) -> Payload:
-    if isinstance(value, str):
-        return _unescaped(value)
-    return tuple(map(_unescaped, value)) if isinstance(value, list) else value
-
-
 # ---- filters
 
 
@@ -477,7 +459,7 @@ def _is_among(column: str, among: Sequence[Scalar]) -> tuple[str, Parameters]:
     """Test a field for texts, of which it may have several, for numbers and for null; never unknown."""
     tests: list[str] = []
     values: Parameters = []
-    if texts := [_escaped(value) for value in among if isinstance(value, str)]:
+    if texts := [escaped(value) for value in among if isinstance(value, str)]:
         tests.append(f"{column} ?| %s::text[]")
         values.append(texts)
     if numbers := [json.dumps(value) for value in among if isinstance(value, int | float)]:
@@ -495,7 +477,7 @@ def _compares(column: str, sign: str, values: Sequence[Scalar]) -> tuple[str, Pa
         each = f"jsonb_array_elements_text(CASE jsonb_typeof({column}) WHEN 'array' THEN {column}"
         each += f" WHEN 'string' THEN jsonb_build_array({column}) ELSE '[]' END)"
         test = f'EXISTS(SELECT 1 FROM {each} AS each(text) WHERE each.text COLLATE "C" {sign} %s)'
-        return f"({test}{or_null})", [_escaped(bound)]
+        return f"({test}{or_null})", [escaped(bound)]
     if bound is None:
         return (f"({or_null.removeprefix(' OR ')})" if or_null else "false"), []
     test = f"coalesce(jsonb_typeof({column}) = 'number' AND {column} {sign} %s::jsonb, false)"

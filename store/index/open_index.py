@@ -64,7 +64,7 @@ WHOLE_KEY: Final = "whole"
 SIDECARS: Final = ("", "-wal", "-shm", suffix_of(COLLECTION))
 
 # The engines that are servers, and their names for people.
-SERVERS: Final = {"postgres": "Postgres"}
+SERVERS: Final = {"postgres": "Postgres", "qdrant": "Qdrant"}
 
 # Changed files that are left for the moment in which nothing else is written: about as many as one transaction.
 FEW: Final = 64

@@ -23,7 +23,7 @@ from dreamd.store.model import Corrupt, InvalidInput, NotFound, StoreError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.servers import PostgresServer
+from tests.servers import PostgresServer, qdrant_store
 
 DIMENSION = 64
 KEPT_TO = 0.004
@@ -52,7 +52,7 @@ def sqlite(tmp_path: Path) -> Iterator[Sqlite]:
     opened.close()
 
 
-WITH_VECTORS = ("sqlite", "sqlite, fields not held", "sqlite, vectors on disk", "postgres")
+WITH_VECTORS = ("sqlite", "sqlite, fields not held", "sqlite, vectors on disk", "postgres", "qdrant")
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +77,13 @@ def opened(engine: str, folder: Path, request: pytest.FixtureRequest) -> Iterato
             "TRUNCATE dreamd.chunks; DROP TABLE IF EXISTS dreamd.other; DELETE FROM dreamd.collection"
             " WHERE name = 'other'"
         )
+        return
+    if engine == "qdrant":
+        with qdrant_store() as qdrant:
+            qdrant.ensure_collection(NAME, DIMENSION)
+            for field in FIELDS:
+                qdrant.ensure_payload_index(NAME, field, is_number=field in ("live", "since"))
+            yield qdrant
         return
     if engine == "files":
         files = FilesStore(lambda: folder / "files")
