@@ -1,4 +1,4 @@
-"""Search servers for tests, to stop and to freeze: a Postgres with pgvector from a package, and what there is of Qdrant.
+"""Search servers for tests, to stop and to freeze: a Postgres with pgvector from a package, and a stand-in for Qdrant.
 
 `python -m tests.servers FOLDER PORT` answers as a Qdrant does.
 """
@@ -87,8 +87,11 @@ class PostgresServer:
 
     def copies(self) -> list[str]:
         """Return the tables that hold copies."""
-        return [str(name) for (name,) in self.ask("SELECT tablename FROM pg_tables WHERE schemaname = 'dreamd'")
-                if name != "collection"]
+        return [
+            str(name)
+            for (name,) in self.ask("SELECT tablename FROM pg_tables WHERE schemaname = 'dreamd'")
+            if name != "collection"
+        ]
 
     def texts(self) -> set[str]:
         """Return the texts of all copies."""
@@ -317,7 +320,7 @@ def _answers(client: Any, folder: Path) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_PUT = do_POST = do_DELETE = _answer
+        do_GET = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815  # the names that the standard library calls
 
         def log_message(self, *_: object) -> None:
             pass

@@ -208,8 +208,8 @@ class PostgresStore:
                     sql = f"CREATE INDEX IF NOT EXISTS {name}_by_{field} ON dreamd.{name} USING {on}"
                     connection.execute(sql.encode())
                 if count > EXACT_UP_TO:
-                    sql = f"CREATE INDEX IF NOT EXISTS {name}_near ON dreamd.{name} USING hnsw (vector halfvec_cosine_ops)"
-                    connection.execute(sql.encode())
+                    on = f"{name}_near ON dreamd.{name} USING hnsw (vector halfvec_cosine_ops)"
+                    connection.execute(f"CREATE INDEX IF NOT EXISTS {on}".encode())
                 connection.execute(f"ANALYZE dreamd.{name}".encode())
             self._is_indexed.add(name)
         if count > EXACT_UP_TO:

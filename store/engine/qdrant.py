@@ -3,7 +3,7 @@
 A collection is one of Qdrant's, `dreamd_NAME`. Words are split as for every other engine, and a word's rarity is
 counted by the server among the points that the filter leaves; a point's length is compared with MEAN_SIZE, since the
 weights of its words are worked out when it is written. The nearest are found by whole numbers of a byte, through HNSW
-where Qdrant has built it, and ranked by their floats. The two arms keep the scores of each, which what fuses them reads.
+where Qdrant has built it, and ranked by their floats. The arms keep the scores of each, which what fuses them reads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WORDS, MEANING = "words", "meaning"
 """The names of a point's two vectors."""
 
 MEAN_SIZE: Final = 650
-"""Characters of text and context of a usual point: 750 in working sessions of several people, 470 in a person's notes."""
+"""Characters of text and context of a usual point: 750 in work of several people, 470 in a person's notes."""
 
 NEIGHBOURS: Final = 128
 """Candidates that HNSW keeps while it looks for the nearest (`hnsw_ef`)."""
@@ -236,7 +236,9 @@ class QdrantStore:
 
     # ---- questions
 
-    def _found(self, name: str, asked: Sequence[models.QueryRequest | None], limit: int, where: Filter) -> list[Any]:
+    def _found(
+        self, name: str, asked: Sequence[models.QueryRequest | None], limit: int, where: Filter
+    ) -> list[list[Match]]:
         """Return what each request finds, [] for None, in one request; more are asked for while the last ones tie."""
         from qdrant_client import models
 
@@ -329,9 +331,7 @@ class QdrantStore:
 
     def _payloads(self, name: str, ids: Collection[str], wanted: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
         with _told():
-            records = self._searching.retrieve(
-                _named(name), [_uuid(point_id) for point_id in ids], with_payload=wanted
-            )
+            records = self._searching.retrieve(_named(name), [_uuid(point_id) for point_id in ids], with_payload=wanted)
         for record in records:
             yield _id_of(record.payload), record.payload or {}
 

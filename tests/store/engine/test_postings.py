@@ -11,10 +11,10 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from dreamd.store.engine import bm25, fts, sqlite_vec
+from dreamd.store.engine.bm25 import GONE, Listed, Postings, Stems, Word
 from dreamd.store.engine.database import Connections, open_database, transaction
 from dreamd.store.engine.fts import WordIndex
 from dreamd.store.engine.interface import Point
-from dreamd.store.engine.bm25 import GONE, Listed, Postings, Stems, Word
 from dreamd.store.engine.sqlite_vec import SqliteVecStore
 from dreamd.store.engine.vectors import Rows
 from hypothesis import given

@@ -93,9 +93,7 @@ def test_the_server_answers_what_the_index_would(opened: Opened, server: Server)
     assert "Tom drinks green tea" not in found(store, "who drinks green tea"), "the server was not asked"
 
 
-def test_a_server_that_is_away_at_the_start_is_filled_once_it_is_there(
-    opened: Opened, server: Server
-) -> None:
+def test_a_server_that_is_away_at_the_start_is_filled_once_it_is_there(opened: Opened, server: Server) -> None:
     server.stop()
     try:
         store = opened()
