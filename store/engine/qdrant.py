@@ -3,7 +3,7 @@
 A collection is one of Qdrant's, `dreamd_NAME`. Words are split as for every other engine, and a word's rarity is
 counted by the server among the points that the filter leaves; a point's length is compared with MEAN_SIZE, since the
 weights of its words are worked out when it is written. The nearest are found by whole numbers of a byte, through HNSW
-where Qdrant has built it, and ranked by their floats. The arms keep the scores of each, which what fuses them reads.
+where Qdrant has built it, and ranked by their floats. The arms keep the scores of each, which recall fuses.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class QdrantStore:
     """Collections in a Qdrant of at least version 1.19, in any of its clients. Any thread may call.
 
     `searching` and `writing` are clients with the time limits of each. Each batch of a call is applied whole; a mark is
-    written after what it stands for.
+    written after the points that it stands for.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class QdrantStore:
         return str((found[0].payload or {}).get("mark", "")) if found else ""
 
     def compact(self, name: str) -> None:
-        """Remove the collection: Qdrant rewrites its files when it likes, and what was removed stays there until then.
+        """Remove the collection: Qdrant rewrites its files when it likes, and removed points stay there until then.
 
         The owner gives it everything again, as after any loss.
         """
@@ -239,7 +239,7 @@ class QdrantStore:
     def _found(
         self, name: str, asked: Sequence[models.QueryRequest | None], limit: int, where: Filter
     ) -> list[list[Match]]:
-        """Return what each request finds, [] for None, in one request; more are asked for while the last ones tie."""
+        """Return the matches of each request, [] for None, by one call; more are asked for while the last ones tie."""
         from qdrant_client import models
 
         found: list[list[Match]] = [[] for _ in asked]
@@ -377,7 +377,7 @@ def connect(dsn: str, search_s: float) -> QdrantStore:
 
 
 class _Sockets:
-    """The open sockets of clients, to be shut from any thread: what waits for an answer then ends at once."""
+    """The open sockets of clients, to be shut from any thread: a call that waits for an answer then ends at once."""
 
     def __init__(self) -> None:
         self._open: weakref.WeakSet[socket.socket] = weakref.WeakSet()
@@ -400,7 +400,7 @@ class _Sockets:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Raise what a client raises as our own: StoreBusy where the server is away, slow or full."""
+    """Raise a client's errors as our own: StoreBusy where the server is away, slow or full."""
     from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
     try:
