@@ -11,16 +11,20 @@ from dreamd.store.engine.interface import VectorStore
 from dreamd.store.engine.postgres import PostgresStore
 
 from tests.random_filters import engines, lets_through, normalised, random_filter, random_node
-from tests.servers import PostgresServer
+from tests.servers import PostgresServer, qdrant_store
 
 FILTERS = 300
 
 
-@pytest.fixture(params=["in this process", "with Postgres"])
+@pytest.fixture(params=["in this process", "with Qdrant", "with Postgres"])
 def servers(request: pytest.FixtureRequest) -> Iterator[dict[str, VectorStore]]:
     """Give the engines that are servers: none, so that no lack of them ends the test, or each."""
     if request.param == "in this process":
         yield {}
+        return
+    if request.param == "with Qdrant":
+        with qdrant_store() as qdrant:
+            yield {"qdrant": qdrant}
         return
     server: PostgresServer = request.getfixturevalue("postgres")
     server.clear()
