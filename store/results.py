@@ -528,6 +528,7 @@ class StoreStatus:
     whose files are not safe on the disk yet. `not_found_yet`: those, and changed files, that the index has not read.
     `catching_up`: what changed while dreamd or the vault was away is still being read.
     `problems` are sentences; each is gone when its cause is. `layout`: `folders`, or `flat` as vaults were at first.
+    `server` is null where `store.backend` names none.
     """
 
     memories: Mapping[str, int]
@@ -541,6 +542,7 @@ class StoreStatus:
     pending_embeddings: int
     embedding: EmbeddingStatus
     query_cache: QueryCacheStatus
+    server: ServerStatus | None
     sizes: Mapping[str, int]
     journal: int
     not_found_yet: int

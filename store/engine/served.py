@@ -27,6 +27,7 @@ import apsw
 
 from ..filters import Filter, Payload
 from ..model import NotFound, StoreBusy, StoreError
+from ..results import ServerStatus
 from .interface import Capabilities, Match, Point, SearchServer, Vector
 from .sqlite_vec import SqliteVecStore
 
@@ -133,6 +134,12 @@ class ServedStore:
         with self._local.reading():
             sql = f"SELECT 1 FROM {name}_unsent LIMIT 1"
             return next(iter(self._reader().execute(sql)), None) is None
+
+    def status(self, name: str) -> ServerStatus:
+        """Return the state of the server, with the number of chunks that it lacks."""
+        waiting = int(next(iter(self._reader().execute(f"SELECT count(*) FROM {name}_unsent")))[0])
+        state = "away" if self._problem else "in step" if self._is_ready and not waiting else "catching up"
+        return ServerStatus(self._title, state, waiting, self._problem)
 
     def _run(self, name: str, dimension: int, batch: Batch) -> None:
         while not self._stopping.is_set():

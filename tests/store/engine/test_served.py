@@ -14,6 +14,7 @@ from dreamd.store.index.index import COLLECTION
 from dreamd.store.index.open_index import SERVERS
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.purge.plan import Selection
+from dreamd.store.results import ServerStatus
 from dreamd.store.settings import StoreSettings
 
 from tests.servers import PostgresServer, QdrantServer
@@ -88,6 +89,7 @@ def test_the_server_answers_what_the_index_would(opened: Opened, server: Server)
     answer = store.recall("which jenkins deploys", channel="demo")
     assert answer.hits[0].text == "Deploys go through Jenkins"
     assert not any(ALONE in note for note in answer.notes)
+    assert store.status().server == ServerStatus(SERVERS[server.backend], "in step", 0, "")
     assert "Tom drinks green tea" in found(store, "green tea")
     server.remove("Tom")
     assert "Tom drinks green tea" not in found(store, "who drinks green tea"), "the server was not asked"
@@ -102,6 +104,9 @@ def test_a_server_that_is_away_at_the_start_is_filled_once_it_is_there(opened: O
         assert [hit.text for hit in answer.hits] == ["Deploys go through Jenkins"]
         assert any(ALONE in note and SERVERS[server.backend] in note for note in answer.notes)
         assert server.dsn not in " ".join(answer.notes)
+        status = store.status().server
+        assert status is not None
+        assert (status.state, status.problem) == ("away", backend_of(store).capabilities().note.partition(": ")[2])
     finally:
         server.start()
     in_step(store)
