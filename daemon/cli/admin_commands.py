@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ... import __version__
 from ...ipc.client import Unreachable
 from ...ipc.socket_path import default_socket_path
+from ..formatting import BOLD, DIM, YELLOW, Look, clean, clip, count, duration, listing, pairs, sentence, when
 from .arguments import whole
-from .formatting import BOLD, DIM, YELLOW, Look, clean, clip, count, duration, listing, pairs, sentence, when
 from .request import ask
 from .terminal import Terminal
 from .watch_commands import STATUS_TIMEOUT_S, progress_in_words

@@ -15,7 +15,7 @@ from dreamd.daemon.cli import query_commands as query
 from dreamd.daemon.cli import repair_commands as repair
 from dreamd.daemon.cli import review_commands as review
 from dreamd.daemon.cli import write_commands as write
-from dreamd.daemon.cli.formatting import Look
+from dreamd.daemon.formatting import Look
 from dreamd.ipc.protocol import Json
 
 from tests import extension_package
