@@ -522,6 +522,20 @@ class QueryCacheStatus:
     misses: int
 
 
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """The server that answers with a copy of the index: its name for people, and its state.
+
+    `in step`: it answers. `catching up`: it is given the `waiting` chunks that it lacks, or builds its indexes, and the
+    index answers. `away`: the same, because of the `problem`.
+    """
+
+    name: str
+    state: str
+    waiting: int
+    problem: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class StoreStatus:
     """The status of a store.
