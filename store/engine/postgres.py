@@ -248,10 +248,11 @@ class PostgresStore:
                     on = f"btree (({_column(field)}))" if is_number else f"gin (({_column(field)}))"
                     sql = f"CREATE INDEX IF NOT EXISTS {name}_by_{field} ON dreamd.{name} USING {on}"
                     connection.execute(sql.encode())
-                if count > EXACT_UP_TO:
+                has_near = connection.execute("SELECT to_regclass(%s)", (f"dreamd.{name}_near",)).fetchone() != (None,)
+                if count > EXACT_UP_TO and not has_near:
                     on = f"{name}_near ON dreamd.{name} USING hnsw (vector halfvec_cosine_ops)"
-                    connection.execute(f"CREATE INDEX IF NOT EXISTS {on}".encode())
-                connection.execute(f"ANALYZE dreamd.{name}".encode())
+                    connection.execute(f"CREATE INDEX {on}".encode())
+                    connection.execute(f"ANALYZE dreamd.{name}".encode())  # also of how frequent words are
             self._is_indexed.add(name)
         if count > EXACT_UP_TO:
             self._shares[name] = self._shares_of(name)

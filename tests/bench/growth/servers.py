@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import NamedTuple
 
+import psutil
 from dreamd.daemon.clock import utc_now
 from dreamd.store import embedder_for
 from dreamd.store.embedding.embedding import Embedder
@@ -48,11 +49,15 @@ ROOM = "shared_buffers=512MB", "max_wal_size=4GB", "max_connections=100"
 
 
 class Asked(NamedTuple):
-    """What one process was answered: seconds a question, those that the server answered, and what was found."""
+    """What one process was answered: seconds a question, those that the server answered, and what was found.
+
+    `used_s`: the processor time of the server's processes for it.
+    """
 
     took_s: list[float]
     served: int
     best: list[list[str]]
+    used_s: float
 
 
 def main() -> int:
@@ -61,8 +66,12 @@ def main() -> int:
     parser.add_argument("--sizes", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--daemons", type=int, default=8, help="processes that ask together")
     parser.add_argument("--kept", type=Path, default=KEPT, help="where the memories are kept")
+    parser.add_argument(
+        "--patience-s", type=float, default=served.ANSWERS_IN_S, help="a question's wait for the server"
+    )
     parser.add_argument("--ask", nargs=2, metavar=("INDEX", "DSN"), help=argparse.SUPPRESS)
     given = parser.parse_args()
+    served.ANSWERS_IN_S = given.patience_s
     if given.ask:
         asked = _ask(Path(given.ask[0]), given.ask[1], _embedder(given.kept), json.load(sys.stdin))
         print(json.dumps(asked))
@@ -110,7 +119,8 @@ def _of(grown: Grown, daemons: int, embedder: Embedder, asked: Sequence[str], ke
             f"{overlap:.3f}",
             "≥ .95",
             overlap >= 0.95,
-            f"mean share over {COMPARED} questions, {one.served} of them answered by the server",
+            f"mean share over {COMPARED} questions, {one.served} of them answered by the server, in"
+            f" {1e3 * one.used_s / COMPARED:.0f} ms of its processor each",
         )
         together = _processes(daemons, index, server.dsn, asked[COMPARED:], kept)
     for label, many in (("one asks", [one]), (f"{daemons} ask together", together)):
@@ -198,7 +208,9 @@ def _search(index: Path, embedder: Embedder, dsn: str | None) -> Iterator[tuple[
 
 def _processes(count: int, index: Path, dsn: str, asked: Sequence[str], kept: Path) -> list[Asked]:
     """Have processes ask together, each its own share of the questions."""
-    command = [sys.executable, "-m", __spec__.name, "--kept", str(kept), "--ask", str(index), dsn]
+    patience = str(served.ANSWERS_IN_S)
+    command = [sys.executable, "-m", __spec__.name, "--kept", str(kept), "--patience-s", patience]
+    command += ["--ask", str(index), dsn]
     running = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(count)
     ]
@@ -217,12 +229,25 @@ def _processes(count: int, index: Path, dsn: str, asked: Sequence[str], kept: Pa
 def _ask(index: Path, dsn: str, embedder: Embedder, asked: Sequence[str]) -> Asked:
     took, by_server, best = [], 0, []
     with _search(index, embedder, dsn) as (search, store):
+        before_s = _used_s(dsn)
         for question in asked:
             began = time.perf_counter()
             best.append(_best(search, question))
             took.append(time.perf_counter() - began)
             by_server += store.is_served(COLLECTION)
-    return Asked(took, by_server, best)
+        used_s = _used_s(dsn) - before_s
+    return Asked(took, by_server, best, used_s)
+
+
+def _used_s(dsn: str) -> float:
+    """Return the processor time of all that runs in the server's folder; a process that ended takes its own along."""
+    folder = dsn.split()[0].removeprefix("host=")
+    times = [
+        process.info["cpu_times"]
+        for process in psutil.process_iter(["cwd", "cpu_times"])
+        if (process.info["cwd"] or "").startswith(folder)
+    ]
+    return float(sum(each.user + each.system for each in times))
 
 
 def _best(search: Search, question: str) -> list[str]:
