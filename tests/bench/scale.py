@@ -16,7 +16,7 @@ import numpy as np
 
 CHUNKS, PEOPLE = 10**9, 10**4
 SPREAD = 1.0
-"""Of the sizes of memories, the standard deviation of their logarithm: one person in twenty has five times the median."""
+"""Of the sizes of memories, the standard deviation of their logarithm: one in twenty has five times the median."""
 SEED = 30
 
 EXACT_UP_TO = 20_000
@@ -25,7 +25,7 @@ EXACT_UP_TO = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Bytes and processor time, of Postgres at 100,000 chunks: `python -m tests.bench.growth.servers --sizes 100000`."""
+    """Bytes and times of Postgres at 100,000 chunks: `python -m tests.bench.growth.servers --sizes 100000`."""
 
     table_b: float = 1_834.0
     indexes_b: float = 590.0
@@ -127,8 +127,8 @@ def table(measured: Measured | None = None, assumed: Assumed | None = None) -> s
     """Return the table of docs/scale.md."""
     assumed = assumed or Assumed()
     lines = [
-        "| machines | people each | fullest / mean | disk, TB | graphs, GB | warm, GB | writes/s | questions/s | cores busy"
-        " | filled anew, h | a person and month | fits |",
+        "| machines | people each | fullest / mean | disk, TB | graphs, GB | warm, GB | writes/s | questions/s"
+        " | cores busy | filled anew, h | a person and month | fits |",
         "|" + "---|" * 12,
     ]
     for plan in plans(measured or Measured(), assumed):
