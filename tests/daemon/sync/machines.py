@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
@@ -20,8 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import apsw
-
-from dreamd.daemon.sync import peer
+from dreamd.daemon.sync import peer, segments
 from dreamd.daemon.sync.entries import Known
 from dreamd.daemon.sync.peer import Peer
 from dreamd.daemon.sync.segments import Contended, RemoteAway, Repository, Sealer
@@ -47,6 +47,7 @@ from dreamd.store.settings import StoreSettings
 
 BEGIN: Final = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 CHANNEL: Final = "kiln-1a2b3c"
+SHARED_SESSION: Final = "session-of-all"
 
 
 class Killed(BaseException):
@@ -140,12 +141,33 @@ class Machine:
     def texts(self) -> dict[NodeId, str]:
         return {node: parse(data).body.strip() for node, data in self.files().items()}
 
+    def cited(self) -> dict[NodeId, list[str]]:
+        """Return the texts of the turns that each memory cites."""
+        texts, found = {}, dict[NodeId, list[str]]()
+        for path in self.sessions():
+            texts |= {(path, turn.node_id): turn.text for turn in self.store.replica.session(path)[1]}
+        for node, data in self.files().items():
+            sources = parse(data).meta.get("sources")
+            named = [
+                (str(one["resource"]).removeprefix("/"), str(one["title"]))
+                for one in sources or ()
+                if "#" in one["title"]
+            ]
+            found[node] = [texts.get(one, f"nothing: {one}") for one in named]
+        return found
+
     def turns(self) -> Counter[tuple[str, str]]:
         self.store.settle(10)
         replica = self.store.replica
         return Counter(
             (turn.session_id, turn.text) for path, _ in replica.sessions() for turn in replica.session(path)[1]
         )
+
+    def sessions(self) -> dict[str, bytes]:
+        """Return the bytes of each session's file."""
+        self.store.settle(10)
+        replica = self.store.replica
+        return {path: replica.content(path) or b"" for path, _ in replica.sessions()}
 
     def tombstones(self) -> set[str]:
         return set(self.store.replica.tombstones())
@@ -257,6 +279,26 @@ def _observe(machine: Machine, session: str, text: str, external_id: str) -> Non
     machine.store.observe(head, [NewTurn("user", text, machine.now(), external_id)]).result()
 
 
+def _learn(machine: Machine, session: str, text: str, run: str) -> tuple[NodeId, str] | None:
+    """Land a fact that cites the last turn of a session, as a dream does."""
+    path = machine.store.replica.session_path(session)
+    if path is None or not (turns := machine.store.replica.session(path)[1]):
+        return None
+    node, turn = fact_id(CHANNEL, text), turns[-1]
+    place = path_for(Level.FACT, text, node, CHANNEL)
+    memory = Memory(
+        node_id=node, level=Level.FACT, kind=Kind.FACT, title=text, text=text, channel=CHANNEL,
+        created_at=machine.now(), session_id=session, sources=(turn.node_id,), path=place,
+    )  # fmt: skip
+    content = from_memory(memory, {turn.node_id: path})
+    action = Action(
+        kind=ActionKind.CREATE, path=place, node_id=node, stage="consolidate", reason="said", content=content,
+        fingerprint=f"L1:{node}",
+    )  # fmt: skip
+    machine.store.apply(Changeset(run_id=run, actions=(action,)), kind="daily")
+    return node, turn.text
+
+
 def _undo(machine: Machine, run: str, changed: Collection[NodeId]) -> None:
     machine.store.undo(run)
 
@@ -268,7 +310,8 @@ def _sync(machine: Machine) -> None:
 
 ACTS: Final[dict[str, Callable[..., Any]]] = {
     "remember": _remember, "say_again": _remember, "edit": _edit, "tag": _tag, "by_hand": _change_by_hand,
-    "forget": _forget, "purge": _purge, "dream": _dream, "observe": _observe, "undo": _undo, "sync": _sync,
+    "forget": _forget, "purge": _purge, "dream": _dream, "observe": _observe, "learn": _learn, "undo": _undo,
+    "sync": _sync,
 }  # fmt: skip
 
 
@@ -294,6 +337,7 @@ def _live_and_die(victim: Victim, told: Connection) -> None:
     """Do the acts of a victim, and tell of each when it begins and when it was acknowledged."""
     os.setsid()
     chance, left = random.Random(victim.seed), [0]
+    segments.LOCK_OLD_S = 0.0  # type: ignore[misc]
     peer.new_machine_id = lambda: f"{chance.getrandbits(32):08x}"
     lock = threading.Lock()
 
@@ -316,7 +360,7 @@ def _live_and_die(victim: Victim, told: Connection) -> None:
     sys.addaudithook(heard)
     for act in victim.acts:
         told.send(("begun", None))
-        with suppress(StoreError):
+        with suppress(StoreError, KeyError):  # what an earlier act took away
             machine.store.settle(10)
             told.send(("done", ACTS[act.name](machine, *act.values)))
             continue
@@ -335,7 +379,8 @@ class Expected:
     living: dict[NodeId, str] = field(default_factory=dict)
     gone: set[NodeId] = field(default_factory=set)
     purged: set[str] = field(default_factory=set)
-    turns: set[tuple[str, str]] = field(default_factory=set)
+    turns: set[str] = field(default_factory=set)
+    cited: dict[NodeId, str] = field(default_factory=dict)
     unsynced: dict[str, list[Callable[[], Any]]] = field(default_factory=dict)
     since_backup: dict[str, list[Callable[[], Any]]] = field(default_factory=dict)
     forced: set[str] = field(default_factory=set)
@@ -372,9 +417,11 @@ class Expected:
                 if act.name == "purge":
                     self.purged.add(result)
                     self._unsynced(machine, lambda: self.purged.discard(result))
-            case Act("observe", (session, text, _)):
-                self.turns.add((session, text))
-                self._unsynced(machine, lambda: self.turns.discard((session, text)))
+            case Act("observe", (_, text, _)):
+                self.turns.add(text)
+                self._unsynced(machine, lambda: self.turns.discard(text))
+            case Act("learn") if result:
+                self.cited[result[0]] = result[1]
             case Act("undo", (_, changed)):
                 for node in changed:
                     self.unsay(node)
@@ -408,6 +455,7 @@ class Schedule:
         self.clock = Clock()
         self.folder = folder
         self.remote = folder / "remote.git"
+        segments.LOCK_OLD_S = 0.0  # type: ignore[misc] # no git lives on
         peer.new_machine_id = lambda: f"{self.random.getrandbits(32):08x}"  # a seed always leads to the same ids
         is_encrypted = self.random.random() < 0.5 if encrypted is None else encrypted
         key = Sealer.new_key() if is_encrypted else None
@@ -450,8 +498,11 @@ class Schedule:
                 return Act(name, (*self.random.sample(nodes, 2), nodes[:3], run))
             case "observe":
                 self.turn += 1
-                session = f"session-{machine.name}"
+                session = self.random.choice([f"session-{machine.name}", SHARED_SESSION])
                 return Act(name, (session, f"turn {self.turn} {self.words()}", f"{machine.name}{self.turn}"))
+            case "learn":
+                run = f"{machine.now():%Y%m%d-%H%M%S}-daily-{self.random.randrange(16**4):04x}"
+                return Act(name, (SHARED_SESSION, self.words(), run))
             case "undo":
                 runs = machine.store.runs(5, hidden=["purge", "link"])
                 candidates = [run.run_id for run in runs if run.state == "applied"]
@@ -505,6 +556,10 @@ class Schedule:
                 told.append(ours.recv())
         process.join()
         ours.close()
+        with suppress(ProcessLookupError):  # a daemon that starts again syncs when a git of the one before has ended
+            while process.pid is not None:
+                os.killpg(process.pid, 0)
+                time.sleep(0.01)
         done = [(kind, result) for kind, result in told if kind in ("done", "refused")]
         begun = sum(kind == "begun" for kind, _ in told)
         assert told, "it did not open"
@@ -590,8 +645,8 @@ class Schedule:
 
     CHANCES: Final = {
         "remember": 8, "say_again": 2, "edit": 4, "tag": 3, "by_hand": 2, "forget": 3, "purge": 1, "dream": 2,
-        "observe": 4, "undo": 2, "sync": 9, "kill": 3, "kill_process": 3, "force_push": 1, "back_up": 1, "put_back": 1,
-        "forget_there": 0.3,
+        "observe": 5, "learn": 2, "undo": 2, "sync": 9, "kill": 3, "kill_process": 3, "force_push": 1, "back_up": 1,
+        "put_back": 1, "forget_there": 0.3,
     }  # fmt: skip
 
     def run(self, steps: int) -> None:
@@ -620,7 +675,8 @@ class Schedule:
     def problems(self) -> list[str]:
         """Return what is not as it must be."""
         first, *others = self.machines
-        files, tombstones, turns = first.files(), first.tombstones(), first.turns()
+        files, tombstones, sessions = first.files(), first.tombstones(), first.sessions()
+        turns, cited = {text for _, text in first.turns()}, first.cited()
         texts = first.texts()
         found = []
         for other in others:
@@ -630,13 +686,21 @@ class Schedule:
                 found.append(f"{first.name} and {other.name} differ in {differ}")
             if other.tombstones() != tombstones:
                 found.append(f"tombstones of {other.name} differ: {tombstones ^ other.tombstones()}")
-            if other.turns() != turns:
-                found.append(f"turns of {other.name} differ: {turns - other.turns()} {other.turns() - turns}")
+            if other.sessions() != sessions:
+                found.append(
+                    f"turns of {other.name} differ: {first.turns() - other.turns()} {other.turns() - first.turns()}"
+                )
         every = set(texts.values())
         found += [f"lost {node} {text!r}" for node, text in self.expected.living.items() if text not in every]
         found += [f"{node} is back" for node in self.expected.gone if node in texts]
         found += [f"purged text {text!r} is back" for text in self.expected.purged if text in every]
         found += [f"lost turn {turn}" for turn in self.expected.turns if turn not in turns]
+        found += [f"turn {turn} is there twice" for (_, turn), n in first.turns().items() if n > 1]
+        found += [
+            f"{node} cites {cited[node]}, and not {text!r}"
+            for node, text in self.expected.cited.items()
+            if cited.get(node, [text]) != [text]
+        ]
         for machine in self.machines:
             if aside := [name for name in machine.known.aside() if not name.startswith("batch")]:
                 found.append(f"{machine.name} set aside {aside}")
