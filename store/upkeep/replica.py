@@ -20,7 +20,7 @@ from ..core import Core
 from ..index.projection import is_session
 from ..index.tombstones import TURN, fingerprint
 from ..ledger import records
-from ..ledger.journal import FileChange, sha256
+from ..ledger.journal import ChangeKind, FileChange, sha256
 from ..ledger.questions import Probe
 from ..ledger.records import Run, Write
 from ..model import Action, ActionKind, Changeset, InvalidInput, Level, Memory, NodeId, SessionHead, Turn
@@ -208,15 +208,22 @@ class Replica:
             was = before[place]
             if was == content:
                 continue
-            kind, pre = (ActionKind.CREATE, None) if was is None else (ActionKind.REPLACE, sha256(was))
             names = {path: session_id, line_path: line.session_id}
             node = names[place] if place in names else okf.to_memory(place, okf.parse(content)).node_id
-            what = {"kind": kind, "path": place, "node_id": node, "pre_sha256": pre, "content": content}
-            action = Action(**what, stage=SYNC, reason=FORK)
+            pre = None if was is None else sha256(was)
+            action = Action(
+                kind=ActionKind.CREATE if was is None else ActionKind.REPLACE,
+                path=place,
+                node_id=node,
+                stage=SYNC,
+                reason=FORK,
+                pre_sha256=pre,
+                content=content,
+            )
             images = records.packed(was), records.packed(content)
             writes.append(records.record_action(run.run_id, len(changes), action, images, None))
-            named = "create" if was is None else "replace"
-            changes.append(FileChange(named, place, content, 0, pre, run.run_id, len(changes)))
+            kind: ChangeKind = "create" if was is None else "replace"
+            changes.append(FileChange(kind, place, content, 0, pre, run.run_id, len(changes)))
             self._sessions.changed(place)
         writes += self._renamed(result.ids, session_id, first, line.session_id)
         return Planned(result.ids, changes, writes)

@@ -143,7 +143,7 @@ class Machine:
 
     def cited(self) -> dict[NodeId, list[str]]:
         """Return the texts of the turns that each memory cites."""
-        texts, found = {}, dict[NodeId, list[str]]()
+        texts, found = dict[tuple[str, str], str](), dict[NodeId, list[str]]()
         for path in self.sessions():
             texts |= {(path, turn.node_id): turn.text for turn in self.store.replica.session(path)[1]}
         for node, data in self.files().items():
@@ -488,8 +488,9 @@ class Schedule:
                 return Act(name, (self.expected.living[node], file.channel)) if node and file else None
             case "edit" | "by_hand" | "tag" | "forget" | "purge":
                 node = self._own(machine)
-                more = {"edit": self.words, "by_hand": self.words, "tag": lambda: self.random.choice(["red", "green"])}
-                return Act(name, (node, *([more[name]()] if name in more else ()))) if node else None
+                if node is None or name in ("forget", "purge"):
+                    return Act(name, (node,)) if node else None
+                return Act(name, (node, self.random.choice(["red", "green"]) if name == "tag" else self.words()))
             case "dream":
                 nodes = sorted(node for node in machine.store.replica.memories() if node in self.expected.living)
                 if len(nodes) < 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from dreamd.daemon.sync.entries import SyncEntry
-from dreamd.daemon.sync.segments import OURS, RemoteAway, Sealer
+from dreamd.daemon.sync.segments import OURS, Contended, RemoteAway, Sealer, SyncError
 from dreamd.store import Selection
 from dreamd.store.model import (
     Action,
@@ -324,6 +325,22 @@ def test_a_remote_that_is_away_loses_nothing(machine: NewMachine, tmp_path: Path
     (tmp_path / "unplugged").rename(tmp_path / "remote.git")
     all_synced(a, b)
     assert len(b.files()) == 1
+
+
+@pytest.mark.parametrize("where", ["a/sync/repository.git", "remote.git"])
+def test_the_lock_of_a_killed_git_is_removed_once_it_is_old(machine: NewMachine, tmp_path: Path, where: str) -> None:
+    a, b = machine("a"), machine("b")
+    kept(a, "The kiln burns at 1240 degrees.")
+    all_synced(a, b)
+    ref = f"{OURS}{a.machine}/{Sealer(a.key).name_of(CHANNEL)}"
+    lock = tmp_path / where / f"{ref}.lock"
+    lock.touch()
+    kept(a, "The clay comes on Tuesdays.")
+    with pytest.raises((Contended, SyncError)):
+        a.syncing.run(may_purge=True, keep_machine=lambda machine: None)
+    os.utime(lock, (0, 0))
+    all_synced(a, b)
+    assert len(b.files()) == 2
 
 
 @pytest.mark.parametrize("forced", ["gone", "back", "else", "all gone"])
