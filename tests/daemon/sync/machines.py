@@ -455,6 +455,7 @@ class Schedule:
         self.clock = Clock()
         self.folder = folder
         self.remote = folder / "remote.git"
+        self._patched = peer.new_machine_id, segments.LOCK_OLD_S
         segments.LOCK_OLD_S = 0.0  # type: ignore[misc] # no git lives on
         peer.new_machine_id = lambda: f"{self.random.getrandbits(32):08x}"  # a seed always leads to the same ids
         is_encrypted = self.random.random() < 0.5 if encrypted is None else encrypted
@@ -710,6 +711,7 @@ class Schedule:
         return found
 
     def close(self) -> None:
+        peer.new_machine_id, segments.LOCK_OLD_S = self._patched  # type: ignore[misc]
         for machine in self.machines:
             machine.close()
 
