@@ -126,7 +126,8 @@ class ToldText:
 class ToldCounts:
     """Numbers of texts handed over, their sessions and tokens, of texts whose words were used, and of lost ones.
 
-    `lost_starts` are starts of sessions without their text, `lost_prompts` prompts that got no answer in time.
+    `lost_starts` are starts of sessions without their text, `lost_prompts` prompts that got no answer in time. `cited`
+    are the tokens of the whole sessions behind the lines, each session once a text, a token for four bytes of its file.
     """
 
     texts: int = 0
@@ -135,6 +136,8 @@ class ToldCounts:
     used: int = 0
     lost_starts: int = 0
     lost_prompts: int = 0
+    cited: int = 0
+    by_moment: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,6 +522,20 @@ class QueryCacheStatus:
     misses: int
 
 
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """The server that answers with a copy of the index: its name for people, and its state.
+
+    `in step`: it answers. `catching up`: it is given the `waiting` chunks that it lacks, or builds its indexes, and the
+    index answers. `away`: the same, because of the `problem`.
+    """
+
+    name: str
+    state: str
+    waiting: int
+    problem: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class StoreStatus:
     """The status of a store.
@@ -528,6 +545,7 @@ class StoreStatus:
     whose files are not safe on the disk yet. `not_found_yet`: those, and changed files, that the index has not read.
     `catching_up`: what changed while dreamd or the vault was away is still being read.
     `problems` are sentences; each is gone when its cause is. `layout`: `folders`, or `flat` as vaults were at first.
+    `server` is null where `store.backend` names none.
     """
 
     memories: Mapping[str, int]
@@ -541,6 +559,7 @@ class StoreStatus:
     pending_embeddings: int
     embedding: EmbeddingStatus
     query_cache: QueryCacheStatus
+    server: ServerStatus | None
     sizes: Mapping[str, int]
     journal: int
     not_found_yet: int

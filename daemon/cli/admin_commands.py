@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ... import __version__
 from ...ipc.client import Unreachable
 from ...ipc.socket_path import default_socket_path
+from ..formatting import BOLD, DIM, YELLOW, Look, clean, clip, count, duration, listing, pairs, sentence, when
 from .arguments import whole
-from .formatting import BOLD, DIM, YELLOW, Look, clean, clip, count, duration, listing, pairs, sentence, when
 from .request import ask
 from .terminal import Terminal
 from .watch_commands import STATUS_TIMEOUT_S, progress_in_words
@@ -196,6 +196,7 @@ def status_in_words(answer: Json, look: Look) -> list[str]:
         ("memories", memories_in_words(answer)),
         ("channels", channels_in_words(answer)),
         ("searchable", searchable_in_words(answer)),
+        ("server", server_in_words(answer["server"])),
         ("learning", learning_in_words(answer)),
         ("watching", progress_in_words(answer["transcripts"])),
         ("dreams", dreams_in_words(answer, look)),
@@ -246,6 +247,19 @@ def searchable_in_words(answer: Json) -> str:
     if answer["embedding"]["model"] == "none":
         by_words = '; by words only (store.backend = "files")'
     return count(answer["chunks"], "chunk") + by_words + (f"; {unread:,} changes not found yet" if unread else "")
+
+
+def server_in_words(server: Json | None) -> str:
+    """Describe the server of the index: `Postgres, catching up: 1,200 chunks wait, the index answers`."""
+    if server is None:
+        return ""
+    waiting = f"{count(server['waiting'], 'chunk')} to be sent; " if server["waiting"] else ""
+    words = {
+        "in step": "answers",
+        "catching up": f"catching up: {waiting}the index answers meanwhile",
+        "away": f"away ({server['problem']}): {waiting}the index answers",
+    }
+    return f"{server['name']}, {words[server['state']]}"
 
 
 def learning_in_words(answer: Json) -> str:
@@ -323,7 +337,8 @@ def told_in_words(answer: Json, look: Look) -> Iterator[str]:
 def counts_in_words(counts: Json) -> str:
     """Count texts, sessions and losses in a sentence."""
     said = f"{count(counts['texts'], 'text')} to {count(counts['sessions'], 'session')}"
-    said += f", {count(counts['tokens'], 'token')}, {counts['used']} used" if counts["texts"] else ""
+    behind = f" (the whole sessions behind them: {counts['cited']:,})" if counts["cited"] else ""
+    said += f", {count(counts['tokens'], 'token')}{behind}, {counts['used']} used" if counts["texts"] else ""
     lost = [
         f"{count(number, noun)} lost"
         for number, noun in ((counts["lost_starts"], "start"), (counts["lost_prompts"], "prompt"))

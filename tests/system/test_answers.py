@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dreamd.daemon import formatting
 from dreamd.daemon.cli import admin_commands as admin
 from dreamd.daemon.cli import dream_commands as dreams
-from dreamd.daemon.cli import formatting, main
+from dreamd.daemon.cli import main
 from dreamd.daemon.cli import query_commands as query
 from dreamd.daemon.cli import repair_commands as repair
 from dreamd.daemon.cli import review_commands as review
 from dreamd.daemon.cli import write_commands as write
-from dreamd.daemon.cli.formatting import Look
+from dreamd.daemon.formatting import Look
 from dreamd.ipc.protocol import Json
 
 from tests import extension_package
@@ -69,6 +70,15 @@ def test_a_status_tells_of_what_is_followed(recorded: Recording) -> None:
     assert [place["path"] for place in follows["places"]] == [str(recorded.daemon.folder / "agent")]
     assert [one["session_id"] for one in follows["active"]] == ["knitting"]
     assert follows["turns"] >= 1
+
+
+def test_a_status_tells_of_a_server(recorded: Recording, look: Look) -> None:
+    assert recorded.named["status"]["server"] is None
+    status = recorded.named["status with a server"]
+    assert (status["server"]["name"], status["server"]["state"]) == ("Qdrant", "away")
+    said = in_one_line(text_of(admin.status_in_words(status, look)))
+    assert "Qdrant, away (" in said
+    assert "the index answers" in said
 
 
 def test_a_status_tells_of_dreams(recorded: Recording) -> None:

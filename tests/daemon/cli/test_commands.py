@@ -38,7 +38,16 @@ HIT = {
     "contradicts": [], "newer": [], "superseded_by": [], "stale_after": None, "confidence": 0.8, "certainty": 0.95,
     "speaker": "", "reply": "",
 }  # fmt: skip
-TOLD_COUNTS = {"texts": 1, "sessions": 1, "tokens": 12, "used": 1, "lost_starts": 0, "lost_prompts": 0}
+TOLD_COUNTS = {
+    "texts": 1,
+    "sessions": 1,
+    "tokens": 12,
+    "used": 1,
+    "lost_starts": 0,
+    "lost_prompts": 0,
+    "cited": 4096,
+    "by_moment": {"prompt": 12},
+}
 TOLD: dict[str, Any] = {
     "at": "2026-11-21T12:00:00+00:00", "session_id": "s1", "channel": "work", "agent": "codex", "moment": "prompt",
     "tokens": 12, "answered": True, "lost": "",
@@ -63,6 +72,7 @@ STATUS = {
     "memories": {"L0": 0, "L1": 0, "L2": 0, "L3": 0}, "chunks": 0, "channels": {}, "pending_embeddings": 0,
     "embedding": {"model": "stub", "ready": True, "advice": ""},
     "query_cache": {"entries": 0, "hits": 0, "misses": 0},
+    "server": {"name": "Qdrant", "state": "catching up", "waiting": 1200, "problem": ""},
     "sizes": {"vault": 0, "index": 0, "ledger": 0},
     "journal": 0, "not_found_yet": 0,
     "catching_up": False,
