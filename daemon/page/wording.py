@@ -138,7 +138,7 @@ def change_reason(change: Mapping[str, Any]) -> str:
     return "" if reason.startswith(_SILENT_REASONS) else reason
 
 
-NOUNS: Mapping[str, str] = {"review": "decision", "deleted": "deletion", "link": "linking", "migrate": "move"}
+NOUNS = {"review": "decision", "deleted": "deletion", "link": "linking", "migrate": "move"}
 """The kinds of runs that are called otherwise than a change where another run speaks of them."""
 
 _RUN_ID = re.compile(r"\b(?P<verb>undid|redid) (?P<at>\d{8}-\d{6})-\d{6}-(?P<kind>\w+)-[0-9a-f]{4}\b")

@@ -370,8 +370,8 @@ def _gate(report: RunReport) -> Iterator[ReportLine]:
         return
     if gate.probes:
         yield ReportLine(
-            f"With {asked_by(gate)}: {gate.recall_before:.1%} found their answer before, {gate.recall_after:.1%} after; "
-            f"{gate.gained} better, {gate.lost} worse."
+            f"With {asked_by(gate)}: {gate.recall_before:.1%} found their answer before, {gate.recall_after:.1%} "
+            f"after; {gate.gained} better, {gate.lost} worse."
         )
     elif report.actions or gate.dropped:
         yield ReportLine("Not tested: no question was asked yet, and the memory is too small to make questions from.")
