@@ -34,8 +34,7 @@ from .model import (
 from .results import PERSON, Elsewhere, HistoryEvent, ListedNode, RecentSession, Shown
 from .roles import MACHINES, Role
 from .search import exact, hits, packing
-from .search.fetch import evidence_of
-from .search.gathering import Ranking
+from .search.gathering import Ranking, evidence_of
 from .search.question import Question, asks_of_alone
 from .search.recent import recent_sessions
 from .search.search import QueryCache, Search

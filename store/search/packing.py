@@ -25,8 +25,7 @@ from ..text.sentences import Sentence as Piece
 from ..text.sentences import joined_sentences
 from ..text.token_count import estimate_tokens
 from ..text.words import folded_words
-from .fetch import AnswerRecords, fetch
-from .gathering import Ranking
+from .gathering import AnswerRecords, Ranking, fetch
 from .hits import section_budget
 from .question import Question
 from .relevance import (
