@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .upkeep.backup import make_backup, restore_backup
     from .upkeep.backup_archive import read_archive
     from .upkeep.cleanup import DecayInputs
+    from .upkeep.colleagues import LetIn, TeamEntry
     from .upkeep.health import check_closed, noted_in_ledger
     from .upkeep.replica import LocalFile
     from .vault.disk import beginning, opened, replace_file
@@ -59,6 +60,7 @@ __all__ = [
     "Embedder",
     "Extensions",
     "HandedSession",
+    "LetIn",
     "LocalFile",
     "MemoryStore",
     "Observed",
@@ -66,6 +68,7 @@ __all__ = [
     "Selection",
     "SkippedAction",
     "StorePaths",
+    "TeamEntry",
     "Waiting",
     "beginning",
     "bounds_of_secret",
@@ -114,6 +117,8 @@ _HOMES = {
     "HandedSession": "working.sessions",
     "LANDED": "ledger.records",
     "LINK": "ledger.records",
+    "LetIn": "upkeep.colleagues",
+    "TeamEntry": "upkeep.colleagues",
     "LocalFile": "upkeep.replica",
     "MONTH_NUMBERS": "text.dates",
     "AppliedRun": "changes.run_kinds",

@@ -264,7 +264,8 @@ class Shown:
     `superseded_by` took its place, it took that of those that it `supersedes`, the `later` ones probably took its
     place, and those that it `contradicts` say otherwise. All of its own channel or the global one. `version` changes
     with its words, title, kind, tags and priority; a turn or session has none. `certainty`, 0 to 1, is how sure it was
-    that this was said and is worth keeping; `provenance`: user_stated, user_corrected, observed, inferred, extracted.
+    that this was said and is worth keeping; `provenance`: user_stated, user_corrected, observed, inferred, extracted,
+    colleague.
     """
 
     node_id: NodeId

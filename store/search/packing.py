@@ -650,6 +650,14 @@ def page_envelope(
     return Envelope(text, estimate_tokens(text), tuple(slots), abstained=not slots, confidence=float(bool(slots)))
 
 
+def with_more(envelope: Envelope, slots: Sequence[Slot]) -> Envelope:
+    """Return an envelope with more lines behind its own, which stay as they are."""
+    every = (*envelope.slots, *slots)
+    text = fenced("\n".join(slot.text for slot in every))
+    tokens = max(estimate_tokens(text), envelope.tokens + sum(slot.tokens for slot in slots))
+    return replace(envelope, text=text, tokens=tokens, slots=every, abstained=False)
+
+
 def with_curated(envelope: Envelope, curated: tuple[Slot, ...], asked_tokens: int = 0) -> Envelope:
     """Return an envelope with curated lines before its own; one that abstains keeps its mark.
 
