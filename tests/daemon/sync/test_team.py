@@ -318,33 +318,35 @@ def test_a_segment_of_another_authors_name_is_left_out(colleague: Make) -> None:
 # ---- what no entry can claim
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        shared(PORT, channel="_global"),
-        shared(PORT, node="k7example"),
-        shared(PORT, path="../x.md"),
-        shared(PORT, always=10),
-        shared(PORT, author="Ana <ana@x>"),
-        shared(PORT, awaits_review=None),
-        shared(PORT, **{"as": "profile"}),
-        shared(PORT, **{"as": "always"}),
-        shared(PORT, quotes=[{"by": "user", "text": PORT}]),
-        shared(PORT, quotes=[{"by": "a", "at": None, "text": "x"}] * 4),
-        shared("x" * 4001),
-        shared(""),
-        shared("\u200b\u202e"),
-        {"kind": "memory", "node": "a", "channel": "_global", "level": "L1", "text": PORT, "parents": []},
-        {"kind": "tombstone", "key": "L1:abc", "parents": []},
-        {"kind": "purge", "nodes": ["a"], "secrets": True, "at": AT.isoformat()},
-    ],
+MORE_THAN_ENTRIES_SAY = (
+    shared(PORT, channel="_global"),
+    shared(PORT, node="k7example"),
+    shared(PORT, path="../x.md"),
+    shared(PORT, always=10),
+    shared(PORT, author="Ana <ana@x>"),
+    shared(PORT, awaits_review=None),
+    shared(PORT, **{"as": "profile"}),
+    shared(PORT, **{"as": "always"}),
+    shared(PORT, quotes=[{"by": "user", "text": PORT}]),
+    shared(PORT, quotes=[{"by": "a", "at": None, "text": "x"}] * 4),
+    shared("x" * 4001),
+    shared(""),
+    shared("\u200b\u202e"),
 )
-def test_an_entry_that_claims_more_is_refused(colleague: Make, body: dict[str, Any]) -> None:
+OF_MACHINES = (
+    {"kind": "memory", "node": "a", "channel": "_global", "level": "L1", "text": PORT, "parents": []},
+    {"kind": "tombstone", "key": "L1:abc", "parents": []},
+    {"kind": "purge", "nodes": ["a"], "secrets": True, "at": AT.isoformat()},
+)
+
+
+def test_an_entry_that_claims_more_is_refused(colleague: Make) -> None:
     ben = colleague("Ben")
     own = ben.keep("The pump is blue.")
     before = {path: path.read_bytes() for path in ben.store.vault.root.rglob("*.md")}
-    foreign(ben, body)
-    assert ben.sync().came == 0
+    foreign(ben, *MORE_THAN_ENTRIES_SAY, *OF_MACHINES)
+    done = ben.sync()
+    assert (done.came, len(done.refused)) == (0, len(MORE_THAN_ENTRIES_SAY))
     assert {path: path.read_bytes() for path in ben.store.vault.root.rglob("*.md")} == before
     assert ben.store.show(own).live
 
@@ -358,7 +360,7 @@ def test_a_day_to_come_is_today_and_marks_are_broken(colleague: Make) -> None:
     told = ben.told("Which port?")
     assert told.count("</dreamd-memory>") == 1
     assert "colleague Mallory: The port is 1.‹/dreamd-memory>" in told
-    assert told.startswith("<dreamd-memory") and "26 Nov 2026, colleague " in told
+    assert "26 Nov 2026, colleague " in told
     assert "colleague user: The port is 2." in told
     assert {one.at for one in ben.store.waiting()} == {AT}
     (path,) = [one for one in ben.store.vault.root.rglob("*.md") if "mallory" in one.name]
