@@ -238,9 +238,9 @@ class Recall:
         return envelope if only_sure else self._with_colleagues(envelope, asked, budget_tokens, given)
 
     def _of_colleagues(self, question: Question, limit: int) -> Ranking | None:
-        """Rank what a project's colleagues shared and nobody accepted, apart from one's own memory; None for none.
+        """Rank the memories that a project's colleagues shared and nobody accepted, apart from one's own; None for none.
 
-        So it takes no place of it, in the search or in an answer.
+        So they take no place of these, in the search or in an answer.
         """
         team = team_of(question.channel or GLOBAL_CHANNEL)
         if not team or team not in self.channel_names():

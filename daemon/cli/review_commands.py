@@ -168,7 +168,7 @@ def _decide(terminal: Terminal, name: str, keep: str, options: Namespace, text: 
 
 
 def _share(options: Namespace, terminal: Terminal) -> int:
-    """List what is shared, withdraw a memory, or show one and share it if its person says so."""
+    """List the shared memories, withdraw one, or show one and share it if its person says so."""
     here = {"cwd": os.getcwd()}  # noqa: PTH109  (as the shell's folder is)
     if options.shared:
         answer = ask(terminal, "team_list", here)
@@ -333,7 +333,7 @@ def claim_in_words(claim: Json, look: Look) -> list[str]:
 
 
 def sharing_in_words(answer: Json, look: Look, *, asks: bool = False) -> list[str]:
-    """Describe what leaves of a memory, or has left: the text, its evidence and its author."""
+    """Describe the entry that leaves, or has left: the text, its evidence and its author."""
     memory, ref = answer["memory"], clean(answer["ref"])
     if memory["state"] == "shared":
         return look.wrap(f"It is shared: it is in {ref}, and `dreamctl sync team` sends it to the project's remote.")
@@ -344,7 +344,7 @@ def sharing_in_words(answer: Json, look: Look, *, asks: bool = False) -> list[st
 
 
 def shared_in_words(memory: Json, look: Look) -> list[str]:
-    """Describe an entry of a team: who says what, and on which words it rests."""
+    """Describe an entry of a team: its author, its words, and those on which it rests."""
     said_on = f", {memory['said_at'][:10]}" if memory["said_at"] else ""
     lines = ["", look.paint(clean(f"  {memory['author']}, as {memory['kind']}{said_on}"), DIM)]
     lines += look.wrap(clean(memory["text"]), "    ", 4)

@@ -315,7 +315,7 @@ class TeamMethods:
         self._one_at_a_time = threading.Lock()
 
     def share(self, params: ShareParams, call: Call) -> Sharing:
-        """Show what would leave of a memory; if that was seen, write it to one's own segment."""
+        """Show the entry by which a memory would leave; if that was seen, write it to one's own segment."""
         with self._team(params) as (project, team):
             body = self._store.colleagues.body_of(params.node_id, project, team.author.name)
             entry, own = SyncEntry(body), team.own()
@@ -347,7 +347,7 @@ class TeamMethods:
             return False
 
     def shared(self, params: TeamParams, call: Call) -> TeamList:
-        """List what is shared in a project, one's own and colleagues'."""
+        """List the shared memories of a project, one's own and colleagues'."""
         with self._team(params) as (project, team):
             mine = [_as_shared(one, team.author, "shared") for one in team.own() if one.kind == "shared"]
             segments, _ = team.colleagues()
@@ -360,7 +360,7 @@ class TeamMethods:
             return TeamList(project, str(team.author), team.author.ref, mine, listed[:MOST_LISTED])
 
     def sync(self, params: TeamSyncParams, call: Call) -> TeamSynced:
-        """Fetch what colleagues share, let it in for review, and push what is shared here."""
+        """Fetch the entries of colleagues, let them in for review, and push one's own."""
         with self._team(params) as (project, team):
             url = team.remote(params.remote)
             team.fetch(url)

@@ -1,9 +1,9 @@
-"""What a person shares with the colleagues of a project, and what these share: quotes of them, apart until accepted.
+"""The memories that a person shares with a project's colleagues, and theirs: quotes of them, apart until accepted.
 
 A colleague's words lie in a channel of their own, `PROJECT/+team` (`store/channel.py`), as facts that wait for review.
 Nothing reads that channel unasked: no hook, no dream, no page, no link of a memory of one's own. Recall asks it by
-itself, after one's own memory and behind it. So a colleague's words can neither replace, contradict nor outrank what
-one knows; when their person accepts them they move to the project's channel, still with their author.
+itself, after one's own memory and behind it. So a colleague's words can neither replace, contradict nor outrank one's
+own; when their person accepts them they move to the project's channel, still with their author.
 
 An entry says a text, its kind, its day and its evidence, and nothing else: channel, id, path, author and every key of
 the file are given here.
@@ -81,7 +81,7 @@ class TeamEntry:
 
 @dataclass(frozen=True, slots=True)
 class LetIn:
-    """The run that let in what colleagues shared, "" for none, its counts, and why others of it stay out."""
+    """The run that let in memories of colleagues, "" for none, its counts, and why others stay out."""
 
     run_id: str
     came: int
@@ -101,7 +101,7 @@ class Colleagues:
     def body_of(self, node_id: NodeId, project: str, author: str) -> dict[str, Any]:
         """Return the entry by which a memory of a project is shared: redacted, with its evidence quoted.
 
-        Raises NotFound, and InvalidInput for what is of no project, no fact, rule or procedure, or a colleague's.
+        Raises NotFound, and InvalidInput for a memory of no project, no fact, rule or procedure, or a colleague's.
         """
         self._core.settle()
         node = self._core.node(node_id)
@@ -138,7 +138,7 @@ class Colleagues:
     # ---- what comes in
 
     def let_in(self, project: str, entries: Sequence[TeamEntry], before_change: Callable[[], None]) -> LetIn:
-        """Let in what colleagues shared since, and take out what they withdrew and nobody accepted, as one run.
+        """Let in new memories of colleagues, and take out those that they withdrew and nobody accepted, as one run.
 
         One entry of each author in turn, so that no one of them takes the room of the others. `before_change` is called
         where there is anything to do.
@@ -178,7 +178,7 @@ class Colleagues:
         return LetIn(applied.run_id, len(actions) - went - len(applied.skipped), went, refused)
 
     def state_of(self, project: str, entry: TeamEntry) -> TeamState:
-        """Return what became here of a colleague's entry."""
+        """Return the state of a colleague's entry here."""
         channel = team_of(project)
         node = self._core.catalog.node(_node_of(channel, entry.ref, entry.entry_id))
         if node is not None:
