@@ -238,7 +238,7 @@ class Recall:
         return envelope if only_sure else self._with_colleagues(envelope, asked, budget_tokens, given)
 
     def _of_colleagues(self, question: Question, limit: int) -> Ranking | None:
-        """Rank the memories that a project's colleagues shared and nobody accepted, apart from one's own; None for none.
+        """Rank the memories of a project's colleagues that nobody accepted, apart from one's own; None for none.
 
         So they take no place of these, in the search or in an answer.
         """

@@ -101,7 +101,7 @@ def sync(options: Namespace, terminal: Terminal) -> int:
         ends = "The sync is off; what came from elsewhere stays." if options.do == "off" else "The sync goes on."
         return _done(terminal, answer, ends)
     if options.do == "team":
-        wanted = {"cwd": str(Path.cwd()), "remote": options.what, "adopt": options.adopt}
+        wanted = {"remote": options.what, "adopt": options.adopt}
         answer = ask(terminal, "team_sync", wanted, timeout_s=None)
         terminal.report(answer, team_synced_in_words(answer, terminal.look))
         return 0

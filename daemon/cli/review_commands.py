@@ -169,16 +169,15 @@ def _decide(terminal: Terminal, name: str, keep: str, options: Namespace, text: 
 
 def _share(options: Namespace, terminal: Terminal) -> int:
     """List the shared memories, withdraw one, or show one and share it if its person says so."""
-    here = {"cwd": os.getcwd()}  # noqa: PTH109  (as the shell's folder is)
     if options.shared:
-        answer = ask(terminal, "team_list", here)
+        answer = ask(terminal, "team_list")
         terminal.report(answer, team_in_words(answer, terminal.look))
         return 0
     if options.unshare:
-        answer = ask(terminal, "team_unshare", {**here, "name": options.unshare})
+        answer = ask(terminal, "team_unshare", {"name": options.unshare})
         terminal.report(answer, [WITHDRAWN])
         return 0
-    wanted = {**here, "node_id": options.share}
+    wanted = {"node_id": options.share}
     answer = ask(terminal, "team_share", wanted)
     is_new, is_asked = answer["memory"]["state"] == "shown", sys.stdin.isatty() and sys.stdout.isatty()
     if not is_new or not (options.yes or (is_asked and not terminal.as_json)):
