@@ -11,6 +11,7 @@ the file are given here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -66,7 +67,7 @@ _KEYS: Final = {SHARED: {"kind", "as", "text", "said_at", "quotes"}, WITHDRAWN: 
 _OF_A_QUOTE: Final = {"by", "at", "text"}
 
 TeamState = Literal["waits", "accepted", "declined", "withdrawn", "yours", "not let in"]
-"""What became here of a colleague's entry; `yours` says the same as a memory of one's own."""
+"""The state of a colleague's entry here; `yours`: a memory of one's own says the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,7 @@ class Colleagues:
         """Return the memory of an entry. Raises InvalidInput for one that is not as entries are."""
         now, channel = self._core.now(), team_of(project)
         body = _checked(entry.body)
-        text = unmarked_lines(self._core.door.statement(plain(body["text"]))).replace("[[", "[ [").strip()
+        text = _as_text(unmarked_lines(self._core.door.statement(plain(body["text"])))).strip()
         who = named(entry.author)
         said_at = _moment(body["said_at"], now)
         quotes = [self._line(one, now) for one in body["quotes"]]
@@ -309,6 +310,18 @@ def _checked(body: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(quotes, list) or len(quotes) > MOST_QUOTES or not all(map(_is_quote, quotes)):
         raise InvalidInput(f"its evidence is not at most {MOST_QUOTES} quotes")
     return {"as": body["as"], "text": text, "said_at": body.get("said_at"), "quotes": quotes}
+
+
+def _as_text(text: str) -> str:
+    """Break links and tags: an editor that shows the vault would load their addresses, and link to one's own notes."""
+    return _LOADED.sub("‹", _LINKED.sub(" ", text))
+
+
+_LINKED: Final = re.compile(r"(?<=\[)(?=\[)|(?<=\])(?=[(\[])")
+_LOADED: Final = re.compile(
+    r"<(?=[/!]?(?:a|audio|base|body|embed|form|iframe|img|input|link|meta|object|picture|script|source|style|svg|video)\b)",
+    re.IGNORECASE,
+)
 
 
 def _is_quote(quote: object) -> bool:
