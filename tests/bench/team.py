@@ -192,10 +192,10 @@ class Victim:
         self._looks += 1
         session = f"look{self._looks}"
         given = {"session_id": session, "transcript_path": "", **self.here}
-        moments = [("SessionStart", {"source": "startup"})]
+        moments: list[tuple[str, dict[str, Any]]] = [("SessionStart", {"source": "startup"})]
         moments += [("UserPromptSubmit", {"prompt": prompt}) for prompt in PROMPTS]
-        for tool in ({"tool_name": "Edit", "tool_input": {"file_path": str(self.clone / "src" / "app.py")}},):
-            moments += [("PreToolUse", tool)]
+        edited = {"file_path": str(self.clone / "src" / "app.py")}
+        moments += [("PreToolUse", {"tool_name": "Edit", "tool_input": edited})]
         for number, (event, more) in enumerate(moments):
             told = call("hook", agent="claude-code", event=event, given={**given, "hook_event_name": event, **more})
             seen.unasked[f"{event} {number}"] = told["output"]
