@@ -71,7 +71,7 @@ class TeamRepository:
 
     def __init__(self, top: Path, common_dir: Path) -> None:
         self._top = top
-        self._git = Repository(common_dir, "")
+        self._git = Repository(common_dir, "", is_ours=False)
         self.author = self._read_author()
 
     def _read_author(self) -> Author:
