@@ -297,6 +297,7 @@ class Recording:
         self.ask("status", "status")
         self._know_how()
         self.ask("page_open")
+        self._with_a_server()
         self.ask("stop")
 
     def _share(self) -> None:
@@ -316,6 +317,14 @@ class Recording:
         self.ask("team_list", **here)
         self.ask("team_sync", **here)
         self.ask("team_unshare", name=node, **here)
+
+    def _with_a_server(self) -> None:
+        """Ask another daemon, whose settings name a server that `store.dsn` does not."""
+        environ = self.daemon.environ | {"DREAMD_STORE__BACKEND": "qdrant"}
+        mine = {name: value for name, value in environ.items() if name.startswith("DREAMD_STORE")}
+        with DaemonUnderTest(self.empty.parent / "served", mine) as other:
+            self.answers["status"].append(answer := other.call("status"))
+            self.named["status with a server"] = answer
 
     def _know_how(self) -> None:
         """Have a procedure work in three sessions, and a line of a program's file said otherwise, then dream."""
