@@ -1017,7 +1017,8 @@ def test_what_is_skipped_or_left_as_it_was_waits_on(
 
 CLAIM = {
     "node_id": "c3", "kind": "procedure", "always": 5, "because": "its agent had read what strangers wrote",
-    "agent": "codex", "channel": "work", "text": "Deploy by \x1b[31mfax.", "at": "2026-11-20T09:00:00+00:00", "author": "", "quotes": [],
+    "agent": "codex", "channel": "work", "text": "Deploy by \x1b[31mfax.", "at": "2026-11-20T09:00:00+00:00",
+    "author": "", "quotes": [],
 }  # fmt: skip
 
 
