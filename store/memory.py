@@ -170,11 +170,19 @@ class MemoryStore:
         )
 
     def take_note(
-        self, text: str, *, kind: Kind, channel: str, tags: Sequence[str], title: str, created_at: datetime | None
+        self,
+        text: str,
+        *,
+        kind: Kind,
+        channel: str,
+        tags: Sequence[str],
+        title: str,
+        created_at: datetime | None,
+        alias: str = "",
     ) -> Future[Kept]:
         """Keep a note from elsewhere as `remember` does; the future resolves to its novelty and id."""
         return self.operations.intake.take_note(
-            text, kind=kind, channel=channel, tags=tags, title=title, created_at=created_at
+            text, kind=kind, channel=channel, tags=tags, title=title, created_at=created_at, alias=alias
         )
 
     def keep(

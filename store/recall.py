@@ -31,7 +31,7 @@ from .model import (
     NodeId,
     Slot,
 )
-from .results import PERSON, Elsewhere, HistoryEvent, ListedNode, RecentSession, Shown
+from .results import PERSON, Elsewhere, HistoryEvent, LinkLine, LinkRelation, ListedNode, RecentSession, Shown
 from .roles import MACHINES, Role
 from .search import exact, hits, packing
 from .search.fetch import evidence_of
@@ -55,6 +55,9 @@ SAME_TOPIC = 0.3
 
 MEMORIES_READ, CHANNELS_READ, QUESTION_CHARS = 300, 4, 300
 """The newest facts and turns of a channel, and the channels, in which a misspelt word of a question is looked for."""
+
+MOST_LINKS = 100
+"""The links of a memory that `show` names."""
 
 MOST_PROCEDURES = 1000
 
@@ -405,7 +408,7 @@ class Recall:
         successors = self._named(self._catalog.links(node_id, SUCCESSOR), beside)
         opposed = [*self._catalog.links(node_id, "contradicts"), *self._catalog.cited_by(node_id, "contradicts")]
         memory = None if node.kind in (Kind.TURN, Kind.SESSION) else self._read(node)
-        return Shown(
+        shown = Shown(
             node_id=node.node_id,
             level=node.level,
             kind=node.kind,
@@ -428,6 +431,29 @@ class Recall:
             provenance=(memory.provenance or "") if memory else "",
             use=self._history.use_of(node_id),
         )
+        return replace(shown, links=self._links(shown, beside))
+
+    def _links(self, shown: Shown, beside: Scope) -> tuple[LinkLine, ...]:
+        """Return the links of a memory that is shown, the relations first, without those that it names otherwise."""
+        graph, own = self._core.opened.graph, shown.node_id
+        found: list[tuple[NodeId, NodeId, LinkRelation, float]] = [
+            (source, target, "RelatesTo", weight) for source, target, weight in graph.links_of([own])
+        ]
+        found += [
+            (one.source, one.target, "LinksTo", 1.0)
+            for one in graph.references_of([own])
+            if one.target and own in (one.source, one.target)
+        ]
+        told = {own, shown.superseded_by, *shown.cited_by, *shown.supersedes, *shown.later, *shown.contradicts}
+        told |= {turn.node_id for turn in shown.evidence}
+        ends = [target if source == own else source for source, target, *_ in found]
+        nodes = self._catalog.nodes(ends)
+        lines = {
+            (end, relation, source == own): LinkLine(end, self._title(nodes[end]), relation, source == own, weight)
+            for end, (source, _, relation, weight) in zip(ends, found, strict=True)
+            if end not in told and end in nodes and beside.admits(nodes[end])
+        }
+        return tuple(lines.values())[:MOST_LINKS]
 
     @repeated_after_repair
     def ruled_out_by(self, node_id: NodeId, where: Filter) -> dict[str, tuple[str, ...]]:

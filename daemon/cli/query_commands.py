@@ -337,6 +337,15 @@ def sources_in_words(evidence: Iterable[Json]) -> str:
     return clean(listing(names, MOST_SOURCES))
 
 
+LINKED = {
+    ("LinksTo", True): "links to",
+    ("LinksTo", False): "linked from",
+    ("RelatesTo", True): "related to",
+    ("RelatesTo", False): "related from",
+}
+"""The words for a link by its relation, and if it goes out."""
+
+
 def _known_by(shown: Json, look: Look) -> str:
     """Describe the provenance, certainty and use of a memory."""
     use, certainty = shown["use"], shown["certainty"]
@@ -376,6 +385,10 @@ def shown_in_words(shown: Json, look: Look) -> list[str]:
         ("disputed by", _names(shown["contradicts"])),
         ("from", sources_in_words(sources) if sources else ""),
         ("cited by", _names(shown["cited_by"])),
+        *(
+            (LINKED[link["relation"], link["out"]], f"{clean(link['node_id'])} {clip(link['title'], look.width - 40)}")
+            for link in shown["links"]
+        ),
     )
     for name, text in related:
         if text:

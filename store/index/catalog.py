@@ -116,6 +116,21 @@ MIGRATIONS: tuple[Migration, ...] = (
         CREATE INDEX relation_of_turn ON relation(turn);
         """,
     ),
+    # Names of memories, folded, and the links in texts by the names of their targets: `choice` 0 counts first. A target
+    # is looked up when it is asked for, so that it does not matter which of two files was read first.
+    Migration(
+        "m012_references",
+        """
+        CREATE TABLE name(key TEXT NOT NULL, node_id TEXT NOT NULL, PRIMARY KEY(key, node_id)) WITHOUT ROWID;
+        CREATE INDEX name_of_node ON name(node_id);
+        CREATE TABLE reference(
+            source TEXT NOT NULL, rank INT NOT NULL, choice INT NOT NULL, key TEXT NOT NULL, text TEXT NOT NULL,
+            PRIMARY KEY(source, rank, choice)
+        ) WITHOUT ROWID;
+        CREATE INDEX reference_of_key ON reference(key);
+        ALTER TABLE link ADD COLUMN weight REAL NOT NULL DEFAULT 1;
+        """,
+    ),
 )
 
 # Characters of a turn that say what was called, or asked.

@@ -48,9 +48,10 @@ LISTED: dict[str, Any] = {
     "node_id": "k2m4", "level": "L1", "kind": "fact", "title": "Linz", "channel": "work", "created_at": None,
     "live": True, "curated": 0,
 }  # fmt: skip
+LINK = {"node_id": "m5n6", "title": "The office is in Graz.", "relation": "LinksTo", "out": False, "weight": 1.0}
 SHOWN = {
     **LISTED, "text": "The office is in Linz.", "path": "facts/linz--k2m4.md", "tags": ["office"], "cited_by": [],
-    "superseded_by": None, "supersedes": [], "later": [], "contradicts": [], "version": "3f2a",
+    "superseded_by": None, "supersedes": [], "later": [], "contradicts": [], "links": [LINK], "version": "3f2a",
     "certainty": 0.95, "provenance": "user_stated", "use": {"told": 2, "told_at": None, "used": 1, "again": 0},
     "evidence": [{"node_id": "s#1", "external_id": None}],
 }  # fmt: skip
@@ -547,6 +548,7 @@ def test_show_puts_the_pages_together(daemon: FakeDaemon, run: Run) -> None:
     assert "The office is in Linz." in out
     assert "facts/linz--k2m4.md" in out
     assert "#office" in out
+    assert "linked from  m5n6 The office is in Graz." in out
     assert [asked.get("offset") for _, asked in daemon.asked] == [None, 11]
     assert json.loads(run("show", "k2m4", "--json")[1])["text"] == "The office is in Linz."
 

@@ -10,6 +10,7 @@ from dreamd.store import okf
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Action, Changeset, Conflict, InvalidInput, Kind, NotFound
 from dreamd.store.purge.plan import Selection
+from dreamd.store.results import LinkLine
 
 from tests.store.purge.purging import places_with, talk
 
@@ -32,8 +33,8 @@ def test_a_relation_is_written_once_and_undone(store: MemoryStore) -> None:
     assert other in file_of(store, one).read_text()
     assert store.settle()
     assert list(store.catalog.links(one, "relates")) == [other]
-    assert other not in str(store.show(one))
-    assert one not in str(store.show(other))
+    assert store.show(one).links == (LinkLine(other, "Bread rises overnight in the cellar.", "RelatesTo", out=True),)
+    assert store.show(other).links == (LinkLine(one, "The oven is heated at noon.", "RelatesTo", out=False),)
     assert store.link(one, other, "RelatesTo").run_id is None
     store.undo(linked.run_id)
     assert file_of(store, one).read_bytes() == before
