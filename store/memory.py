@@ -72,6 +72,7 @@ from .results import (
     Shown,
     Stored,
     StoreStatus,
+    TagCount,
     Tagged,
     ToolUse,
     Unread,
@@ -547,6 +548,12 @@ class MemoryStore:
         return self.operations.recall.list(
             channel=channel, level=level, kind=kind, limit=limit, offset=offset, always=always, texts=texts, where=where
         )
+
+    def tags(
+        self, *, channel: str | None, level: Level | None = None, kind: Kind | None = None, where: Filter = ()
+    ) -> Sequence[TagCount]:
+        """Count the tags of live memories, the most used first; spellings that compare alike are one tag."""
+        return self.operations.recall.tags(channel=channel, level=level, kind=kind, where=where)
 
     def about(self, name: str, channel: str, budget_tokens: int) -> About:
         """Return the knowledge of a person or a thing, within a budget of tokens."""

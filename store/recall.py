@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -12,7 +13,7 @@ from . import okf
 from .changes import run_kinds
 from .core import Core
 from .door import HITS_KEPT, outgoing, outgoing_envelope, outgoing_hit
-from .filters import Filter, unmet, values_of
+from .filters import Filter, fold_tag, unmet, values_of
 from .index.projection import LATER, SUCCESSOR, Node
 from .index.repairs import repeated_after_repair
 from .index.visibility import Scope, aware, living_scope_beside, scope_beside
@@ -31,7 +32,7 @@ from .model import (
     NodeId,
     Slot,
 )
-from .results import PERSON, Elsewhere, HistoryEvent, LinkLine, LinkRelation, ListedNode, RecentSession, Shown
+from .results import PERSON, Elsewhere, HistoryEvent, LinkLine, LinkRelation, ListedNode, RecentSession, Shown, TagCount
 from .roles import MACHINES, Role
 from .search import exact, hits, packing
 from .search.fetch import evidence_of
@@ -538,6 +539,21 @@ class Recall:
             )
             for node in self._catalog.listing(channel, level, kind, limit, offset, curated=always, where=where)
         ]
+
+    @repeated_after_repair
+    def tags(
+        self, *, channel: str | None, level: Level | None = None, kind: Kind | None = None, where: Filter = ()
+    ) -> Sequence[TagCount]:
+        """Count the tags of live memories, the most used first; spellings that compare alike are one tag."""
+        self._core.settle()
+        spelt: dict[str, Counter[str]] = {}
+        memories: Counter[str] = Counter()
+        for tags, number in self._catalog.tags(channel, level, kind, where):
+            for tag in tags:
+                spelt.setdefault(fold_tag(tag), Counter())[tag] += number
+            memories.update(dict.fromkeys(map(fold_tag, tags), number))
+        found = [TagCount(outgoing(spelt[key].most_common(1)[0][0]), number) for key, number in memories.items()]
+        return sorted(found, key=lambda one: (-one.memories, one.tag))
 
     def _answer(self, ranking: Ranking, limit: int) -> hits.Recalled:
         with self._search.alone.held():

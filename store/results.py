@@ -343,6 +343,14 @@ class ListedNode:
 
 
 @dataclass(frozen=True, slots=True)
+class TagCount:
+    """A tag in its usual spelling, and the number of live memories that have it in any."""
+
+    tag: str
+    memories: int
+
+
+@dataclass(frozen=True, slots=True)
 class Elsewhere:
     """The hits of a channel that was not asked."""
 

@@ -14,7 +14,7 @@ from posixpath import normpath
 from typing import NamedTuple, TypeVar
 
 from .. import okf
-from ..filters import ALWAYS, FOREVER, Payload, fold
+from ..filters import ALWAYS, FOREVER, Payload, fold, fold_tag
 from ..limits import NEIGHBOURS
 from ..model import GLOBAL_CHANNEL, PROMOTED_FROM, Kind, Level, Memory, NodeId, SessionHead, Turn
 from ..okf import session
@@ -193,7 +193,7 @@ class Node(NamedTuple):
     def marks(self) -> dict[str, Payload]:
         """Return the fields for filters that few nodes have, or that have several values: those that are not null."""
         marks: dict[str, Payload] = {"agent": self.agent, "task": self.task, "user": self.user}
-        marks |= {"tags": tuple(map(fold, self.tags)), "entity": self.entities}
+        marks |= {"tags": tuple(dict.fromkeys(map(fold_tag, self.tags))), "entity": self.entities}
         marks[FORGOTTEN] = "yes" if self.forgotten else None
         marks |= {"role": self.speaker, "asks": "yes" if self.asks else None}
         return {field: value for field, value in marks.items() if value}
@@ -291,7 +291,7 @@ def memory_node(memory: Memory) -> Node:
 
 def memory_links(memory: Memory) -> Iterable[Link]:
     """Yield the memory's links, in the file's order, each once."""
-    related = _related(memory.extra.get("relates"))
+    related = related_to(memory)
     arrows = [("cites", memory.sources), ("supersedes", memory.supersedes), ("contradicts", memory.contradicts)]
     arrows.append((LATER, memory.later))
     arrows.append((SUCCESSOR, (memory.superseded_by,) if memory.superseded_by else ()))
@@ -464,11 +464,12 @@ def _name(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _related(value: object) -> dict[NodeId, float]:
+def related_to(memory: Memory) -> dict[NodeId, float]:
     """Map the nodes that a memory is related to, `relates: [{title: NODE, weight, because}]`, to the weight, 0 to 1."""
-    entries = value if isinstance(value, list) else []
-    listed = (entry for entry in entries if isinstance(entry, Mapping) and isinstance(entry.get("title"), str))
-    return {entry["title"]: _weight(entry.get("weight")) for entry in listed}
+    entries = memory.extra.get(RELATES)
+    listed = entries if isinstance(entries, list) else []
+    found = (entry for entry in listed if isinstance(entry, Mapping) and isinstance(entry.get("title"), str))
+    return {entry["title"]: _weight(entry.get("weight")) for entry in found}
 
 
 def _weight(value: object) -> float:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from dreamd.store import okf
+from dreamd.store.filters import Condition, fold_tag
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Action, Changeset, Conflict, InvalidInput, Kind, NotFound
 from dreamd.store.purge.plan import Selection
@@ -200,3 +201,18 @@ def test_what_was_learned_in_a_session_is_purged_with_it(store: MemoryStore, tmp
     store.purge(Selection(nodes=("s1",)))
     assert places_with(tmp_path, ["quasarine"]) == []
     assert places_with(tmp_path, ["zephyrhall"])
+
+
+def test_spellings_of_a_tag_are_counted_as_one(store: MemoryStore) -> None:
+    tags = ["Build-Tools"], ["build_tool", "#rye"], ["build-tools", "Build tools"], ["rye"], ["aws"]
+    kept_as = [store.remember(f"Statement number {n}.", channel="shop", tags=of) for n, of in enumerate(tags)]
+    ids = [future.result() for future in kept_as]
+    store.remember("Elsewhere.", channel="mill", tags=["rye"]).result()
+    assert store.settle()
+    counted = {fold_tag(one.tag): one.memories for one in store.tags(channel="shop")}
+    assert counted == {"build tool": 3, "rye": 2, "aws": 1}
+    where = (Condition("tags", "in", (fold_tag("Build tool"),)),)
+    assert {one.node_id for one in store.list(channel="shop", where=where)} == set(ids[:3])
+    assert [one.memories for one in store.tags(channel=None, where=where)] == [3, 1]
+    store.forget(ids[0])
+    assert {fold_tag(one.tag): one.memories for one in store.tags(channel="shop")}["build tool"] == 2
