@@ -195,6 +195,7 @@ class Recording:
         self.ask("recent", **here)
         self.ask("list", "a page", limit=1)
         self.ask("list", "a list", limit=1000)
+        self.ask("list", "tags", tags=True)
         self.ask("show", "a memory", node_id=self.bread)
         self.ask("history", node_id=self.bread)
         self.ask("recall", like=self.bread)

@@ -559,6 +559,13 @@ def test_a_list_of_several_channels_names_them(daemon: FakeDaemon, run: Run) -> 
     assert all(name in run("list")[1] for name in ("channel", "work", "home"))
 
 
+def test_list_counts_tags(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["list"] = {"memories": [], "next": None, "tags": [{"tag": "office", "memories": 12}]}
+    code, out, _ = run("list", "--tags", "--channel", "work")
+    assert daemon.asked == [("list", {"channel": "work", "tags": True})]
+    assert (code, out.split()) == (0, ["tag", "memories", "#office", "12"])
+
+
 def test_remember_reads_standard_input(daemon: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("Die Tür ist grün.\n".encode())))
     code, out, _ = run("remember", "-", "--kind", "fact", "--tag", "a", "--tag", "b")
