@@ -37,6 +37,9 @@ LEAST_OF_THING: Final = 1.0
 FEWEST_TURNS: Final = 2
 """Turns in which a thing is named, where no relation tells of it."""
 
+FEWEST_BY_PEOPLE, FEWEST_OF_FILES = 1, 2
+"""Turns of people in which a thing and a file are named: assistants name every file and function of the code."""
+
 LEAST_OF_RELATED: Final = 1.8
 """The sum for a thing that is named in one turn, and related to another there."""
 
@@ -144,7 +147,8 @@ def _is_identifier(name: str) -> bool:
 
 def _is_path(name: str) -> bool:
     """Return True for the name of a file or folder, by a slash or an ending."""
-    return " " not in name and ("/" in name or _ENDING.search(name) is not None)
+    inner = name.strip("/")
+    return " " not in inner and ("/" in inner or _ENDING.search(inner) is not None)
 
 
 def trimmed(name: str) -> str:
@@ -189,9 +193,10 @@ def found_in(
     texts = [(context.turn.node_id, plain_text(context.text)) for context in contexts]
     opinions = _opinions(contexts, read)
     named_in = _occurrences(texts, opinions)
+    by_people = {context.turn.node_id for context in contexts if context.speaker is not Speaker.ASSISTANT}
     kinds = {key: EntityType.PROJECT for name in projects if (key := key_of(name))}
     for key, one in opinions.items():
-        if _counts(key, one, named_in[key], read.keys()):
+        if _counts(key, one, named_in[key], read.keys(), by_people):
             kinds.setdefault(key, one.type)
     for key in [key for key in kinds if _only_begins_with(key, kinds, opinions)]:
         del kinds[key]
@@ -230,7 +235,9 @@ def _occurrences(texts: Sequence[tuple[NodeId, str]], names: Collection[str]) ->
     return found
 
 
-def _counts(key: str, one: _Opinions, turns: set[NodeId], read: Collection[NodeId]) -> bool:
+def _counts(
+    key: str, one: _Opinions, turns: set[NodeId], read: Collection[NodeId], by_people: Collection[NodeId]
+) -> bool:
     """Return True for a name that the turns bear out; an earlier turn that was not read again bears it out too."""
     again = [turn for turn in turns if turn in read]
     if len(one.turns) < LEAST_SHARE * len(again):
@@ -240,6 +247,10 @@ def _counts(key: str, one: _Opinions, turns: set[NodeId], read: Collection[NodeI
             LEAST_OF_FIRST_NAME if first_names().get(key.split()[0]) in _SURE_NAMES else LEAST_OF_PERSON
         )
     has_more = len(turns) >= FEWEST_TURNS and (len(one.turns) >= FEWEST_TURNS or len(again) < len(turns))
+    if sum(turn in by_people for turn in turns) < (
+        FEWEST_OF_FILES if one.type is EntityType.FILE else FEWEST_BY_PEOPLE
+    ):
+        return False
     return one.total >= LEAST_OF_THING and (has_more or one.total >= LEAST_OF_RELATED)
 
 
@@ -297,6 +308,8 @@ def _mentioned(
     spelled: dict[int, Counter[str]] = defaultdict(Counter)
     for turn, text in texts:
         for place, surface in surfaces_in(text, of_key, longest):
+            if clusters[place][0] is EntityType.FILE and not _is_path(surface):
+                continue  # "Entire CLI" is not the folder entire/cli
             turns[place][turn] = None
             spelled[place][surface] += 1
     found = []
