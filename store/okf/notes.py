@@ -33,8 +33,8 @@ MOST_REFERENCES = 500
 
 # Blocks and spans of code, and comments, in which nothing is a link. An open fence ends with the text.
 _CODE = re.compile(
-    r"^ {0,3}(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}(?P=fence)[`~]*[ \t]*$|\Z)"
-    r"|(?<!`)(?P<span>`+)(?!`)(?:(?!\n\s*\n).)*?(?<!`)(?P=span)(?!`)|<!--(?:(?!<!--).)*?-->",
+    r"^ {0,3}(?P<fence>`{3,}+|~{3,}+)[^\n]*+\n.*?(?:^ {0,3}(?P=fence)[`~]*[ \t]*$|\Z)"
+    r"|(?<!`)(?P<span>`++)(?:(?!\n\s*\n).)*?(?<!`)(?P=span)(?!`)|<!--(?:(?!<!--).)*?-->",
     re.DOTALL | re.MULTILINE,
 )
 _WIKI_LINK = re.compile(r"\[\[([\w/.][^\[\]\n|#^\\]{0,199})(?:[#^][^\[\]\n|]{0,200})?(?:\\?\|[^\[\]\n]{0,200})?\]\]")
