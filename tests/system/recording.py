@@ -141,9 +141,9 @@ class Recording:
         self.ask("document_rename", **recipe, to="loaf.md")
         self.ask("document_delete", space=["recipes"])
         self.ask("document_delete", "nothing to delete", space=["recipes"])
-        self.ask("link", **{"from": self.bread, "to": "weekly", "relation": "HasTag"})
         salt = self.ask("remember", text="The salt stands beside the oven.", channel="kitchen")["node_id"]
         self.ask("link", **{"from": self.bread, "to": salt})
+        self.ask("link", **{"from": self.bread, "to": "weekly", "relation": "HasTag"})
 
     def _page_of(self, name: str, also: list[str]) -> None:
         """Write the page of a person by hand, as a dream would."""
