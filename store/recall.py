@@ -114,6 +114,7 @@ class Recall:
         self._feedback = feedback
         self.known_to: Callable[[str], frozenset[NodeId]] = lambda agent: frozenset()
         """Returns the copies of files that a program reads by itself."""
+        self._teams: tuple[object, frozenset[str]] = (None, frozenset())  # with the state of the index
         self.held_back: Callable[[str, Sequence[Hit | Slot]], Collection[NodeId]] | None = None
         """Returns the hits that extensions leave out of an answer; None where none of them filters."""
 
@@ -246,8 +247,9 @@ class Recall:
 
         So they take no place of these, in the search or in an answer.
         """
-        team = team_of(question.channel or GLOBAL_CHANNEL)
-        if not team or team not in self.channel_names():
+        if (known := self._teams)[0] != (state := self._core.opened.generation):
+            known = self._teams = (state, frozenset(name for name in self.channel_names() if name.endswith(TEAM)))
+        if not known[1] or (team := team_of(question.channel or GLOBAL_CHANNEL)) not in known[1]:
             return None
         there = Condition("channel", "in", (team,))
         return self._rank(replace(question, channel=team, limit=limit, where=(*question.where, there)))
