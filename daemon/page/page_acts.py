@@ -104,7 +104,7 @@ async def redo(asked: PageRequest) -> Json:
 
 
 def _named(asked: PageRequest, parts: list[str]) -> str:
-    """Return what an undo or its opposite was of, as the page that asked for it calls it, and its amount."""
+    """Return the subject of an undo or its opposite, as the page that asked for it calls it, and its amount."""
     what = asked.word("what")
     amount = ", ".join(parts)
     return amount if not what else f"“{what}”" if asked.lists.get("item") else f"{what} ({amount})"

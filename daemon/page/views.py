@@ -196,7 +196,7 @@ async def project(asked: PageRequest) -> Json:
 
 
 def _who(found: Json) -> list[Json]:
-    """Return people, each with what their relations that hold say they do."""
+    """Return people, each with the words of their relations that hold."""
     does: dict[str, list[str]] = {}
     for one in found["relations"]:
         if one["until"] is None:
@@ -205,7 +205,7 @@ def _who(found: Json) -> list[Json]:
 
 
 def _changed(found: Iterable[Json], since: datetime) -> list[Json]:
-    """Return what was decided since a time, and what ceased to hold since then, the latest first."""
+    """Return the decisions since a time, and the facts that ceased to hold since then, the latest first."""
 
     def last(one: Json) -> datetime | None:
         return when(one.get("until") or one.get("since") or one["created_at"])
@@ -292,6 +292,15 @@ def _pages(at: int, following: int | None, size: int = ROWS) -> Json:
     return {"next": following, "before": max(0, at - size) if at else None}
 
 
+LINKED = (
+    ("is related to", "RelatesTo", True),
+    ("is related from", "RelatesTo", False),
+    ("links to", "LinksTo", True),
+    ("is linked from", "LinksTo", False),
+)
+"""The words for a link by its relation, and if it goes out."""
+
+
 async def memory(asked: PageRequest) -> Json:
     """Return a memory with its sources and its relations to others."""
     shown = await asked.call("show", node_id=asked.word("node_id"), offset=asked.whole("offset"))
@@ -305,6 +314,9 @@ async def memory(asked: PageRequest) -> Json:
     named = [("was replaced by", [shown["superseded_by"]] if shown["superseded_by"] else [])]
     named += [("was perhaps replaced by", shown["later"]), ("took the place of", shown["supersedes"])]
     named += [("contradicts", shown["contradicts"]), ("stands in", shown["cited_by"])]
+    for words, relation, out in LINKED:
+        ends = [one["node_id"] for one in shown["links"] if (one["relation"], one["out"]) == (relation, out)]
+        named.append((words, ends))
     history, sources, *others = await together(
         asked.call_if_any("history", node_id=shown["node_id"], limit=MOST_EVENTS),
         _shown(asked, [one["node_id"] for one in shown["evidence"][:6]]),
@@ -510,7 +522,7 @@ async def purging(asked: PageRequest) -> Json:
 
 
 def _going(items: Sequence[Json]) -> list[tuple[str, list[Json]]]:
-    """Return what a purge would take in groups, each text once, with the kinds in which it is kept."""
+    """Return the texts that a purge would take in groups, each once, with the kinds in which it is kept."""
     groups: dict[str, dict[str, Json]] = {name: {} for name in ("said", "work", "pages", "lines")}
     for one in items:
         is_page = one["because"] == "quotes"

@@ -80,7 +80,7 @@ _MADE = (
     ("/procedures/", "New procedures"),
     ("/insights/", "New patterns"),
 )
-"""The folders of what a run makes, each with the name of its group."""
+"""The folders of new pages, each with the name of its group."""
 
 _CHANGED = {
     "decay": "Faded: nobody asked for them",
@@ -123,7 +123,7 @@ def change_group(change: Mapping[str, Any]) -> str:
 
 
 def groups_of(changes: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    """Return the changes of a run in groups, in an order of what a person looks for first."""
+    """Return the changes of a run in groups, those first that a person looks for."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for one in changes:
         found.setdefault(change_group(one), []).append(one)
