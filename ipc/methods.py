@@ -13,8 +13,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ..store import Observed
+from ..store.channel import channels_in_reach, user_part
 from ..store.filters import Condition, Filter
-from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Edit, Kind, NewTurn, SessionHead
+from ..store.model import ALL_CHANNELS, Edit, Kind, NewTurn, SessionHead
 from ..store.names import as_reference
 from ..store.results import Edited, Forgotten, Kept, Linked, Named, Tagged
 from .answers import (
@@ -28,7 +29,15 @@ from .answers import (
     widened,
 )
 from .call import Call, Method
-from .channels import Names, channel_for, channel_of, channel_of_repository, searched_channel
+from .channels import (
+    channel_for,
+    channel_of,
+    channel_of_repository,
+    node_of,
+    readable_by,
+    searched_by,
+    session_of,
+)
 from .document_methods import DOCUMENT_METHODS
 from .params import (
     EditParams,
@@ -110,6 +119,7 @@ async def _curated(store: MemoryStore, acknowledged: Future[Kept], priority: int
 def observe(store: MemoryStore, params: ObserveParams, call: Call) -> Future[Observed]:
     """Add turns to a session."""
     # The parameters have the fields of the store's values, bounded: only the channel is worked out here.
+    session_of(store, params.session.user_id, params.session.session_id)
     channel = channel_for(params.session.user_id, channel_of(params.session.channel, params.session.cwd))
     head: Json = {**dict(params.session), "channel": channel}
     turns = [NewTurn(**dict(turn)) for turn in params.turns]
@@ -119,35 +129,36 @@ def observe(store: MemoryStore, params: ObserveParams, call: Call) -> Future[Obs
 
 def forget(store: MemoryStore, params: ForgetParams, call: Call) -> Forgotten:
     """Take a memory back, as a run that `undo` can undo."""
-    return store.forget(store.full_id(params.node_id), params.reason)
+    return store.forget(node_of(store, params.user_id, params.node_id), params.reason)
 
 
 def feedback(store: MemoryStore, params: FeedbackParams, call: Call) -> FeedbackAnswer:
     """Note a verdict on a memory that was shown."""
-    node_id = store.full_id(params.node_id)
+    node_id = node_of(store, params.user_id, params.node_id)
     store.feedback(node_id, params.verdict, params.idempotency_key)
     return FeedbackAnswer(node_id, params.verdict)
 
 
 def link(store: MemoryStore, params: LinkParams, call: Call) -> Linked:
     """Relate two memories, or a memory and a tag."""
-    source = store.full_id(params.from_)
+    source = node_of(store, params.user_id, params.from_)
     if params.relation == "HasTag":
         tagged = store.tag(source, [params.to])
         return Linked(source, params.to, "HasTag", tagged.run_id)
-    return store.link(source, store.full_id(str(as_reference(params.to))), params.relation)
+    target = node_of(store, params.user_id, str(as_reference(params.to)))
+    return store.link(source, target, params.relation)
 
 
 def tag(store: MemoryStore, params: TagParams, call: Call) -> Tagged:
     """Add tags to a memory, and take some from it."""
-    return store.tag(store.full_id(params.node_id), params.add, params.remove)
+    return store.tag(node_of(store, params.user_id, params.node_id), params.add, params.remove)
 
 
 def edit(store: MemoryStore, params: EditParams, call: Call) -> Edited:
     """Change a memory by hand, as a run that `undo` takes back."""
     always = None if params.always is None else params.priority if params.always else 0
     change = Edit(params.text, params.title, params.kind and Kind(params.kind), params.tags, always)
-    node_id = store.full_id(params.node_id)
+    node_id = node_of(store, params.user_id, params.node_id)
     return store.edit(node_id, change, params.if_version or "", params.agent_id, params.session)
 
 
@@ -156,7 +167,7 @@ def show(store: MemoryStore, params: ShowParams, call: Call) -> ShowAnswer:
     """Return one memory with as much of its text, from an offset, as a line can carry."""
     if params.linked:
         store.settle_links(LINKING_S)
-    shown = store.show(store.full_id(params.node_id))
+    shown = store.show(node_of(store, params.user_id, params.node_id))
     # The offset counts characters, not bytes: it is the same in every client, and no page splits a character.
     page = cut_to_bytes(shown.text[params.offset :])
     end = params.offset + len(page)
@@ -167,8 +178,11 @@ def show(store: MemoryStore, params: ShowParams, call: Call) -> ShowAnswer:
 @bounded
 def history(store: MemoryStore, params: HistoryParams, call: Call) -> HistoryAnswer:
     """Return the events of a node, the oldest first."""
-    node_id = store.full_id(params.node_id)
+    node_id = node_of(store, params.user_id, params.node_id)
     events = store.history(node_id)[-params.limit :]
+    if params.user_id is not None and not user_part(store.channel_of_node(node_id)):
+        # Of what all share, the questions of other users stay theirs.
+        events = [event if event.run_id else replace(event, why="") for event in events]
     left = MAX_TEXT_BYTES // max(1, len(events))
     return HistoryAnswer(node_id, [replace(event, why=cut_to_bytes(event.why, left)) for event in events])
 
@@ -176,7 +190,7 @@ def history(store: MemoryStore, params: HistoryParams, call: Call) -> HistoryAns
 @bounded
 def list_(store: MemoryStore, params: ListParams, call: Call) -> ListAnswer:
     """Return a page of memories, newest first."""
-    channel, within_channels = _listed_in(params, store.channel_names_with)
+    channel, within_channels = _listed_in(store, params)
     limit = min(params.limit, MOST_TEXTS) if params.texts else params.limit
     listed = store.list(
         channel=channel,
@@ -192,24 +206,23 @@ def list_(store: MemoryStore, params: ListParams, call: Call) -> ListAnswer:
     return ListAnswer(listed[:limit], params.offset + limit if more else None)
 
 
-def _listed_in(params: ListParams, names: Names) -> tuple[str | None, Filter]:
+def _listed_in(store: MemoryStore, params: ListParams) -> tuple[str | None, Filter]:
     """Return the only channel to list, or None and a test of the channels that a question from the folder searches."""
+    if params.channel == ALL_CHANNELS or (params.channel is None and params.cwd is None):
+        return None, readable_by(store, params.user_id)
     if params.channel is not None:
-        channel = searched_channel(params.channel, params.cwd, names)
-        return (None if channel == ALL_CHANNELS else channel), ()
-    if params.cwd is None:
-        return None, ()
-    return None, (Condition("channel", "in", (channel_of(None, params.cwd), GLOBAL_CHANNEL)),)
+        return searched_by(store, params), ()
+    return None, (Condition("channel", "in", channels_in_reach(searched_by(store, params))),)
 
 
 def entity_merge(store: MemoryStore, params: EntityMergeParams, call: Call) -> Named:
     """Make one page of two of the same person or thing."""
-    return store.merge_entities(store.full_id(params.node_id), store.full_id(params.other))
+    return store.merge_entities(*(node_of(store, params.user_id, one) for one in (params.node_id, params.other)))
 
 
 def entity_split(store: MemoryStore, params: EntitySplitParams, call: Call) -> Named:
     """Take names away from the page of a person or thing, and give them their own."""
-    return store.split_entity(store.full_id(params.node_id), params.names)
+    return store.split_entity(node_of(store, params.user_id, params.node_id), params.names)
 
 
 def _held_at(at: datetime | None) -> Filter:

@@ -29,6 +29,7 @@ from .model import (
     Level,
     Memory,
     NodeId,
+    NotFound,
     Slot,
 )
 from .results import PERSON, Elsewhere, HistoryEvent, ListedNode, RecentSession, Shown
@@ -428,6 +429,16 @@ class Recall:
             provenance=(memory.provenance or "") if memory else "",
             use=self._history.use_of(node_id),
         )
+
+    @repeated_after_repair
+    def channel_of_node(self, node_id: NodeId) -> str:
+        """Return the channel of a memory, session or turn, also of one that was forgotten. Raises NotFound."""
+        try:
+            return self._core.node(node_id).channel
+        except NotFound:
+            if (channel := self._history.channel_of(node_id)) is None:
+                raise
+            return channel
 
     @repeated_after_repair
     def ruled_out_by(self, node_id: NodeId, where: Filter) -> dict[str, tuple[str, ...]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from ...ipc.client import ClientError
 from ...ipc.protocol import KEPT_KINDS, Json
 from ..importing import FORMAT_NAMES
-from .arguments import USER_HELP, whole
+from .arguments import whole
 from .formatting import Look, clean, clip, count, listing, sentence
 from .request import ask, shown_progress, shown_whole
 from .terminal import Terminal, edited_text
@@ -59,7 +59,6 @@ def remember_arguments(parser: ArgumentParser) -> None:
         help="the channel, one for each project, by its name; a new name makes a new channel. By default that of this "
         "git repository",
     )
-    parser.add_argument("--user", help=USER_HELP)
     where.add_argument("--global", action="store_true", dest="for_all", help="for all projects (the channel _global)")
     parser.add_argument("--tag", action="append", help="a word to find it by; may be repeated")
     parser.add_argument("--always", action="store_true", help="have it in every envelope of the channel")
@@ -78,7 +77,6 @@ def remember(options: Namespace, terminal: Terminal) -> int:
         "text": text,
         "kind": options.kind,
         "channel": channel,
-        "user_id": options.user,
         "tags": options.tag,
         **written_by(os.environ),
     }

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ...ipc.call import Call, Method
-from ...ipc.channels import full_name, project_name
-from ...ipc.params import Params
+from ...ipc.channels import channel_for, full_name, project_name
+from ...ipc.params import UserParams
 from ...ipc.protocol import Refused
 from ...store import redact, replace_file, unmarked
+from ...store.channel import may_read
 from ...store.model import Kind, Memory
 from ...store.names import Channel
 from ..agents.briefs import rendered
@@ -34,7 +35,7 @@ _TRAPS = frozenset({Kind.PITFALL, Kind.NEGATIVE, Kind.FINDING})
 _ROOT = '---\nokf_version: "0.2"\n---\n\n# {title}\n\nExported by dreamd on {day}: {count} files.\n'
 
 
-class ExportParams(Params):
+class ExportParams(UserParams):
     """The new file, an absolute path, and its form; of one channel, or of all. `sessions`: those too."""
 
     path: Annotated[str, Field(min_length=1, max_length=4096)]
@@ -68,6 +69,7 @@ class ExportMethods:
         if os.path.lexists(target) or not target.parent.is_dir():
             raise Refused(f"{target} cannot be written.", "Name a new file in a folder that is there.")
         channel = params.channel and full_name(params.channel, self._store.channel_names_with(params.channel))
+        channel = channel and channel_for(params.user_id, channel)
         if params.form == "handover":
             if channel is None:
                 raise Refused("A handover is of one channel.", "Name it: --channel NAME.")
@@ -77,6 +79,8 @@ class ExportMethods:
         lines = bytearray()
         with tarfile.open(fileobj=content, mode="w:gz") as tar:
             for file in self._store.exports.files(channel, sessions=params.sessions):
+                if params.user_id is not None and not may_read(params.user_id, file.record["channel"]):
+                    continue
                 memories, redacted = memories + 1, redacted + file.redacted
                 call.progress("export", memories)
                 if params.form == "jsonl":
