@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .text.words import term_stems
     from .upkeep.backup import make_backup, restore_backup
     from .upkeep.backup_archive import read_archive
+    from .upkeep.bundles import check_bundle, lay_bundle, made_of, root_page
     from .upkeep.cleanup import DecayInputs
     from .upkeep.health import check_closed, noted_in_ledger
     from .upkeep.replica import LocalFile
@@ -70,6 +71,7 @@ __all__ = [
     "beginning",
     "bounds_of_secret",
     "calendar_day",
+    "check_bundle",
     "check_closed",
     "checkouts",
     "current_extensions",
@@ -84,7 +86,9 @@ __all__ = [
     "is_digest",
     "is_full",
     "is_kept",
+    "lay_bundle",
     "lines_of_errors",
+    "made_of",
     "make_backup",
     "may_pass",
     "new_run_id",
@@ -98,6 +102,7 @@ __all__ = [
     "redact",
     "replace_file",
     "restore_backup",
+    "root_page",
     "salvage_ledgers",
     "session_id",
     "term_stems",
@@ -132,6 +137,10 @@ _HOMES = {
     "noted_in_ledger": "upkeep.health",
     "make_backup": "upkeep.backup",
     "restore_backup": "upkeep.backup",
+    "check_bundle": "upkeep.bundles",
+    "lay_bundle": "upkeep.bundles",
+    "made_of": "upkeep.bundles",
+    "root_page": "upkeep.bundles",
     "read_archive": "upkeep.backup_archive",
     "checkouts": "channel",
     "Extensions": "extensions",

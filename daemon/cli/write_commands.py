@@ -266,10 +266,17 @@ def _done(sentence: str, run_id: str | None) -> str:
     return f"{sentence}. `dreamctl undo {run_id}` takes it back." if run_id else f"{sentence} already."
 
 
+FORMS = ("okf", "ocf", "jsonl", "handover")
+"""The forms of an export; the name of its file says which, where none is named."""
+
+
 def export_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of export."""
-    parser.add_argument("path", metavar="FILE", help="a new file: NAME.tar.gz, NAME.jsonl, or NAME.md or .html")
+    parser.add_argument("path", metavar="FILE", help="a new file: NAME.tar.gz, NAME.ocf, NAME.jsonl, NAME.md or .html")
     form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--format", choices=FORMS, help="okf: a bundle of files; ocf: a committed state (docs/importing.md)"
+    )
     form.add_argument("--handover", action="store_true", help="a project's rules, decisions, people, pitfalls, threads")
     form.add_argument("--jsonl", action="store_true", help="a JSON object a line (guessed from NAME.jsonl)")
     parser.add_argument("--channel", help="only this project's memories (a handover: this folder's project)")
@@ -280,7 +287,8 @@ def export(options: Namespace, terminal: Terminal) -> int:
     """Write memories into a file for another program, or another person."""
     path = os.path.abspath(os.path.expanduser(options.path))  # noqa: PTH100, PTH111  (as the shell's folder is)
     is_page = options.handover or path.endswith((".md", ".html", ".htm"))
-    form = "handover" if is_page else "jsonl" if options.jsonl or path.endswith(".jsonl") else "okf"
+    by_name = next((form for form in FORMS if path.endswith(f".{form}")), "okf")
+    form = options.format or ("handover" if is_page else "jsonl" if options.jsonl else by_name)
     channel = options.channel
     if form == "handover" and channel is None:
         channel = ask(terminal, "brief")["channel"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from ...ipc.protocol import Json
-from .asking import PageRequest
+from .guard import PageRequest
 from .wording import address, number, project, thing_address
 
 DECIDED = {

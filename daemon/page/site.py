@@ -28,8 +28,7 @@ from ...ipc.protocol import BUSY, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, J
 from ...ipc.server.server import Server
 from ..clock import local_now
 from . import markup, wording
-from .asking import PageRequest
-from .guard import KEPT
+from .guard import KEPT, PageRequest
 from .page_acts import ACTS
 from .views import VIEWS
 

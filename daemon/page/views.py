@@ -10,7 +10,7 @@ from pathlib import Path
 from ...ipc.protocol import NOT_FOUND, Json, ProtocolError
 from ...store.model import ALL_CHANNELS
 from ..clock import local_now
-from .asking import PageRequest, together
+from .guard import PageRequest, together
 from .wording import ShownTurn, instant, said, turns
 
 HITS, ROWS, TURNS = 20, 30, 120
