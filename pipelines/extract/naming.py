@@ -37,6 +37,9 @@ LEAST_OF_THING: Final = 1.0
 FEWEST_TURNS: Final = 2
 """Turns in which a thing is named, where no relation tells of it."""
 
+FEWEST_BY_PEOPLE, FEWEST_OF_FILES = 1, 2
+"""Turns of people in which a thing and a file are named: assistants name every file and function of the code."""
+
 LEAST_OF_RELATED: Final = 1.8
 """The sum for a thing that is named in one turn, and related to another there."""
 
@@ -144,10 +147,11 @@ def _is_identifier(name: str) -> bool:
 
 def _is_path(name: str) -> bool:
     """Return True for the name of a file or folder, by a slash or an ending."""
-    return " " not in name and ("/" in name or _ENDING.search(name) is not None)
+    inner = name.strip("/")
+    return " " not in inner and ("/" in inner or _ENDING.search(inner) is not None)
 
 
-def _trimmed(name: str) -> str:
+def trimmed(name: str) -> str:
     """Return a name without the words at its ends that name nothing; "" where none is left."""
     words = [re.sub(r"['’]s?$", "", word.strip('.,;:!?()[]{}"“”„«»`*')) for word in name.split()]
     while words and is_nameless(words[0]):
@@ -189,9 +193,10 @@ def found_in(
     texts = [(context.turn.node_id, plain_text(context.text)) for context in contexts]
     opinions = _opinions(contexts, read)
     named_in = _occurrences(texts, opinions)
+    by_people = {context.turn.node_id for context in contexts if context.speaker is not Speaker.ASSISTANT}
     kinds = {key: EntityType.PROJECT for name in projects if (key := key_of(name))}
     for key, one in opinions.items():
-        if _counts(key, one, named_in[key], read.keys()):
+        if _counts(key, one, named_in[key], read.keys(), by_people):
             kinds.setdefault(key, one.type)
     for key in [key for key in kinds if _only_begins_with(key, kinds, opinions)]:
         del kinds[key]
@@ -202,15 +207,15 @@ def _opinions(contexts: Sequence[TurnContext], read: Mapping[NodeId, NamesRead])
     found: dict[str, _Opinions] = defaultdict(_Opinions)
     for context in contexts:
         turn = context.turn.node_id
-        if context.speaker is Speaker.PEER and (key := key_of(_trimmed(context.turn.role))):
+        if context.speaker is Speaker.PEER and (key := key_of(trimmed(context.turn.role))):
             found[key].kinds[EntityType.PERSON] += 1
             found[key].turns.add(turn)
         if turn not in read:
             continue
-        pairs = ((each.subject, each.object) for each in _believed(read[turn]))
+        pairs = ((each.subject, each.object) for each in believed(read[turn]))
         related = {end for pair in pairs for end in pair if PROJECT not in pair}
         for span in read[turn].names:
-            name = _trimmed(_words_of(span, context)) if span.part == 1 and span.named != "phrase" else ""
+            name = trimmed(words_of(span, context)) if span.part == 1 and span.named != "phrase" else ""
             is_file = span.named == EntityType.FILE
             if (key := key_of(name)) and (_is_path(name) if is_file else not _is_identifier(name)):
                 found[key].kinds[span.named] += span.sureness + (span in related)
@@ -230,7 +235,9 @@ def _occurrences(texts: Sequence[tuple[NodeId, str]], names: Collection[str]) ->
     return found
 
 
-def _counts(key: str, one: _Opinions, turns: set[NodeId], read: Collection[NodeId]) -> bool:
+def _counts(
+    key: str, one: _Opinions, turns: set[NodeId], read: Collection[NodeId], by_people: Collection[NodeId]
+) -> bool:
     """Return True for a name that the turns bear out; an earlier turn that was not read again bears it out too."""
     again = [turn for turn in turns if turn in read]
     if len(one.turns) < LEAST_SHARE * len(again):
@@ -240,6 +247,10 @@ def _counts(key: str, one: _Opinions, turns: set[NodeId], read: Collection[NodeI
             LEAST_OF_FIRST_NAME if first_names().get(key.split()[0]) in _SURE_NAMES else LEAST_OF_PERSON
         )
     has_more = len(turns) >= FEWEST_TURNS and (len(one.turns) >= FEWEST_TURNS or len(again) < len(turns))
+    if sum(turn in by_people for turn in turns) < (
+        FEWEST_OF_FILES if one.type is EntityType.FILE else FEWEST_BY_PEOPLE
+    ):
+        return False
     return one.total >= LEAST_OF_THING and (has_more or one.total >= LEAST_OF_RELATED)
 
 
@@ -297,6 +308,8 @@ def _mentioned(
     spelled: dict[int, Counter[str]] = defaultdict(Counter)
     for turn, text in texts:
         for place, surface in surfaces_in(text, of_key, longest):
+            if clusters[place][0] is EntityType.FILE and not _is_path(surface):
+                continue  # "Entire CLI" is not the folder entire/cli
             turns[place][turn] = None
             spelled[place][surface] += 1
     found = []
@@ -345,14 +358,14 @@ def relations_of(
     for context in contexts:
         if context.speaker is Speaker.ASSISTANT or context.turn.node_id not in read:
             continue
-        for each in _believed(read[context.turn.node_id]):
+        for each in believed(read[context.turn.node_id]):
             relation = _relation(each, context, named, project)
             if relation is not None:
                 stated.setdefault(relation.key, relation)
     return _with_objects(list(stated.values()))
 
 
-def _believed(read: NamesRead) -> list[StatedRelation]:
+def believed(read: NamesRead) -> list[StatedRelation]:
     """Return the relations of a turn that may be believed, of those that exclude each other the surest."""
     surest: dict[object, StatedRelation] = {}
     for each in sorted(read.relations, key=lambda one: -one.sureness):
@@ -370,7 +383,7 @@ def _relation(
 ) -> EntityRelation | None:
     subject, object_ = (_end(end, context, named, project) for end in (each.subject, each.object))
     relation = RelationType(each.relation)
-    words = _sentence(each, context)
+    words = sentence_of(each, context)
     if not subject or not object_ or not words or key_of(subject) == key_of(object_):
         return None
     kinds = [one.type if (one := named.get(key_of(end))) else None for end in (subject, object_)]
@@ -387,17 +400,18 @@ def _end(end: NamedSpan | str, context: TurnContext, named: Mapping[str, Found],
     """Return the full name of an end, or its words without those that name nothing; "" for one that cannot be told."""
     if isinstance(end, str):
         return project if end == PROJECT else ""
-    said = _trimmed(_words_of(end, context))
+    said = trimmed(words_of(end, context))
     one = named.get(key_of(said))
     return one.name if one else on_one_line(said)
 
 
-def _words_of(span: NamedSpan, context: TurnContext) -> str:
+def words_of(span: NamedSpan, context: TurnContext) -> str:
+    """Return the words of a span."""
     before = context.before.text if context.before else ""
     return (before, context.text)[span.part][span.start : span.end]
 
 
-def _sentence(each: StatedRelation, context: TurnContext) -> str:
+def sentence_of(each: StatedRelation, context: TurnContext) -> str:
     """Return the sentence that states a relation, its object's; "" for one that is too long to be shown."""
     own = [end for end in (each.object, each.subject) if isinstance(end, NamedSpan) and end.part == 1]
     place = own[0].start if own else 0

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from ...store import okf
@@ -18,6 +19,7 @@ from ...store.judges.name_reader import NamesRead
 from ...store.model import GLOBAL_CHANNEL, Action, Kind, Level, Memory, NodeId, Turn
 from ...store.okf.entity_page import (
     BY_PERSON,
+    RELATION_WORDS,
     EntityPage,
     EntityRelation,
     EntityType,
@@ -29,6 +31,8 @@ from ...store.okf.memory_file import BY_HAND, body_hash
 from ...store.text.dates import format_date
 from ..extract.contexts import Speaker, TurnContext, contexts_of
 from ..extract.naming import FEWEST_TURNS, Found, KnownNames, found_in, in_force, read_turns, relations_of
+from ..grounding.relations import relations_by_model
+from ..workspace.memo import once
 from ..workspace.proposals import Proposals, archive, create, is_edited, may_be_revived, newest
 from ..workspace.view import View
 
@@ -44,13 +48,6 @@ MOST_QUOTES: Final = 3
 LONGEST_QUOTE: Final = 300
 
 _DIGITS = re.compile(r"-[0-9a-f]{6}\Z")
-
-_SAYS = {
-    "WORKS_FOR": "works for", "PART_OF": "is part of", "LOCATED_IN": "is in", "KNOWS": "knows",
-    "CREATED_BY": "was made by", "REFERENCES": "refers to", "BLOCKED_BY": "is blocked by", "OWNS": "owns",
-    "DEPENDS_ON": "depends on", "USES": "uses", "REPORTS_TO": "reports to", "HANDED_OVER_TO": "handed over to",
-    "REPLACED_BY": "was replaced by",
-}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -77,6 +74,8 @@ def plan(view: View, now: datetime) -> Proposals:
         session = context.turn.session_id
         planned.cursors[STAGE, session] = max(planned.cursors.get((STAGE, session), 0), context.turn.ordinal)
     read = read_turns(fresh)
+    if view.model is not None:
+        read = relations_by_model(fresh, read, view.model, partial(once, view.memo))
     everything = [context for channel in channels.values() for context in channel.contexts]
     known = [
         KnownNames(page.type, page.names, page.not_names)
@@ -321,7 +320,7 @@ def _names(sentence: str, keys: set[str]) -> bool:
 def _stated(relation: EntityRelation) -> str:
     """Return a relation in words, with its time, short enough to stand before its quote."""
     what = f" {relation.what}" if relation.what else ""
-    words = f"{relation.subject} {_SAYS[relation.relation.value]} {relation.object}{what}"
+    words = f"{relation.subject} {RELATION_WORDS[relation.relation]} {relation.object}{what}"
     ended = f", until {_day(relation.until)}" if relation.until else ""
     since = f", {_day(relation.since)}" if relation.since and not relation.until else ""
     return f"{words}{ended or since}".replace("“", "").replace("”", "")[:58]
@@ -333,5 +332,5 @@ def _day(at: datetime | None) -> str:
 
 def _described(page: EntityPage) -> str:
     held = [one for one in page.relations if one.until is None][:2]
-    said = "; ".join(f"{_SAYS[one.relation.value]} {one.object}" for one in held if one.subject == page.name)
+    said = "; ".join(f"{RELATION_WORDS[one.relation]} {one.object}" for one in held if one.subject == page.name)
     return ", ".join(part for part in (page.type.value.capitalize(), said) if part)

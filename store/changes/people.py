@@ -30,7 +30,7 @@ from ..model import (
     NodeId,
     NotFound,
 )
-from ..okf.entity_page import BY_PERSON, EntityPage, EntityRelation, entity_of, entity_path, key_of
+from ..okf.entity_page import BY_PERSON, RELATION_WORDS, EntityPage, EntityRelation, entity_of, entity_path, key_of
 from ..okf.memory_file import BY_HAND, body_hash
 from ..results import About, AboutLine, EntityGraph, EntityLine, Named, RelationLine
 from ..roles import MACHINES
@@ -39,14 +39,6 @@ from ..text.sentences import first_sentences, on_one_line, sentences_of
 from ..text.token_count import estimate_tokens
 from .apply import Changes
 from .run_kinds import EDIT, new_run_id
-
-SAYS: Final = {
-    "WORKS_FOR": "works for", "PART_OF": "is part of", "LOCATED_IN": "is in", "KNOWS": "knows",
-    "CREATED_BY": "was made by", "REFERENCES": "refers to", "BLOCKED_BY": "is blocked by", "OWNS": "owns",
-    "DEPENDS_ON": "depends on", "USES": "uses", "REPORTS_TO": "reports to", "HANDED_OVER_TO": "handed over to",
-    "REPLACED_BY": "was replaced by",
-}  # fmt: skip
-"""Each relation in words, between its subject and its object."""
 
 MOST_READ: Final = 80
 """The newest turns that name an entity, of which facts and sentences are read."""
@@ -243,7 +235,9 @@ def channels_of(channel: str) -> frozenset[str] | None:
 def stated(relation: RelationLine) -> str:
     """Return a relation in words, with its time."""
     what = f" {relation.what}" if relation.what else ""
-    words = outgoing(f"{relation.subject} {SAYS.get(relation.relation, relation.relation)} {relation.object}{what}")
+    words = outgoing(
+        f"{relation.subject} {RELATION_WORDS.get(relation.relation, relation.relation)} {relation.object}{what}"
+    )
     if relation.until:
         return f"{words} (until {format_date(relation.until.date())})"
     return f"{words} (since {format_date(relation.since.date())})" if relation.since else words

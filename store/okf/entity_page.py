@@ -62,6 +62,15 @@ class RelationType(StrEnum):
     REPLACED_BY = "REPLACED_BY"
 
 
+RELATION_WORDS: Final[Mapping[str, str]] = {
+    "WORKS_FOR": "works for", "PART_OF": "is part of", "LOCATED_IN": "is in", "KNOWS": "knows",
+    "CREATED_BY": "was made by", "REFERENCES": "refers to", "BLOCKED_BY": "is blocked by", "OWNS": "owns",
+    "DEPENDS_ON": "depends on", "USES": "uses", "REPORTS_TO": "reports to", "HANDED_OVER_TO": "handed over to",
+    "REPLACED_BY": "was replaced by",
+}  # fmt: skip
+"""The words of each relation, between its subject and its object."""
+
+
 @dataclass(frozen=True, slots=True)
 class EntityRelation:
     """A relation as a turn states it: `words` is the sentence, `what` the thing that was handed over.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import select
+import shutil
 import socket
 import stat
 import threading

@@ -9,7 +9,23 @@ import pytest
 from dreamd.llm.budget import Asker
 from dreamd.llm.language_model import misfit
 from dreamd.llm.settings import LlmSettings
-from dreamd.pipelines.grounding.relations import ASKED_MOST, CONTROLS, RELATIONS, SCHEMA, judge_by_model
+from dreamd.pipelines.extract.contexts import TurnContext, contexts_of
+from dreamd.pipelines.extract.naming import read_turns, words_of
+from dreamd.pipelines.grounding.relations import (
+    ASKED_MOST,
+    CLAIMED_FROM,
+    CLAIMS_SCHEMA,
+    CONTROL_CLAIMS,
+    CONTROLS,
+    NOT_STATED,
+    RELATIONS,
+    SCHEMA,
+    STATED,
+    judge_by_model,
+    relations_by_model,
+)
+from dreamd.store.judges.name_reader import SPEAKER, NamedSpan, NamesRead
+from dreamd.store.model import Turn
 from dreamd.store.text.judging import EarlierStatement, Relation
 
 from tests.pipelines.fakes import FakeModel
@@ -127,3 +143,104 @@ def test_an_answer_that_leaves_the_controls_out_is_not_believed() -> None:
 def test_a_refused_answer_costs_nothing_else() -> None:
     model = FakeModel(lambda prompt: {"relations": []})
     assert judge_by_model(LATER, [OLD], Asker(model, LlmSettings()), lambda parts, make: make()) == []
+
+
+# ---- relations of people and things
+
+SAID = "karolina = runs accounts at brackenfold, our pilot. marek owns the order rules of ledgerly-api."
+ASKED = "Does Torbj\u00f8rn Lium own the order rules?"
+
+Verdict = Callable[[dict[str, Any]], str]
+IN_CONTROLS = {control[0]: control[4] for control in CONTROL_CLAIMS}
+
+
+def judging(verdict: Verdict, copied: Callable[[dict[str, Any], str], str]) -> tuple[Asker, FakeModel]:
+    """A model that is right about the controls, and says this of the claims."""
+
+    def answer(prompt: str) -> dict[str, Any]:
+        shown = [json.loads(line) for line in prompt.splitlines() if line.startswith('{"number"')]
+        said: dict[str, Any] = {
+            "claims": [
+                {
+                    "number": one["number"],
+                    "verdict": IN_CONTROLS.get(one["sentence"]) or verdict(one),
+                    "first": copied(one, "first"),
+                    "second": copied(one, "second"),
+                }
+                for one in shown
+            ]
+        }
+        assert misfit(said, CLAIMS_SCHEMA) == ""
+        return said
+
+    model = FakeModel(answer)
+    return Asker(model, LlmSettings()), model
+
+
+def shown(one: dict[str, Any], name: str) -> str:
+    return str(one[name])
+
+
+def readings(*texts: str) -> tuple[list[TurnContext], dict[str, NamesRead]]:
+    turns = [Turn("s", at, "user", text, None, None) for at, text in enumerate(texts, start=1)]
+    contexts = contexts_of(turns)
+    return contexts, read_turns(contexts)
+
+
+def asked(
+    verdict: Verdict, *texts: str, copied: Callable[[dict[str, Any], str], str] = shown
+) -> tuple[dict[str, NamesRead], dict[str, NamesRead], FakeModel]:
+    """The readings before and after, and the model."""
+    contexts, read = readings(*texts)
+    model, fake = judging(verdict, copied)
+    return read, relations_by_model(contexts, read, model, lambda parts, make: make()), fake
+
+
+def test_what_a_model_denies_is_gone_and_what_it_affirms_is_certain() -> None:
+    before, denied, _ = asked(lambda one: NOT_STATED, SAID)
+    assert [one for one in before["s#1"].relations if one.sureness >= CLAIMED_FROM and one.subject != SPEAKER]
+    assert not [one for one in denied["s#1"].relations if one.sureness >= CLAIMED_FROM]
+    assert denied["s#1"].names == before["s#1"].names
+    _, affirmed, _ = asked(lambda one: STATED, SAID)
+    certain = {one.relation for one in affirmed["s#1"].relations if one.sureness == 1.0}
+    assert "OWNS" in certain
+
+
+def test_an_end_has_the_words_that_the_model_copied_and_no_others() -> None:
+    whole = "accounts at brackenfold"
+
+    def copied(one: dict[str, Any], name: str) -> str:
+        return whole if one[name] in whole else str(one[name])
+
+    contexts, read = readings(SAID)
+    model, _ = judging(lambda one: STATED, copied)
+    after = relations_by_model(contexts, read, model, lambda parts, make: make())
+    ends = {
+        words_of(end, contexts[0])
+        for one in after["s#1"].relations
+        for end in (one.subject, one.object)
+        if one.sureness == 1.0 and isinstance(end, NamedSpan)
+    }
+    assert whole in ends
+    model, _ = judging(lambda one: STATED, lambda one, name: "the whole company")
+    assert relations_by_model(contexts, read, model, lambda parts, make: make()) == read
+
+
+def test_a_model_that_affirms_everything_is_not_believed() -> None:
+    contexts, read = readings(SAID)
+    for every in (STATED, NOT_STATED):
+        answer = lambda prompt, every=every: {  # noqa: E731
+            "claims": [
+                {"number": json.loads(line)["number"], "verdict": every, "first": "", "second": ""}
+                for line in prompt.splitlines()
+                if line.startswith('{"number"')
+            ]
+        }
+        asker = Asker(FakeModel(answer), LlmSettings())
+        assert relations_by_model(contexts, read, asker, lambda parts, make: make()) == read
+
+
+def test_questions_are_not_asked_about() -> None:
+    read, after, model = asked(lambda one: STATED, ASKED)
+    assert after == read
+    assert model.prompts == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dreamd.pipelines.gate.action_checks import ActionChecker
+from dreamd.pipelines.grounding.relations import NOT_STATED
 from dreamd.pipelines.stages import entities
 from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
@@ -11,6 +12,7 @@ from dreamd.store.okf.entity_page import BY_PERSON, EntityPage, EntityType, Rela
 from dreamd.store.okf.file import conformance
 
 from tests.pipelines.fakes import NOW, FakeSource
+from tests.pipelines.grounding.test_relations import judging
 
 OWNS = ("user", "Torbjørn Lium, he's head of operations. Torbjørn owns the order rules.")
 LATER = ("user", "ask torbjorn about the deadline. Emil Rønning owns the order rules now.")
@@ -104,3 +106,15 @@ def test_the_text_of_a_page_that_a_person_edited_stays() -> None:
     memory, page = pages(source)["Torbjørn Lium"]
     assert "My own words." in memory.text
     assert page.mentions == ("s1#1", "s2#1")
+
+
+def test_a_language_model_takes_back_a_relation() -> None:
+    source = FakeSource()
+    source.add("s1", OWNS)
+    view = source.view()
+    view.model, model = judging(lambda one: NOT_STATED, lambda one, name: "")
+    planned = entities.plan(view, NOW)
+    view.apply(planned.actions, planned.cursors)
+    source.take(view)
+    assert len(model.prompts) == 1
+    assert pages(source)["Torbjørn Lium"][1].relations == ()
