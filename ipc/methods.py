@@ -13,9 +13,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ..store import Observed
-from ..store.channel import channels_in_reach, user_part
+from ..store.channel import channel_of_session, channels_in_reach, user_part
 from ..store.filters import Condition, Filter
-from ..store.model import ALL_CHANNELS, Edit, Kind, NewTurn, SessionHead
+from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Edit, InvalidInput, Kind, NewTurn, SessionHead
 from ..store.names import as_reference
 from ..store.results import Edited, Forgotten, Kept, Linked, Named, Tagged
 from .answers import (
@@ -91,20 +91,32 @@ async def _in_its_session(store: MemoryStore, params: RememberParams, agent: str
 
 
 def _keep(store: MemoryStore, params: RememberParams) -> Future[Kept] | Coroutine[Any, Any, Kept]:
+    channel, session = _place_of(store, params)
     kept = store.keep(
         params.text,
         kind=Kind(params.kind),
-        channel=channel_for(
-            params.user_id, channel_of_repository(params.channel, params.cwd, lambda _: store.channel_names())
-        ),
+        channel=channel,
         tags=params.tags,
         agent_id=params.agent_id,
-        session=params.session,
+        session=session,
         curated=params.priority if params.always else 0,
         idempotency_key=params.idempotency_key,
     )
     # The write is acknowledged by a future: the server answers when the ledger has it, without a thread that waits.
     return _curated(store, kept, params.priority) if params.always else kept
+
+
+def _place_of(store: MemoryStore, params: RememberParams) -> tuple[str, str | None]:
+    """Return the channel to keep a statement in, and its session. Raises InvalidInput where none is known to end."""
+    named = GLOBAL_CHANNEL if params.scope == "global" else params.channel
+    channel = channel_for(params.user_id, channel_of_repository(named, params.cwd, lambda _: store.channel_names()))
+    if params.scope != "session":
+        return channel, params.session
+    at_work = store.session_at_work(params.session, params.agent_id, channel if params.channel is None else None)
+    if at_work is None:
+        raise InvalidInput("no session is known in which this holds", hint="Name it: `session`.")
+    session_of(store, params.user_id, at_work)
+    return channel_of_session(channel, at_work), at_work
 
 
 async def _curated(store: MemoryStore, acknowledged: Future[Kept], priority: int) -> Kept:

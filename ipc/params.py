@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from ..store import in_calendar
-from ..store.model import Kind, Level, Verdict
+from ..store.model import GLOBAL_CHANNEL, Kind, Level, Verdict
 from ..store.names import Channel, DocumentKey, Label, Name, NodeRef
 from ..store.results import GoalState
 from .filter_params import BoundedFilter
@@ -171,7 +171,8 @@ class RememberParams(UserParams):
     """One thing to keep. No channel: that of the git repository of the caller's working directory, `cwd`.
 
     `agent_id` names the agent that wrote it down, in its `session`; without one it is the person's own. `always`: it
-    begins every envelope of its channel, the highest `priority` first.
+    begins every envelope of its channel, the highest `priority` first. `scope` session: the session alone reads it, and
+    it is archived when that is over; global: every project does.
     """
 
     text: Words
@@ -181,9 +182,18 @@ class RememberParams(UserParams):
     tags: Annotated[tuple[Label, ...], Field(max_length=64)] = ()
     agent_id: Name | None = None
     session: Name | None = None
+    scope: Literal["session", "project", "global"] = "project"
     always: bool = False
     priority: Annotated[int, NUMBER, Field(strict=True, ge=1, le=10)] = 5
     idempotency_key: Key | None = None
+
+    @model_validator(mode="after")
+    def _has_one_place(self) -> Self:
+        if self.scope == "global" and self.channel not in (None, GLOBAL_CHANNEL):
+            raise ValueError("`scope` global and a channel name two places")
+        if self.scope == "session" and self.session is None and self.agent_id is None:
+            raise ValueError("`scope` session needs the `session`, or the `agent_id` whose hooks heard of one")
+        return self
 
 
 class SessionParams(Params):

@@ -123,6 +123,7 @@ class DecaySettings(BaseModel):
     archive_below: float = Field(0.05, gt=0, lt=1)
     least_age_days: float = Field(30, ge=0)
     unused_days: float = Field(30, ge=0)
+    session_days: float = Field(1, ge=0, description="after the last turn of its session, of a memory of that alone")
     share_per_run: float = Field(0.01, ge=0, le=1, validation_alias=AliasChoices("share_per_run", "share_a_night"))
     least_per_run: int = Field(10, ge=0, validation_alias=AliasChoices("least_per_run", "least_a_night"))
 

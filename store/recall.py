@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from . import okf
 from .changes import run_kinds
+from .channel import is_of_session
 from .core import Core
 from .door import HITS_KEPT, outgoing, outgoing_envelope, outgoing_hit
 from .filters import Filter, unmet, values_of
@@ -144,6 +145,7 @@ class Recall:
             as_of=as_of,
             where=where,
             min_score=min_score,
+            session=session,
         )
         ranking = self._rank(question)
         ranking.leave_out_session(session)
@@ -204,6 +206,7 @@ class Recall:
             where=where,
             min_score=min_score,
             max_facts=max_facts,
+            session=session,
         )
         ranking = self._rank(asked)
         ranking.leave_out_session(session)
@@ -346,7 +349,8 @@ class Recall:
         ranking.leave_out_session(session)
         found: dict[str, list[Hit]] = {}
         for hit in self._answer(ranking, limit).hits:
-            found.setdefault(hit.channel, []).append(hit)
+            if not is_of_session(hit.channel):
+                found.setdefault(hit.channel, []).append(hit)
         return [Elsewhere(channel, tuple(in_channel)) for channel, in_channel in found.items()]
 
     @repeated_after_repair

@@ -155,7 +155,7 @@ class Briefs:
         # Loaded at the first briefing, since the daemon's start is to be short.
         from ...pipelines.pages.briefing import parts_of
 
-        channels = channels_in_reach(start.channel)
+        channels = channels_in_reach(start.channel, start.session_id or None)
         facts = [
             fact
             for channel in channels

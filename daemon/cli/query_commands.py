@@ -35,6 +35,7 @@ def recall_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--like", metavar="NODE", help="instead of words: what is similar to this memory")
     parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most N memories (10)")
     parser.add_argument("--channel", help=CHANNEL_HELP)
+    parser.add_argument("--session", help="the id of the asking session; its own turns are left out")
     parser.add_argument(
         "--level", action="append", choices=LEVELS, help="L0 turns, L1 facts, L2 scenarios, L3 profiles"
     )
@@ -63,6 +64,7 @@ def recall(options: Namespace, terminal: Terminal) -> int:
         "like": options.like,
         "limit": options.limit,
         "channel": options.channel,
+        "session": options.session,
         "levels": options.level,
         "explain": options.explain or None,
         "why_not": options.why_not,

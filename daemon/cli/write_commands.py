@@ -60,6 +60,9 @@ def remember_arguments(parser: ArgumentParser) -> None:
         "git repository",
     )
     where.add_argument("--global", action="store_true", dest="for_all", help="for all projects (the channel _global)")
+    scopes = ("session", "project", "global")
+    parser.add_argument("--scope", choices=scopes, help="session: read in that alone, and archived when it is over")
+    parser.add_argument("--session", metavar="ID", help="the session in which it is said")
     parser.add_argument("--tag", action="append", help="a word to find it by; may be repeated")
     parser.add_argument("--always", action="store_true", help="have it in every envelope of the channel")
     parser.add_argument("--priority", type=whole(1, 10), metavar="1..10", help="its place among those (5)")
@@ -78,8 +81,11 @@ def remember(options: Namespace, terminal: Terminal) -> int:
         "kind": options.kind,
         "channel": channel,
         "tags": options.tag,
+        "scope": options.scope,
         **written_by(os.environ),
     }
+    if options.session:
+        params["session"] = options.session
     if options.always or options.priority:
         params |= {"always": True, "priority": options.priority}
     answer = ask(terminal, "remember", params)

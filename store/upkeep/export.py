@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import okf
+from ..channel import enclosing
 from ..core import Core
 from ..door import outgoing, outgoing_envelope
 from ..index.catalog import Content
@@ -191,7 +192,7 @@ def exported(core: Core, channel: str | None, *, sessions: bool) -> Iterator[Exp
     A session with turns that were forgotten is left out. Raises InvalidInput for a channel in which learning is off.
     """
     private = core.switches.channels_off
-    if channel is not None and channel in private:
+    if channel is not None and not private.isdisjoint(enclosing(channel)):
         raise InvalidInput(f"learning in {channel} is off: what is there is private", "`dreamctl channel` switches it.")
     core.settle()
     for stamp in core.vault.walk():
@@ -209,7 +210,7 @@ def exported(core: Core, channel: str | None, *, sessions: bool) -> Iterator[Exp
                 continue
             if memory.created_at is None:
                 found = replace(found, written_s=stamp.mtime_ns // 10**9)
-        if found is not None and named not in private and channel in (None, named):
+        if found is not None and private.isdisjoint(enclosing(named)) and channel in (None, named):
             yield found
 
 
