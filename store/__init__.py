@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .text.words import term_stems
     from .upkeep.backup import make_backup, restore_backup
     from .upkeep.backup_archive import read_archive
-    from .upkeep.bundles import check_bundle, lay_bundle, made_of, root_page
+    from .upkeep.bundles import check_bundle, committed, lay_bundle, made_of, root_page
     from .upkeep.cleanup import DecayInputs
     from .upkeep.health import check_closed, noted_in_ledger
     from .upkeep.replica import LocalFile
@@ -74,6 +74,7 @@ __all__ = [
     "check_bundle",
     "check_closed",
     "checkouts",
+    "committed",
     "current_extensions",
     "discard_ledgers",
     "embedder_for",
@@ -138,6 +139,7 @@ _HOMES = {
     "make_backup": "upkeep.backup",
     "restore_backup": "upkeep.backup",
     "check_bundle": "upkeep.bundles",
+    "committed": "upkeep.bundles",
     "lay_bundle": "upkeep.bundles",
     "made_of": "upkeep.bundles",
     "root_page": "upkeep.bundles",

@@ -17,7 +17,7 @@ from ...ipc.call import Call, Method
 from ...ipc.channels import channel_for, full_name, project_name
 from ...ipc.params import UserParams
 from ...ipc.protocol import Refused
-from ...store import redact, replace_file, root_page, unmarked
+from ...store import committed, redact, replace_file, root_page, unmarked
 from ...store.channel import may_read
 from ...store.model import Kind, Memory
 from ...store.names import Channel
@@ -82,7 +82,7 @@ class ExportMethods:
         call.progress("export", len(files))
         if params.form == "ocf":
             is_whole = channel is None and params.user_id is None
-            content = self._store.exports.committed(files, title, channel, whole=is_whole)
+            content = committed(files, self._store.exports.decisions(files, whole=is_whole), title, channel)
         elif params.form == "jsonl":
             content = b"".join(file.line() for file in files)
         else:

@@ -157,14 +157,11 @@ class Exports:
         """Yield the memories of a channel, or of all, redacted again; nothing private, forgotten or waiting."""
         return exported(self._core, channel, sessions=sessions)
 
-    def committed(self, files: Sequence[ExportedFile], title: str, channel: str | None, *, whole: bool) -> bytes:
-        """Return an OCF bundle of some files: a committed state. `whole`: with what dreams refused, of any channel."""
-        from .bundles import committed
+    def decisions(self, files: Sequence[ExportedFile], *, whole: bool) -> Iterator[Mapping[str, Any]]:
+        """Yield what was accepted, undone or refused, and why, the oldest first; nothing of what was taken back.
 
-        return committed(files, self._decisions(files, whole=whole), title, channel)
-
-    def _decisions(self, files: Sequence[ExportedFile], *, whole: bool) -> Iterator[Mapping[str, Any]]:
-        """Yield what was accepted, undone or refused, and why, the oldest first; nothing of what was taken back."""
+        `whole`: with what dreams were refused, of any channel.
+        """
         records = {file.record["node_id"]: file.record for file in files}
         lines = [_decision(row) for row in self._core.ledger.ask(_ACTIONS)]
         # What was refused has no file: its id and the reason, in our own words, are all that is told of it.
