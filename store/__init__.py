@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .okf.session import session_id
     from .purge.plan import Selection
     from .redaction import bounds_of_secret, redact
+    from .search.gathering import Histogram
     from .settings import StorePaths
     from .text.acts import EDITS, SHELL, lines_of_errors
     from .text.chunking import estimate_tokens
@@ -60,6 +61,7 @@ __all__ = [
     "Embedder",
     "Extensions",
     "HandedSession",
+    "Histogram",
     "LocalFile",
     "MemoryStore",
     "Observed",
@@ -118,6 +120,7 @@ __all__ = [
 
 _HOMES = {
     "HandedSession": "working.sessions",
+    "Histogram": "search.gathering",
     "LANDED": "ledger.records",
     "LINK": "ledger.records",
     "LocalFile": "upkeep.replica",

@@ -77,7 +77,7 @@ from .results import (
     Unread,
 )
 from .search.code_places import CodeChecks
-from .search.gathering import Ranking
+from .search.gathering import Histogram, Ranking
 from .search.hits import Recalled
 from .search.question import Question
 from .settings import StorePaths, StoreSettings
@@ -831,6 +831,10 @@ class MemoryStore:
     def status(self) -> StoreStatus:
         """Return counts, queues, and problems in sentences."""
         return self.operations.health.status()
+
+    def step_times(self) -> Mapping[str, Histogram]:
+        """Return the times of the steps of recall since the start, by the names that `explain` gives them."""
+        return dict(self.operations.search.steps.by_step)
 
     def check(self, accept: bool = False) -> Sequence[Problem]:
         """Check vault and databases, and return the problems; `accept` takes missing files as deleted on purpose."""

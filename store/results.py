@@ -126,7 +126,8 @@ class ToldText:
 class ToldCounts:
     """Numbers of texts handed over, their sessions and tokens, of texts whose words were used, and of lost ones.
 
-    `lost_starts` are starts of sessions without their text, `lost_prompts` prompts that got no answer in time.
+    `lost_starts` are starts of sessions without their text, `lost_prompts` prompts that got no answer in time. `cited`
+    are the tokens of the whole sessions behind the lines, each session once a text, a token for four bytes of its file.
     """
 
     texts: int = 0
@@ -135,6 +136,8 @@ class ToldCounts:
     used: int = 0
     lost_starts: int = 0
     lost_prompts: int = 0
+    cited: int = 0
+    by_moment: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

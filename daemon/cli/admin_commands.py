@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ... import __version__
 from ...ipc.client import Unreachable
 from ...ipc.socket_path import default_socket_path
+from ..formatting import BOLD, DIM, YELLOW, Look, clean, clip, count, duration, listing, pairs, sentence, when
 from .arguments import whole
-from .formatting import BOLD, DIM, YELLOW, Look, clean, clip, count, duration, listing, pairs, sentence, when
 from .request import ask
 from .terminal import Terminal
 from .watch_commands import STATUS_TIMEOUT_S, progress_in_words
@@ -323,7 +323,8 @@ def told_in_words(answer: Json, look: Look) -> Iterator[str]:
 def counts_in_words(counts: Json) -> str:
     """Count texts, sessions and losses in a sentence."""
     said = f"{count(counts['texts'], 'text')} to {count(counts['sessions'], 'session')}"
-    said += f", {count(counts['tokens'], 'token')}, {counts['used']} used" if counts["texts"] else ""
+    behind = f" (the whole sessions behind them: {counts['cited']:,})" if counts["cited"] else ""
+    said += f", {count(counts['tokens'], 'token')}{behind}, {counts['used']} used" if counts["texts"] else ""
     lost = [
         f"{count(number, noun)} lost"
         for number, noun in ((counts["lost_starts"], "start"), (counts["lost_prompts"], "prompt"))

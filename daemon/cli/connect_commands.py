@@ -25,9 +25,9 @@ from ..agents.programs import (
     plugin_files,
     programs_on_this_machine,
 )
+from ..formatting import count
 from ..importing.following.followed_places import folder_of
 from ..settings import SettingsError, load
-from .formatting import count
 from .terminal import Terminal
 from .watch_commands import (
     FollowChoice,

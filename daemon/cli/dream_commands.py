@@ -9,8 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..formatting import BOLD, Look, clean, count, duration, listing, sentence, side_by_side, table
 from .arguments import day, whole
-from .formatting import BOLD, Look, clean, count, duration, listing, sentence, side_by_side, table
 from .request import ask, shown_progress
 from .terminal import Terminal
 

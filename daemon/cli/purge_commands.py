@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from .formatting import Look, clean, count, date_of, listing, sentence, when
+from ..formatting import Look, clean, count, date_of, listing, sentence, when
 from .request import ask, shown_progress
 from .terminal import Terminal
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..formatting import BOLD, DIM, YELLOW, Look, clean, clip, count, listing, pairs, table
 from .arguments import KINDS, LEVELS, as_of, budget_arguments, chosen_filter, filter_arguments, whole
-from .formatting import BOLD, DIM, YELLOW, Look, clean, clip, count, listing, pairs, table
 from .request import ask, shown_whole
 from .terminal import Terminal
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...ipc.client import Absent, ClientError, Unreachable
-from .formatting import DIM, RED, YELLOW, Look, clean, count, duration, listing, sentence, size
+from ..formatting import DIM, RED, YELLOW, Look, clean, count, duration, listing, sentence, size
 from .request import OnProgress, ask, shown_progress
 from .terminal import Terminal
 

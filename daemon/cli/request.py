@@ -14,7 +14,7 @@ from typing import Any
 from ... import __version__
 from ...ipc.client import Client
 from ...ipc.protocol import Json
-from .formatting import clean, clip
+from ..formatting import clean, clip
 from .terminal import Terminal
 
 # Longer than any healthy answer takes, shorter than a person's patience.

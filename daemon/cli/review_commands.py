@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...ipc.client import DaemonError
+from ..formatting import BOLD, DIM, GREEN, RED, YELLOW, Look, clean, clip, count, table, when
 from .arguments import whole
-from .formatting import BOLD, DIM, GREEN, RED, YELLOW, Look, clean, clip, count, table, when
 from .request import ask
 from .terminal import Terminal, edited_text
 

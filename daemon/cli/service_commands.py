@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...ipc.client import ClientError
 from .. import HintedError
+from ..formatting import DIM, RED, YELLOW, Look, clean, count, sentence, table
 from ..host import installed_service as service_host
 from ..host.installed_service import Installed, InstallError, NoServiceManager
 from .arguments import whole
 from .connect_commands import offer
-from .formatting import DIM, RED, YELLOW, Look, clean, count, sentence, table
 from .terminal import Terminal
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from .formatting import BOLD, DIM, RED, YELLOW, Look, sentence
+from ..formatting import BOLD, DIM, RED, YELLOW, Look, sentence
 
 # Characters that JSON does not escape and that control a terminal.
 _COMMANDS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")

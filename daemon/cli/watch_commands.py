@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from ...ipc.client import Absent, ClientError, DaemonError, Unreachable
 from ...ipc.protocol import NOT_FOUND, Json
+from ..formatting import Look, clean, count, listing
 from ..importing import FOLLOWED
-from .formatting import Look, clean, count, listing
 from .request import ask
 from .terminal import Terminal
 

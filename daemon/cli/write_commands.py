@@ -11,9 +11,9 @@ from pathlib import Path
 
 from ...ipc.client import ClientError
 from ...ipc.protocol import KEPT_KINDS, Json
+from ..formatting import Look, clean, clip, count, listing, sentence
 from ..importing import FORMAT_NAMES
 from .arguments import whole
-from .formatting import Look, clean, clip, count, listing, sentence
 from .request import ask, shown_progress, shown_whole
 from .terminal import Terminal, edited_text
 

@@ -19,7 +19,7 @@ from ...ipc.call import Call, Method
 from ...ipc.channels import full_name, searched_channel
 from ...ipc.params import NoParams, Params
 from ...ipc.protocol import Refused
-from ...ipc.server.measures import Family, Measures, Sample, exposition, gauge
+from ...ipc.server.measures import Family, Measures, Sample, exposition, gauge, histograms
 from ...store import LANDED, current_extensions
 from ...store.model import GLOBAL_CHANNEL
 from ...store.names import Channel
@@ -41,6 +41,15 @@ if TYPE_CHECKING:
 
 LLM_ASKED_AGAIN_S = 60.0
 ANSWERED_WITHIN = timedelta(days=7)
+
+CITED_HELP = (
+    "Tokens of the whole sessions behind the lines told in the last 24 hours: for each text every session that its"
+    " lines cite, once, at one token for 4 bytes of the session's file."
+)
+SAVED_HELP = (
+    "dreamd_cited_tokens less all tokens told in the last 24 hours, not below 0: what agents would have read more, had"
+    " each text been those sessions in full. Nobody reads all of them, so it is an upper bound."
+)
 
 
 class ImportParams(Params):
@@ -267,7 +276,19 @@ class ControlMethods:
         cache = status.query_cache
         asked = [Sample({"result": "hit"}, cache.hits), Sample({"result": "miss"}, cache.misses)]
         yield Family("dreamd_query_cache_total", "counter", "Questions by whether their candidates were held.", asked)
-        yield gauge("dreamd_told_tokens", "Tokens told to agents in the last 24 hours.", told.tokens)
+        steps = [({"step": step}, one) for step, one in self._store.step_times().items()]
+        yield histograms(
+            "dreamd_recall_step_seconds", "Time of a step of recall and context, as `recall --explain` names it.", steps
+        )
+        by_moment = [Sample({"moment": moment}, tokens) for moment, tokens in told.by_moment.items()]
+        yield Family(
+            "dreamd_told_tokens",
+            "gauge",
+            "Tokens told to agents in the last 24 hours, by the moment of a hook or the method that was called.",
+            by_moment,
+        )
+        yield gauge("dreamd_cited_tokens", CITED_HELP, told.cited)
+        yield gauge("dreamd_saved_tokens", SAVED_HELP, max(0, told.cited - told.tokens))
         yield gauge("dreamd_told_texts", "Texts told to agents in the last 24 hours.", told.texts)
         yield gauge("dreamd_told_used_texts", "Those of them whose words the agent's next turn had.", told.used)
         lost = told.lost_starts + told.lost_prompts

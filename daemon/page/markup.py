@@ -12,7 +12,8 @@ from urllib.parse import quote, unquote
 from markupsafe import Markup
 
 from ...store import without_controls
-from .wording import as_places, number
+from ..formatting import count
+from .wording import as_places
 
 MOST_LINES = 4000
 
@@ -37,7 +38,7 @@ def marked(text: str) -> Markup:
     lines = without_controls(text).replace("\r\n", "\n").split("\n")
     cut = lines[:MOST_LINES]
     shown = "".join(_blocks(cut))
-    rest = number(len(lines) - len(cut), "more line")
+    rest = count(len(lines) - len(cut), "more line")
     return Markup(shown + (f'<p class="soft">{rest}</p>' if len(lines) > len(cut) else ""))  # noqa: S704  (escaped piece by piece)
 
 

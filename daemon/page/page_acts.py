@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from ...ipc.protocol import Json
+from ..formatting import count
 from .guard import PageRequest
-from .wording import address, number, project, thing_address
+from .wording import address, project, thing_address
 
 DECIDED = {
     "newer": "The newer one holds.",
@@ -28,7 +29,7 @@ async def remember(asked: PageRequest) -> Json:
         always=asked.word("always") == "1" or None,
     )
     words = "Remembered" if kept["novelty"] == "new" else "That was remembered already"
-    hidden = f" {number(kept['redacted'], 'secret')} left out of it." if kept["redacted"] else ""
+    hidden = f" {count(kept['redacted'], 'secret')} left out of it." if kept["redacted"] else ""
     return {"words": f"{words}, in {project(kept['channel'])}.{hidden}", "place": f"/memory/{kept['node_id']}"}
 
 
@@ -43,7 +44,7 @@ async def edit(asked: PageRequest) -> Json:
         kind=asked.word("kind") or None,
         if_version=asked.word("if_version") or None,
     )
-    hidden = f" {number(done['redacted'], 'secret')} left out of it." if done["redacted"] else ""
+    hidden = f" {count(done['redacted'], 'secret')} left out of it." if done["redacted"] else ""
     words = f"It is changed.{hidden}" if done["run_id"] else "Nothing was changed."
     return {"words": words, "undo": done["run_id"], "at": address(done["node_id"])}
 
@@ -61,7 +62,7 @@ async def always(asked: PageRequest) -> Json:
 async def forget(asked: PageRequest) -> Json:
     """Take a memory back."""
     gone = await asked.call("forget", node_id=asked.word("node_id"), reason=asked.word("reason"))
-    also = f" {number(len(gone['also']), 'other')} rested on it alone, and went with it." if gone["also"] else ""
+    also = f" {count(len(gone['also']), 'other')} rested on it alone, and went with it." if gone["also"] else ""
     return {"words": f"It is forgotten.{also}", "undo": gone["run_id"]}
 
 
@@ -78,8 +79,8 @@ async def undo(asked: PageRequest) -> Json:
     done = await asked.call("undo", run_id=run_id, items=items or None)
     if done["already"]:
         return {"words": "That was undone before; nothing was changed."}
-    parts = [number(done["restored"], "file") + " as before"] if done["restored"] else []
-    parts += [number(done["turns"], "turn") + " found again"] if done["turns"] else []
+    parts = [count(done["restored"], "file") + " as before"] if done["restored"] else []
+    parts += [count(done["turns"], "turn") + " found again"] if done["turns"] else []
     words = f"Undone: {', '.join(parts)}." if parts else "There was nothing left to undo."
     return {"words": words, "redo": run_id if parts else None, "parts": items, **_left(done)}
 
@@ -88,8 +89,8 @@ async def redo(asked: PageRequest) -> Json:
     """Do an undone run again, or its changes of some memories."""
     run_id, items = asked.word("run_id"), asked.lists.get("item", [])
     done = await asked.call("redo", run_id=run_id, items=items or None)
-    parts = [number(done["redone"], "file")] if done["redone"] else []
-    parts += [number(done["turns"], "turn")] if done["turns"] else []
+    parts = [count(done["redone"], "file")] if done["redone"] else []
+    parts += [count(done["turns"], "turn")] if done["turns"] else []
     words = f"Done again: {', '.join(parts)}." if parts else "There was nothing to do again."
     return {"words": words, **_left(done)}
 
@@ -130,8 +131,8 @@ async def purge(asked: PageRequest) -> Json:
     named: Json = {"nodes": [node_id]} if node_id else {"matching": matching}
     gone = await asked.call("purge", **named)
     amounts = [("session", gone["sessions"]), ("turn", gone["turns"]), ("secret", gone["secrets"])]
-    listed = [number(amount, noun) for noun, amount in amounts if amount]
-    listed += [number(gone["memories"], "memory", "memories")] if gone["memories"] else []
+    listed = [count(amount, noun) for noun, amount in amounts if amount]
+    listed += [count(gone["memories"], "memory", "memories")] if gone["memories"] else []
     words = f"Erased for good: {', '.join(listed)}." if listed else "There was nothing to erase."
     left = [*gone["traces"], *gone["out_of_reach"]]
     return {"words": words, "left": left, "failed": bool(gone["traces"]), "at": asked.word("onward", "/memories")}
@@ -173,15 +174,13 @@ async def backup(asked: PageRequest) -> Json:
     """Back the memory up into a file of this machine."""
     done = await asked.call("backup", path=asked.word("path"))
     size_mb = done["size_bytes"] / 1e6
-    return {
-        "words": f"Backed up {number(done['files'], 'file')} into {done['path']} ({size_mb:.1f} MB), and read back."
-    }
+    return {"words": f"Backed up {count(done['files'], 'file')} into {done['path']} ({size_mb:.1f} MB), and read back."}
 
 
 async def hand_over(asked: PageRequest) -> Json:
     """Write one page of a project for another person."""
     done = await asked.call("export", path=asked.word("path"), form="handover", channel=asked.word("channel"))
-    return {"words": f"Written: {number(done['memories'], 'line')} in {done['path']}."}
+    return {"words": f"Written: {count(done['memories'], 'line')} in {done['path']}."}
 
 
 async def dream(asked: PageRequest) -> Json:

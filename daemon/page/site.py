@@ -26,6 +26,7 @@ from starlette.routing import Route
 from ...ipc.mcp.mcp_session import WireClient
 from ...ipc.protocol import BUSY, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, Json, ProtocolError
 from ...ipc.server.server import Server
+from .. import formatting
 from ..clock import local_now
 from . import markup, wording
 from .guard import KEPT, PageRequest
@@ -40,7 +41,7 @@ UNSAID: Json = {"hint": "", "left": (), "place": "", "undo": None, "redo": None,
 
 MARKED: Sequence[str] = ("marked", "marked_line", "glance", "own")
 WORDED: Sequence[str] = (
-    *("project", "said", "thing_address", "address", "sure", "number", "conversation"),
+    *("project", "said", "thing_address", "address", "sure", "conversation"),
     *("run_note", "as_places", "kind_word", "kind_meaning"),
 )
 """The functions that templates call as filters."""
@@ -88,6 +89,8 @@ class Site:
         )
         for module, names in filters:
             self._templates.filters |= {name: getattr(module, name) for name in names}
+        # `count` is a filter of the template language, and counts the parts of a list.
+        self._templates.filters["number"] = formatting.count
 
     def routes(self) -> list[Route]:
         """Return the routes of the application."""
@@ -139,7 +142,7 @@ class Site:
             try:
                 done = await act(asked)
             except ProtocolError as error:
-                done = {"words": wording.sentence(str(error)), "hint": error.hint, "failed": True}
+                done = {"words": formatting.sentence(str(error)), "hint": error.hint, "failed": True}
             return RedirectResponse(self._told(done, own_place(done.get("at", "")) if done.get("at") else back), 303)
 
         return answer
@@ -173,7 +176,7 @@ class Site:
         return HTMLResponse(self._templates.get_template(template).render(common | values), status)
 
     def _failed(self, request: Request, error: ProtocolError) -> Response:
-        values = {"message": wording.sentence(str(error)), "hint": error.hint}
+        values = {"message": formatting.sentence(str(error)), "hint": error.hint}
         return self._page(request, "error.html", values, STATUS.get(error.code, 409))
 
     async def nowhere(self, request: Request, error: Exception) -> Response:

@@ -6,12 +6,14 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
+from typing import Any
 
 from ...ipc.protocol import NOT_FOUND, Json, ProtocolError
 from ...store.model import ALL_CHANNELS
 from ..clock import local_now
+from ..formatting import when
 from .guard import PageRequest, together
-from .wording import ShownTurn, instant, said, turns
+from .wording import ShownTurn, said, turns
 
 HITS, ROWS, TURNS = 20, 30, 120
 """The most hits of a search, rows of a list, and turns of a conversation on one page."""
@@ -200,7 +202,7 @@ async def timeline(asked: PageRequest) -> Json:
     values["more"] = held["next"] is not None
     # The slider begins at the first fact; where it is moved, its page knows that already.
     if "part" not in asked.words:
-        oldest = instant(await _first(asked, channel)) or local_now()
+        oldest = when(await _first(asked, channel)) or local_now()
         values |= {"first": oldest.date().isoformat(), "days": max(0, (last - oldest.date()).days)}
     return values
 
@@ -228,32 +230,24 @@ async def _first(asked: PageRequest, channel: str) -> str | None:
 
 async def memories(asked: PageRequest) -> Json:
     """Return a page of the memories, newest first, by project, kind, and those of every briefing."""
-    channel, kind, at = asked.word("channel"), asked.word("kind"), asked.whole("from")
-    always = asked.word("always") == "1"
+    kind, always = asked.word("kind"), asked.word("always") == "1"
     levels = None if kind else {"field": "level", "in": ["L1", "L2", "L3"]}
-    listed, channels = await together(
-        asked.call(
-            "list",
-            channel=channel or None,
-            kind=kind or None,
-            always=always or None,
-            limit=ROWS,
-            offset=at,
-            texts=True,
-            filter=levels,
-        ),
-        _channels(asked),
-    )
     return {
-        "memories": listed["memories"],
-        **_pages(at, listed["next"]),
-        "channel": channel,
+        **await _newest(asked, "memories", kind=kind or None, always=always or None, texts=True, filter=levels),
         "kind": kind,
         "always": always,
-        "channels": channels,
         "kinds": KINDS_OF_MEMORIES,
         "kept": KINDS_TO_KEEP,
     }
+
+
+async def _newest(asked: PageRequest, name: str, **narrowed: Any) -> Json:
+    """Return a page of a list of the wire under a name, newest first, with the projects that it may be narrowed to."""
+    channel, at = asked.word("channel"), asked.whole("from")
+    listed, channels = await together(
+        asked.call("list", channel=channel or None, limit=ROWS, offset=at, **narrowed), _channels(asked)
+    )
+    return {name: listed["memories"], **_pages(at, listed["next"]), "channel": channel, "channels": channels}
 
 
 def _pages(at: int, following: int | None, size: int = ROWS) -> Json:
@@ -295,16 +289,7 @@ async def _shown(asked: PageRequest, node_ids: Sequence[str]) -> list[Json]:
 
 async def sessions(asked: PageRequest) -> Json:
     """Return a page of the sessions, newest first."""
-    channel, at = asked.word("channel"), asked.whole("from")
-    listed, channels = await together(
-        asked.call("list", channel=channel or None, level="L0", limit=ROWS, offset=at), _channels(asked)
-    )
-    return {
-        "sessions": listed["memories"],
-        **_pages(at, listed["next"]),
-        "channel": channel,
-        "channels": channels,
-    }
+    return await _newest(asked, "sessions", level="L0")
 
 
 async def session(asked: PageRequest) -> Json:
@@ -424,7 +409,9 @@ async def runs(asked: PageRequest) -> Json:
     most = asked.whole("most", ROWS, 1000)
     everything = asked.word("all") == "1"
     found, status = await together(asked.call("runs", limit=most, all=everything or None), asked.call("status"))
+    due, now = when(status["next_dream"]), local_now()
     return {
+        "is_ahead": due is not None and due > now,
         "runs": found["runs"],
         "all": everything,
         "more": min(most + ROWS, 1000) if len(found["runs"]) == most and most < 1000 else None,

@@ -12,49 +12,29 @@ from urllib.parse import quote
 
 from ...ipc.channels import project_name
 from ...store.roles import Role
+from ..formatting import date_of, relative, when
 
 GLOBAL = "_global"
 _TURN = re.compile(r"^#(\d{1,9}) ([^\s:]{1,64}): ?", re.MULTILINE)
 _STEP = re.compile(r"\[(?P<name>[^\]\n:]{1,80})(?:: (?P<what>[^\n]{0,400}))?")
 
 
-def instant(given: str | datetime | None) -> datetime | None:
-    """Return a time of the wire, in this machine's zone."""
-    at = datetime.fromisoformat(given) if isinstance(given, str) else given
-    return at.astimezone() if at else None
-
-
 def day(given: str | None, now: datetime) -> str:
     """Return a day as people write it, without the year where it is this one."""
-    at = instant(given)
-    if at is None:
-        return ""
-    return f"{at.day} {at:%b}" if at.year == now.year else f"{at.day} {at:%b %Y}"
+    at = when(given)
+    return date_of(at, now) if at else ""
 
 
 def moment(given: str | None, now: datetime) -> str:
     """Return a day and the time of day."""
-    at = instant(given)
-    return f"{day(given, now)}, {at:%H:%M}" if at else ""
+    at = when(given)
+    return f"{date_of(at, now)}, {at:%H:%M}" if at else ""
 
 
 def ago(given: str | None, now: datetime) -> str:
     """Return how long ago or ahead something is, roughly: `3 hours ago`."""
-    at = instant(given)
-    if at is None:
-        return ""
-    seconds = (now - at).total_seconds()
-    size = abs(seconds)
-    for unit_s, name in ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "hour"), (60, "minute")):
-        if size >= unit_s:
-            told = number(int(size // unit_s), name)
-            return f"{told} ago" if seconds > 0 else f"in {told}"
-    return "just now"
-
-
-def number(amount: int, noun: str, nouns: str = "") -> str:
-    """Return a number with its noun: `1 fact`, `1,204 facts`."""
-    return f"{amount:,} {noun if amount == 1 else nouns or noun + 's'}"
+    at = when(given)
+    return relative(at, now) if at else ""
 
 
 def project(channel: str) -> str:
@@ -116,11 +96,6 @@ def run_note(run: Mapping[str, Any]) -> str:
 def said(relation: str) -> str:
     """Return the type of a relation in words: `reports to`."""
     return relation.replace("_", " ").lower()
-
-
-def sentence(text: str) -> str:
-    """Return a message as a sentence: with a capital and a full stop."""
-    return text[:1].upper() + text[1:] + ("" if text[-1:] in ".!?…:" else ".")
 
 
 COMMANDS = {

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from ...store import Histogram
+
 BOUNDS_S: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0)
 """The upper bounds of the buckets: from the fastest answer to one that a person gives up."""
 
@@ -20,21 +22,6 @@ WAIT, WORK, ALL = "wait", "work", "all"
 
 OnAnswered = Callable[[str, float, str], None]
 """Called with the method, the seconds it took, and its outcome: `ok`, or the code of its error."""
-
-
-class Histogram:
-    """A count of durations by bucket, and their sum."""
-
-    __slots__ = ("counts", "total_s")
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BOUNDS_S) + 1)
-        self.total_s = 0.0
-
-    def add(self, seconds: float) -> None:
-        """Count one duration."""
-        self.counts[bisect_left(BOUNDS_S, seconds)] += 1
-        self.total_s += seconds
 
 
 class Measures:
@@ -62,8 +49,9 @@ class Measures:
     def _add(self, method: str, step: str, seconds: float) -> None:
         histogram = self.durations.get((method, step))
         if histogram is None:
-            histogram = self.durations[method, step] = Histogram()
-        histogram.add(seconds)
+            histogram = self.durations[method, step] = Histogram(BOUNDS_S)
+        histogram.counts[bisect_left(BOUNDS_S, seconds)] += 1
+        histogram.total_s += seconds
 
     def families(self) -> Iterator[Family]:
         """Yield the metric families of it all; safe from another thread, which sees numbers of a moment ago."""
@@ -73,18 +61,11 @@ class Measures:
             "Answers by method and outcome: ok, or the code of the error.",
             [Sample({"method": name, "outcome": end}, number) for (name, end), number in list(self.outcomes.items())],
         )
-        samples: list[Sample] = []
-        for (method, step), histogram in list(self.durations.items()):
-            labels, below = {"method": method, "step": step}, 0
-            for bound, number in zip((*BOUNDS_S, None), list(histogram.counts), strict=True):
-                below += number
-                samples.append(Sample({**labels, "le": "+Inf" if bound is None else f"{bound:g}"}, below, "_bucket"))
-            samples += [Sample(labels, round(histogram.total_s, 6), "_sum"), Sample(labels, below, "_count")]
-        yield Family(
+        by_labels = [({"method": method, "step": step}, one) for (method, step), one in list(self.durations.items())]
+        yield histograms(
             "dreamd_answer_seconds",
-            "histogram",
             "Time of an answer: until a thread was free (wait), in it (work), and all.",
-            samples,
+            by_labels,
         )
 
 
@@ -108,6 +89,18 @@ class Family(NamedTuple):
 def gauge(name: str, text: str, value: float, kind: str = "gauge") -> Family:
     """Return a metric of one sample."""
     return Family(name, kind, text, [Sample({}, value)])
+
+
+def histograms(name: str, text: str, by_labels: Iterable[tuple[Mapping[str, str], Histogram]]) -> Family:
+    """Return a metric of histograms, each with its labels."""
+    samples: list[Sample] = []
+    for labels, histogram in by_labels:
+        below = 0
+        for bound, number in zip((*histogram.bounds_s, None), list(histogram.counts), strict=True):
+            below += number
+            samples.append(Sample({**labels, "le": "+Inf" if bound is None else f"{bound:g}"}, below, "_bucket"))
+        samples += [Sample(labels, round(histogram.total_s, 6), "_sum"), Sample(labels, below, "_count")]
+    return Family(name, "histogram", text, samples)
 
 
 def exposition(families: Iterable[Family]) -> str:

@@ -55,6 +55,7 @@ LEAST_OF_PAIR: Final = 0.5
 LEAST_OF_RELATION: Final = 0.9
 
 LONGEST_SENTENCE: Final = 300
+"""The characters of a sentence that is kept with a relation, or quoted on a page."""
 
 PEOPLE: Final = frozenset({EntityType.PERSON, EntityType.TEAM, EntityType.ORGANISATION})
 

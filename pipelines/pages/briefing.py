@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import lru_cache
 
 from ...store.model import Kind, Memory, NodeId
 from ...store.roles import MACHINES
@@ -138,7 +139,9 @@ def is_worth_a_line(fact: Memory) -> bool:
 
 def _asks(words: str) -> bool:
     """Check for a question, or a request put as one ("can you check it again? it has changed"), which is for once."""
-    said = sentences_of(words) or [words]
+    if "?" not in words:  # most facts: their sentences need not be told apart
+        return False
+    said = _sentences(words) or (words,)
     return any(sentence.rstrip("”\"') ").endswith("?") for sentence in (said[0], said[-1]))
 
 
@@ -239,4 +242,10 @@ def _line(fact: Memory, today: date) -> BriefLine | None:
 def _is_open(words: str, reply_to: str) -> bool:
     # A refusal of what was proposed tells what would be ("nobody will be able to explain that"), and is no wish.
     is_refusal = bool(reply_to) and read(words).is_negated
-    return not is_refusal and all(said.is_open or said.is_brief for said in map(read, sentences_of(words)))
+    return not is_refusal and all(said.is_open or said.is_brief for said in map(read, _sentences(words)))
+
+
+@lru_cache(maxsize=1024)
+def _sentences(text: str) -> tuple[str, ...]:
+    """Return the sentences of a text; those of the facts of a channel are asked for at every start of a session."""
+    return tuple(sentences_of(text))

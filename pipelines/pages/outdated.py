@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import lru_cache
 from typing import Final
@@ -39,6 +39,14 @@ WEIGHTS: Final[Mapping[str, float]] = {
 
 LEAST: Final = 0.35
 """Probability from which a fact is outdated: of people left out 71 % of such facts are, a third of all that are."""
+
+OF_WORDS: Final = frozenset({"shared", "rarest", "rare", "of the newer", "of the older"})
+LEAST_SHARED: Final = (
+    math.log(LEAST / (1 - LEAST))
+    - BIAS
+    - sum(max(0.0, weight) for name, weight in WEIGHTS.items() if name not in OF_WORDS)
+)
+"""The weight of the words in common below which no other reason reaches LEAST."""
 
 BIAS_OF_CHANGE: Final = -7.02
 WEIGHTS_OF_CHANGE: Final[Mapping[str, float]] = {
@@ -79,7 +87,7 @@ def without_outdated(facts: Sequence[Memory], others: Sequence[Memory] = ()) -> 
         older
         for place, older in enumerate(ordered)
         if older.node_id in asked
-        and not any(compared.probability(older, newer) >= LEAST for newer in ordered[place + 1 :])
+        and not any(compared.is_outdated(older, newer) for newer in compared.sharing(older, ordered[place + 1 :]))
     ]
 
 
@@ -90,7 +98,20 @@ class Compared:
         stems = sorted({stem for fact in facts for stem in _read(fact.text).content})
         first = _by_beginning(stems)
         self._said = {fact.node_id: frozenset(first[stem] for stem in _read(fact.text).content) for fact in facts}
-        self._commonness = Counter(word for words in self._said.values() for word in words)
+        commonness = Counter(word for words in self._said.values() for word in words)
+        self._rarity = {word: 1 / max(1, number - 1) for word, number in commonness.items()}
+
+    def sharing(self, fact: Memory, others: Sequence[Memory]) -> Iterator[Memory]:
+        """Yield those of other facts with a word in common: one in six, so the rest is passed over at once."""
+        words, said = self._said[fact.node_id], self._said
+        return (other for other in others if not words.isdisjoint(said[other.node_id]))
+
+    def is_outdated(self, older: Memory, newer: Memory) -> bool:
+        """Check that the newer fact probably replaces or repeats the older; most pairs share too little for it."""
+        shared = self._shared(older, newer)
+        if shared is None or sum(WEIGHTS[name] * value for name, value in shared.items()) < LEAST_SHARED:
+            return False
+        return self.probability(older, newer) >= LEAST
 
     def probability(self, older: Memory, newer: Memory) -> float:
         """Return how likely it is that the newer fact replaces or repeats the older, 0 to 1."""
@@ -109,22 +130,30 @@ class Compared:
 
     def reasons(self, older: Memory, newer: Memory) -> dict[str, float] | None:
         """Return the reasons for it, None for two of one turn, or without a word in common."""
+        shared = self._shared(older, newer)
+        if shared is None:
+            return None
+        return {
+            **shared,
+            "now": _read(newer.text).is_now,
+            "one kind": older.kind == newer.kind,
+            **{f"newer is {kind}": newer.kind == kind for kind in (Kind.PROCEDURE, Kind.PERSON, Kind.VALUE)},
+            "older is value": older.kind == Kind.VALUE,
+            "newer opens": newer.extra.get(REPLY) == "new",
+        }
+
+    def _shared(self, older: Memory, newer: Memory) -> dict[str, float] | None:
         was, said = self._said[older.node_id], self._said[newer.node_id]
         common = was & said
         if not common or (older.sources and older.sources[:1] == newer.sources[:1]):
             return None
-        rarity = [1 / max(1, self._commonness[word] - 1) for word in common]
+        rarity = [self._rarity[word] for word in common]
         return {
             "shared": min(len(common), MOST_SHARED) / MOST_SHARED,
             "rarest": max(rarity),
             "rare": min(1.0, sum(rarity) / MOST_SHARED),
             "of the newer": len(common) / len(said),
             "of the older": len(common) / len(was),
-            "now": _read(newer.text).is_now,
-            "one kind": older.kind == newer.kind,
-            **{f"newer is {kind}": newer.kind == kind for kind in (Kind.PROCEDURE, Kind.PERSON, Kind.VALUE)},
-            "older is value": older.kind == Kind.VALUE,
-            "newer opens": newer.extra.get(REPLY) == "new",
         }
 
 

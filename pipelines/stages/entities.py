@@ -30,7 +30,16 @@ from ...store.okf.entity_page import (
 from ...store.okf.memory_file import BY_HAND, body_hash
 from ...store.text.dates import format_date
 from ..extract.contexts import Speaker, TurnContext, contexts_of
-from ..extract.naming import FEWEST_TURNS, Found, KnownNames, found_in, in_force, read_turns, relations_of
+from ..extract.naming import (
+    FEWEST_TURNS,
+    LONGEST_SENTENCE,
+    Found,
+    KnownNames,
+    found_in,
+    in_force,
+    read_turns,
+    relations_of,
+)
 from ..grounding.relations import relations_by_model
 from ..workspace.memo import once
 from ..workspace.proposals import Proposals, archive, create, is_edited, may_be_revived, newest
@@ -45,7 +54,6 @@ MOST_READ: Final = 2_000
 """Turns of which names are read in one dream, some 40 ms of processor time each."""
 
 MOST_QUOTES: Final = 3
-LONGEST_QUOTE: Final = 300
 
 _DIGITS = re.compile(r"-[0-9a-f]{6}\Z")
 
@@ -303,9 +311,9 @@ class _Pages:
     def _quotable(self, turn: NodeId, sentence: str) -> str:
         """Return a sentence that may be quoted, whole and short, of a turn that was read; "" otherwise."""
         context = self._turns.get(turn)
-        if context is None or len(sentence) > LONGEST_QUOTE or "“" in sentence or "”" in sentence:
+        if context is None or len(sentence) > LONGEST_SENTENCE or "“" in sentence or "”" in sentence:
             return ""
-        return next((one for one in context.sentences if sentence.strip() in one and len(one) <= LONGEST_QUOTE), "")
+        return next((one for one in context.sentences if sentence.strip() in one and len(one) <= LONGEST_SENTENCE), "")
 
 
 def _kept(page: EntityPage) -> Mapping[str, object]:

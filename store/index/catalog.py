@@ -328,6 +328,11 @@ class Catalog:
         )
         return {name: datetime.fromisoformat(at) for name, at in self._rows(sql, (json.dumps(list(sessions)),))}
 
+    def sizes_of(self, node_ids: Collection[NodeId]) -> dict[NodeId, int]:
+        """Return the bytes of the files of memories or sessions."""
+        sql = "SELECT node_id, size FROM node JOIN file USING (path) WHERE node_id IN (SELECT value FROM json_each(?))"
+        return dict(self._all_rows(sql, json.dumps(list(node_ids)))) if node_ids else {}
+
     def size_of_files(self) -> int:
         """Return the bytes of all memories and sessions of the vault."""
         return self._one("SELECT sum(size) FROM file") or 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -182,6 +183,9 @@ def told_counts(texts: Iterable[ToldText]) -> ToldCounts:
     texts = list(texts)
     told = [one for one in texts if one.lines and not one.lost]
     lost = [one.moment for one in texts if one.lost]
+    by_moment: Counter[str] = Counter()
+    for one in told:
+        by_moment[one.moment] += one.tokens
     return ToldCounts(
         len(told),
         len({one.session_id for one in told}),
@@ -189,6 +193,7 @@ def told_counts(texts: Iterable[ToldText]) -> ToldCounts:
         sum(any(line.became in ("used", "useful") for line in one.lines) for one in told),
         lost.count(START),
         lost.count(PROMPT),
+        by_moment=by_moment,
     )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Protocol
 
 from ..engine.interface import Match, Vector, VectorStore
@@ -17,6 +19,9 @@ from ..model import NodeId
 from .question import NOTHING_ASKED, Asked, Question
 
 CHUNK_MARK = "#chunk-"
+
+# The upper bounds of the buckets in which the times of steps are counted.
+BOUNDS_OF_STEPS_S = (0.0002, 0.001, 0.005, 0.02, 0.1, 0.5, 2.0)
 
 # The fields of a turn's chunk that name its speaker and describe its form: those of `TurnForm`.
 SPEAKER_FIELDS = ("role", "size", "asks", "time")
@@ -50,13 +55,44 @@ class Candidate:
         return next(iter(self.matched.items()))
 
 
+class Histogram:
+    """A count of durations by bucket, whose upper bounds are given in seconds, and their sum.
+
+    Who counts adds by itself: a sample is two additions, and its way through another file would be more than they are.
+    """
+
+    __slots__ = ("bounds_s", "counts", "total_s")
+
+    def __init__(self, bounds_s: Sequence[float]) -> None:
+        self.bounds_s = bounds_s
+        self.counts = [0] * (len(bounds_s) + 1)
+        self.total_s = 0.0
+
+
+class StepTimes:
+    """The times of the steps of questions since the start. Any thread may call."""
+
+    def __init__(self) -> None:
+        self.by_step: dict[str, Histogram] = {}
+        self._lock = Lock()
+
+    def add(self, step: str, seconds: float) -> None:
+        """Count the duration of a step."""
+        with self._lock:
+            histogram = self.by_step.get(step)
+            if histogram is None:
+                histogram = self.by_step[step] = Histogram(BOUNDS_OF_STEPS_S)
+            histogram.counts[bisect_left(BOUNDS_OF_STEPS_S, seconds)] += 1
+            histogram.total_s += seconds
+
+
 @dataclass(slots=True)
 class Ranking:
     """The candidates of a question, best first, and how they were found.
 
     `asked` is the question's form. `is_of_time`: the candidates are the turns and facts of the time that it asks about,
     and no thing was searched for. Turns of `session` are left out. `cosines` returns how near other chunks are to the
-    question; {} without vectors.
+    question; {} without vectors. `steps` counts its times with those of other questions.
     """
 
     question: Question
@@ -67,6 +103,7 @@ class Ranking:
     vector: Vector | None = None
     cosines: Callable[[Collection[NodeId]], dict[NodeId, float]] = lambda chunks: {}
     timings_ms: dict[str, float] = field(default_factory=dict)
+    steps: StepTimes | None = None
     notes: list[str] = field(default_factory=list)
 
     def leave_out_session(self, session_id: NodeId | None) -> None:
@@ -89,7 +126,10 @@ class Ranking:
         """Record the duration of a step."""
         began = time.perf_counter()
         yield
-        self.timings_ms[step] = round((time.perf_counter() - began) * 1e3, 3)
+        took_s = time.perf_counter() - began
+        self.timings_ms[step] = round(took_s * 1e3, 3)
+        if self.steps is not None:
+            self.steps.add(step, took_s)
 
 
 class Reranker(Protocol):

@@ -37,6 +37,7 @@ from .gathering import (
     Gathering,
     Ranking,
     Reranker,
+    StepTimes,
     fuse_arms,
     fuse_by_reciprocal_rank,
     in_order,
@@ -93,6 +94,7 @@ class Search:
         self._reranker = self._chosen_reranker() if settings.is_reranked else None
         self.trusted: Mapping[NodeId, float] = {}
         """The trust in judged memories, by how much it differs from the usual; replaced as a whole at any time."""
+        self.steps = StepTimes()
         self.alone = SoftLock(PATIENCE_S)
         """Held by what ranks a question, and by what makes an answer of a ranking."""
         self._long_ones = threading.Lock()
@@ -112,7 +114,7 @@ class Search:
 
         Without a model that is ready, the keyword arm answers alone and a note says so.
         """
-        ranking = Ranking(question, notes=[*question.notes])
+        ranking = Ranking(question, notes=[*question.notes], steps=self.steps)
         if not question.meant:
             return ranking
         embedding = self._embedding.submit(self.embed, question.meant)  # its work is done without the interpreter lock

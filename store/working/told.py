@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Final
 
 from ..core import Core
-from ..index.projection import Node
+from ..index.projection import TURN_MARK, Node
 from ..ledger.work import MOST_TOLD, TOLD_DAYS, set_told, told_counts, told_id_of
 from ..model import NewTurn, NodeId
 from ..results import ToldCounts, ToldLine, ToldText
@@ -33,6 +33,9 @@ LONGEST_LINE: Final = 400
 
 # A record is made after the time of its request, but for what the clock was set back meanwhile.
 SAME_CLOCK: Final = timedelta(minutes=1)
+
+# Of a session's file, which an agent without a memory would have read.
+BYTES_A_TOKEN: Final = 4
 
 # What became of a line whose words are in the agent's next turn.
 USED: Final = "used"
@@ -143,7 +146,16 @@ class ToldTexts:
         if texts is None:
             with self._lock:
                 texts = self._rows(self._now() - timedelta(days=1))
-        return told_counts(texts)
+        texts = list(texts)
+        return replace(told_counts(texts), cited=self._cited(one for one in texts if not one.lost))
+
+    def _cited(self, texts: Iterable[ToldText]) -> int:
+        """Return the tokens of the whole sessions that the lines of each text are of."""
+        nodes = [{line.node_id for line in one.lines if line.node_id} for one in texts]
+        turns = self._core.catalog.evidence(set().union(*nodes))
+        sessions = [{turn.node_id.partition(TURN_MARK)[0] for node in some for turn in turns[node]} for some in nodes]
+        sizes = self._core.catalog.sizes_of(set().union(*sessions))
+        return sum(sizes.get(session, 0) for some in sessions for session in some) // BYTES_A_TOKEN
 
     def since(self, moment: datetime | None = None, session_id: NodeId | None = None) -> list[ToldText]:
         """Return the texts since a moment, the newest first; of memories that are gone, GONE."""

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dreamd.daemon import formatting
 from dreamd.daemon.cli import admin_commands as admin
 from dreamd.daemon.cli import dream_commands as dreams
-from dreamd.daemon.cli import formatting, main
+from dreamd.daemon.cli import main
 from dreamd.daemon.cli import query_commands as query
 from dreamd.daemon.cli import repair_commands as repair
 from dreamd.daemon.cli import review_commands as review
 from dreamd.daemon.cli import write_commands as write
-from dreamd.daemon.cli.formatting import Look
+from dreamd.daemon.formatting import Look
 from dreamd.ipc.protocol import Json
 
 from tests import extension_package

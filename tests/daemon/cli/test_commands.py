@@ -38,7 +38,16 @@ HIT = {
     "contradicts": [], "newer": [], "superseded_by": [], "stale_after": None, "confidence": 0.8, "certainty": 0.95,
     "speaker": "", "reply": "",
 }  # fmt: skip
-TOLD_COUNTS = {"texts": 1, "sessions": 1, "tokens": 12, "used": 1, "lost_starts": 0, "lost_prompts": 0}
+TOLD_COUNTS = {
+    "texts": 1,
+    "sessions": 1,
+    "tokens": 12,
+    "used": 1,
+    "lost_starts": 0,
+    "lost_prompts": 0,
+    "cited": 4096,
+    "by_moment": {"prompt": 12},
+}
 TOLD: dict[str, Any] = {
     "at": "2026-11-21T12:00:00+00:00", "session_id": "s1", "channel": "work", "agent": "codex", "moment": "prompt",
     "tokens": 12, "answered": True, "lost": "",

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.daemon.cli.formatting import Look
 from dreamd.daemon.cli.write_commands import import_in_words
+from dreamd.daemon.formatting import Look
 from dreamd.daemon.importing.detect import read
 from dreamd.daemon.importing.following.tail import Tail
 from dreamd.daemon.importing.importer import Importer

@@ -8,8 +8,8 @@ from itertools import count
 from typing import Any
 
 import pytest
-from dreamd.daemon.cli.formatting import Look
 from dreamd.daemon.cli.query_commands import shown_in_words
+from dreamd.daemon.formatting import Look
 from dreamd.store import okf
 from dreamd.store.changes.run_kinds import AppliedRun
 from dreamd.store.embedding.embedding import StubEmbedder

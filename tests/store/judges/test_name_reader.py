@@ -6,13 +6,16 @@ import pytest
 from dreamd.store.judges.judge import JudgedTurn
 from dreamd.store.judges.name_reader import (
     ENDS,
+    NAMED,
     PROJECT,
+    RELATIONS,
     NamedSpan,
     NamesRead,
     marked,
     names_reader,
     windows_of,
 )
+from dreamd.store.okf.entity_page import EntityType, RelationType
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +38,11 @@ def stated(text: str, before: str = "") -> set[tuple[str, str, str]]:
         for one in read(text, before).relations
         if one.sureness >= 0.9
     }
+
+
+def test_the_reader_knows_the_kinds_and_relations_of_pages_and_no_other() -> None:
+    assert set(NAMED) == {*map(str, EntityType), "phrase"}
+    assert set(RELATIONS) == {*map(str, RelationType), ""}
 
 
 def test_people_and_things_are_read_in_any_case_and_language() -> None:

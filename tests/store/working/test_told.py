@@ -101,3 +101,16 @@ def test_what_is_held_in_memory_is_bounded(store: MemoryStore) -> None:
         told(store)
     assert len(store.told._awaited) == told_texts.MOST_AWAITED
     assert len(store.told._fresh) <= told_texts.MOST_FRESH
+
+
+def test_the_whole_sessions_behind_the_lines_are_counted_once_a_text(store: MemoryStore) -> None:
+    turns = [NewTurn("user", "The port of the orders service is 8443."), NewTurn("assistant", "word " * 400)]
+    store.observe(SessionHead("s9", "shop"), turns).result()
+    store.core.settle(10)
+    (file,) = (store.core.paths.vault / "sessions").rglob("*.md")
+    for moment in ("start", "prompt"):
+        text = ToldText(NOW, "s1", "shop", "codex", moment, 20)
+        store.told.note(text, "The port is 8443.\nAgain 8443.", nodes=[("8443", "s9#1"), ("Again", "s9#2")])
+    counts = store.told.counts(store.told.since())
+    assert counts.cited == 2 * file.stat().st_size // 4
+    assert dict(counts.by_moment) == {"start": 20, "prompt": 20}

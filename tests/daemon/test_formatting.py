@@ -6,8 +6,8 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from dreamd.daemon.cli import formatting
-from dreamd.daemon.cli.formatting import Look
+from dreamd.daemon import formatting
+from dreamd.daemon.formatting import Look
 from hypothesis import given
 from hypothesis import strategies as st
 
