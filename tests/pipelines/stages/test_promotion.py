@@ -217,7 +217,7 @@ def test_a_weekly_dream_proposes_it_and_once_accepted_it_is_on_the_persons_page(
 
 def test_an_accepted_correction_is_pinned_and_undo_takes_the_pin_back(store: MemoryStore) -> None:
     text = "Never squash commits before you merge."
-    keys = {"kind": Kind.CORRECTION, "certainty": 0.95, "channel": "shop-a1b2c3"}
+    keys: dict[str, Any] = {"kind": Kind.CORRECTION, "certainty": 0.95, "channel": "shop-a1b2c3"}
     corrected = said(text, "s1#1", **keys)
     corrected = replace(
         corrected, sources=("s1#1", "s2#1", "s3#1"), extra={"standing": 0.9, "reply": "correct", "worth": 1.0}
