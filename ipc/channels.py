@@ -8,7 +8,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ..store.channel import WITHIN, channel_of_folder, channel_of_user, is_in_repository, may_read, user_part
+from ..store.channel import (
+    WITHIN,
+    channel_of_folder,
+    channel_of_user,
+    is_in_repository,
+    is_of_session,
+    may_read,
+    user_part,
+)
 from ..store.filters import Condition, Filter
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, InvalidInput, NodeId, NotFound
 from ..store.results import Elsewhere
@@ -179,7 +187,7 @@ def not_looked_in(channel: str, sizes: Mapping[str, int]) -> list[str]:
     """Return a note that names non-empty channels that were not searched."""
     if channel == ALL_CHANNELS:
         return []
-    others = [name for name in sizes if name not in (channel, GLOBAL_CHANNEL)]
+    others = [name for name in sizes if name not in (channel, GLOBAL_CHANNEL) and not is_of_session(name)]
     others.sort(key=lambda name: -sizes[name])
     if not others:
         return []

@@ -315,6 +315,8 @@ def test_what_holds_in_a_session_is_read_there_alone(client: Client, project: Pa
     assert "9999" in told("s9")
     assert "9999" in handed("s9")
     assert "called a spike" in handed("s9")
+    nowhere = client.call("recall", {"query": "zxqv", "channel": "_global"})
+    assert "~s9" not in str(nowhere)
     for other in ("s8", None):
         assert "9999" not in told(other)
         assert "9999" not in told(other, include_archived=True)
