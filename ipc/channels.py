@@ -196,6 +196,11 @@ def not_looked_in(channel: str, sizes: Mapping[str, int]) -> list[str]:
     return [f'{named} {"were" if more else "was"} not looked in; channel "*" looks everywhere']
 
 
+def lasting(found: Sequence[Elsewhere]) -> list[Elsewhere]:
+    """Return the hits of other channels without those that hold in one session alone."""
+    return [place for place in found if not is_of_session(place.channel)]
+
+
 def found_elsewhere(found: Sequence[Elsewhere]) -> list[str]:
     """Return a note that counts the hits in other channels, without their texts, which were not asked for."""
     if not found:

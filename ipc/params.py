@@ -80,7 +80,7 @@ class Params(BaseModel):
 
 
 class UserParams(Params):
-    """Parameters of a method that is one of several users': `user_id` sees what all share, and their own part."""
+    """Parameters of a method for one of several users: `user_id` sees the shared channels, and their own part."""
 
     user_id: Name | None = None
 

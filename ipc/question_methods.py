@@ -30,6 +30,7 @@ from .channels import (
     channel_for,
     found_elsewhere,
     full_name,
+    lasting,
     node_of,
     not_looked_in,
     nothing_there,
@@ -107,7 +108,7 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
         reasons, is_empty = why_nothing(store, params, channel)
         notes += reasons
         if is_empty:
-            elsewhere = elsewhere_that_fits(store.elsewhere(params.query, params.limit, session))
+            elsewhere = elsewhere_that_fits(lasting(store.elsewhere(params.query, params.limit, session)))
     _note_told(store, params, channel, session, [(hit.node_id, hit.text or hit.title) for hit in hits])
     answer = RecallAnswer(hits, found.abstained, notes, channel, found.confidence, elsewhere, found.exact)
     if params.explain:
@@ -183,7 +184,7 @@ def context(store: MemoryStore, params: ContextParams, call: Call) -> ContextAns
         reasons, is_empty = why_nothing(store, params, channel)
         notes += reasons
         if is_empty:
-            notes += found_elsewhere(store.elsewhere(params.query))
+            notes += found_elsewhere(lasting(store.elsewhere(params.query)))
     return widened(ContextAnswer, envelope, notes=tuple(notes), channel=channel)
 
 

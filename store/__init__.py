@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from .text.words import term_stems
     from .upkeep.backup import make_backup, restore_backup
     from .upkeep.backup_archive import read_archive
-    from .upkeep.bundles import check_bundle, committed, lay_bundle, made_of, root_page
     from .upkeep.cleanup import DecayInputs
     from .upkeep.health import check_closed, noted_in_ledger
+    from .upkeep.memory_bundles import check_bundle, committed, lay_bundle, made_of, root_page
     from .upkeep.replica import LocalFile
     from .vault.disk import beginning, opened, replace_file
     from .vault.vault import is_digest, is_kept
@@ -141,11 +141,11 @@ _HOMES = {
     "noted_in_ledger": "upkeep.health",
     "make_backup": "upkeep.backup",
     "restore_backup": "upkeep.backup",
-    "check_bundle": "upkeep.bundles",
-    "committed": "upkeep.bundles",
-    "lay_bundle": "upkeep.bundles",
-    "made_of": "upkeep.bundles",
-    "root_page": "upkeep.bundles",
+    "check_bundle": "upkeep.memory_bundles",
+    "committed": "upkeep.memory_bundles",
+    "lay_bundle": "upkeep.memory_bundles",
+    "made_of": "upkeep.memory_bundles",
+    "root_page": "upkeep.memory_bundles",
     "read_archive": "upkeep.backup_archive",
     "checkouts": "channel",
     "Extensions": "extensions",

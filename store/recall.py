@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from . import okf
 from .changes import run_kinds
-from .channel import is_of_session
 from .core import Core
 from .door import HITS_KEPT, outgoing, outgoing_envelope, outgoing_hit
 from .filters import Filter, unmet, values_of
@@ -349,8 +348,7 @@ class Recall:
         ranking.leave_out_session(session)
         found: dict[str, list[Hit]] = {}
         for hit in self._answer(ranking, limit).hits:
-            if not is_of_session(hit.channel):
-                found.setdefault(hit.channel, []).append(hit)
+            found.setdefault(hit.channel, []).append(hit)
         return [Elsewhere(channel, tuple(in_channel)) for channel, in_channel in found.items()]
 
     @repeated_after_repair

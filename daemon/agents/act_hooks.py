@@ -63,7 +63,7 @@ def act_of(hook: HookInput) -> AgentAct | None:
 def text_at_act(
     store: MemoryStore, name: str, place: tuple[str, str], act: AgentAct, session: HandedSession, budget_tokens: int
 ) -> str:
-    """Return what an act recalls, fenced; "" for nothing, or nothing that is new in this session.
+    """Return the lines that an act recalls, fenced; "" for nothing, or nothing that is new in this session.
 
     `place` is the channel and the folder of the act.
     """

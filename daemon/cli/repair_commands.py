@@ -349,14 +349,14 @@ def backup_in_words(answer: Json, look: Look) -> list[str]:
 
 
 def bundle_in_words(answer: Json, look: Look) -> list[str]:
-    """Say what a bundle holds, and that it is as it was written."""
+    """Count the contents of a bundle that is as it was written."""
     held = f"{count(answer['memories'], 'memory', 'memories')} and {count(answer['sessions'], 'session')}"
     state = f", {count(answer['decisions'], 'decision')}, state {answer['state'][:12]}" if answer["state"] else ""
     return look.wrap(f"{clean(answer['path'])} is whole: {held}{state}.")
 
 
 def made_in_words(answer: Json, look: Look) -> list[str]:
-    """Say what was made of a bundle, and what is not as it was there."""
+    """Count the contents of a memory that was made of a bundle, and name the differences."""
     bundle = answer["bundle"]
     held = f"{count(answer['memories'], 'memory', 'memories')}, {count(bundle['sessions'], 'session')}"
     lines = look.wrap(

@@ -31,7 +31,7 @@ class PurgeParams(UserParams):
 
     `nodes`: memories, turns or whole sessions. `matching`: all texts with these words. `before`: all that is older.
     `secrets`: all that today's rules take for secrets, and nothing around them. `probes`: every past question, with the
-    memories that were of use for it. A user purges what is theirs alone.
+    memories that were of use for it. A user purges only their own.
     """
 
     nodes: Annotated[tuple[Name, ...], Field(max_length=1000)] = ()

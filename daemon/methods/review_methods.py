@@ -188,7 +188,7 @@ class ReviewMethods:
         return seen[offset:][:MOST_MARKS], len(seen)
 
     def _refuse_another_users(self, user: str, name: str) -> None:
-        """Raise NotFound for a decision about what a user does not see."""
+        """Raise NotFound for a decision about memories that a user does not see."""
         pairs = [one for one in (*self._store.decisions(), *self._store.marks().marks) if _is_seen_whole(user, one)]
         seen = {part for one in pairs for part in (one.decision_id, one.older.node_id, one.newer.node_id)}
         seen |= {one.node_id for one in self._store.waiting() if _is_seen(user, one.channel)}

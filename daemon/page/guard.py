@@ -258,7 +258,7 @@ class PageRequest:
             raise
 
     async def lately(self, within_s: float, method: str, **params: Any) -> Json:
-        """Return a method's result that is at most so old: for what hardly changes between two looks."""
+        """Return a method's result that is at most so old: for lists that hardly change between two looks."""
         key = json.dumps([method, params], sort_keys=True)
         at_s, result = self.known.get(key, (float("-inf"), {}))
         if time.monotonic() - at_s > within_s:

@@ -181,7 +181,7 @@ def plan(view: View, now: datetime) -> Proposals:
 
 
 def _of_ended_sessions(view: View, now: datetime) -> Iterator[Action]:
-    """Yield the archiving of what was to hold in a session alone, some time after its last turn, the oldest first."""
+    """Yield the archiving of memories of one session, some time after its last turn, the oldest first."""
     lasting = timedelta(days=view.settings.decay.session_days)
     known = view.session_paths()
     held = [one for one in view.every(Level.FACT) if one.is_live and is_of_session(one.channel)]

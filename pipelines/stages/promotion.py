@@ -216,7 +216,7 @@ def _is_earned(group: _Group, view: View, settings: PromotionSettings) -> bool:
 
 
 def _is_always_corrected(group: _Group, settings: PromotionSettings) -> bool:
-    """Check for what its person put right again and again: that nobody used it is why it had to be said."""
+    """Check for a rule that its person put right again and again: unused, it had to be said once more."""
     return group.is_correction and len(group.sessions) >= settings.corrections
 
 

@@ -193,7 +193,7 @@ LANGUAGES = {
 _HASH = re.compile(r"-[0-9a-f]{6}\Z")
 _TOOL = re.compile(r"[a-z][a-z0-9+-]{1,24}")
 _OF_MANY = frozenset({"docker", "gh"})
-"""Programs that many commands of a shell have, and that still say what a person works with."""
+"""Common programs of a shell that still are a tool that a person works with."""
 
 
 @dataclass(slots=True)
@@ -218,7 +218,7 @@ class _Used:
 
     @property
     def is_usual(self) -> bool:
-        """True for what was used in several projects."""
+        """True for a language or tool of several projects."""
         return len(self.projects) >= FEWEST_PROJECTS and len(self.sessions) >= FEWEST_TIMES
 
 

@@ -158,9 +158,9 @@ class Exports:
         return exported(self._core, channel, sessions=sessions)
 
     def decisions(self, files: Sequence[ExportedFile], *, whole: bool) -> Iterator[Mapping[str, Any]]:
-        """Yield what was accepted, undone or refused, and why, the oldest first; nothing of what was taken back.
+        """Yield the accepted, undone and refused changes, each with the reason, the oldest first; no memory taken back.
 
-        `whole`: with what dreams were refused, of any channel.
+        `whole`: with the changes that dreams were refused, of any channel.
         """
         records = {file.record["node_id"]: file.record for file in files}
         lines = [_decision(row) for row in self._core.ledger.ask(_ACTIONS)]

@@ -228,7 +228,7 @@ def _refuse_odd(path: str, size: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MadeMemory:
-    """The memory that was made of a bundle; `differences` are sentences on what is not as it was there."""
+    """The memory that was made of a bundle; `differences` are sentences."""
 
     bundle: CheckedBundle
     vault: str
