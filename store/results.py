@@ -522,6 +522,20 @@ class QueryCacheStatus:
     misses: int
 
 
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """The server that answers with a copy of the index: its name for people, and its state.
+
+    `in step`: it answers. `catching up`: it is given the `waiting` chunks that it lacks, or builds its indexes, and the
+    index answers. `away`: the same, because of the `problem`.
+    """
+
+    name: str
+    state: str
+    waiting: int
+    problem: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class StoreStatus:
     """The status of a store.
@@ -531,6 +545,7 @@ class StoreStatus:
     whose files are not safe on the disk yet. `not_found_yet`: those, and changed files, that the index has not read.
     `catching_up`: what changed while dreamd or the vault was away is still being read.
     `problems` are sentences; each is gone when its cause is. `layout`: `folders`, or `flat` as vaults were at first.
+    `server` is null where `store.backend` names none.
     """
 
     memories: Mapping[str, int]
@@ -544,6 +559,7 @@ class StoreStatus:
     pending_embeddings: int
     embedding: EmbeddingStatus
     query_cache: QueryCacheStatus
+    server: ServerStatus | None
     sizes: Mapping[str, int]
     journal: int
     not_found_yet: int

@@ -133,6 +133,7 @@ class Health:
                 advice=OTHER_MODEL if self._is_foreign() else "",
             ),
             query_cache=self._questions.status(),
+            server=self._opened.server(),
             sizes=self.sizes(),
             journal=ledger["journal"],
             not_found_yet=self._writer.lag + self._core.indexer.lag,

@@ -295,7 +295,16 @@ class Recording:
         self.ask("status", "status")
         self._know_how()
         self.ask("page_open")
+        self._with_a_server()
         self.ask("stop")
+
+    def _with_a_server(self) -> None:
+        """Ask another daemon, whose settings name a server that `store.dsn` does not."""
+        environ = self.daemon.environ | {"DREAMD_STORE__BACKEND": "qdrant"}
+        mine = {name: value for name, value in environ.items() if name.startswith("DREAMD_STORE")}
+        with DaemonUnderTest(self.empty.parent / "served", mine) as other:
+            self.answers["status"].append(answer := other.call("status"))
+            self.named["status with a server"] = answer
 
     def _know_how(self) -> None:
         """Have a procedure work in three sessions, and a line of a program's file said otherwise, then dream."""

@@ -72,6 +72,7 @@ STATUS = {
     "memories": {"L0": 0, "L1": 0, "L2": 0, "L3": 0}, "chunks": 0, "channels": {}, "pending_embeddings": 0,
     "embedding": {"model": "stub", "ready": True, "advice": ""},
     "query_cache": {"entries": 0, "hits": 0, "misses": 0},
+    "server": {"name": "Qdrant", "state": "catching up", "waiting": 1200, "problem": ""},
     "sizes": {"vault": 0, "index": 0, "ledger": 0},
     "journal": 0, "not_found_yet": 0,
     "catching_up": False,
