@@ -69,7 +69,7 @@ def _actions(view: View, channel: str, now: datetime) -> Iterator[Action]:
             and known.kind is Kind.PROFILE
             and known.run is not None
             and known.node_id not in wanted
-            and known.provenance != OBSERVED  # synthesis makes it, of sessions
+            and known.provenance != OBSERVED  # know_how makes it, of sessions
         )
         if is_unwanted and (action := archive(view, known, STAGE, "too little of it holds now", now)):
             yield action
