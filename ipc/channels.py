@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ..store.channel import (
+    TEAM,
     WITHIN,
     channel_of_folder,
     channel_of_user,
@@ -187,7 +188,11 @@ def not_looked_in(channel: str, sizes: Mapping[str, int]) -> list[str]:
     """Return a note that names non-empty channels that were not searched."""
     if channel == ALL_CHANNELS:
         return []
-    others = [name for name in sizes if name not in (channel, GLOBAL_CHANNEL) and not is_of_session(name)]
+    others = [
+        name
+        for name in sizes
+        if name not in (channel, GLOBAL_CHANNEL) and not is_of_session(name) and not name.endswith(TEAM)
+    ]
     others.sort(key=lambda name: -sizes[name])
     if not others:
         return []

@@ -38,7 +38,6 @@ from .channels import (
     searched_by,
     session_of,
 )
-from .document_methods import DOCUMENT_METHODS
 from .params import (
     EditParams,
     EntityMergeParams,
@@ -57,7 +56,7 @@ from .params import (
 )
 from .protocol import Json
 from .question_methods import MAX_TEXT_BYTES, QUESTION_METHODS, bounded, cut_to_bytes, filter_of
-from .work_methods import WORK_METHODS
+from .work_methods import DOCUMENT_METHODS, WORK_METHODS
 
 if TYPE_CHECKING:
     from ..store import MemoryStore

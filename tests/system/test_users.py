@@ -37,6 +37,9 @@ OWNERS = {
     **dict.fromkeys(("rebuild", "backup", "migrate", "stop", "pause", "resume", "channel"), "is about the whole store"),
     **dict.fromkeys(("dream", "dream_pause", "dream_resume", "dream_cancel"), "runs over the whole memory"),
     **dict.fromkeys(("sync_init", "sync", "sync_status", "sync_set"), "carries the whole memory to other machines"),
+    **dict.fromkeys(
+        ("team_share", "team_unshare", "team_list", "team_sync"), "writes to the repository under the owner's name"
+    ),
     "page_open": "opens the page of the whole memory",
 }
 """The methods that are the owner's alone, each with the reason: they refuse `user_id`."""
