@@ -10,12 +10,14 @@ in its place would know none of these.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import os
 import re
 import shutil
 import subprocess
+import time
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,10 +32,14 @@ FILE: Final = "entries"
 LOCAL_WITHIN_S: Final = 120.0
 REMOTE_WITHIN_S: Final = 300.0
 
+LOCK_OLD_S: Final = 60.0
+"""The age from which a lock file is one of a git that was killed: git holds them for milliseconds."""
+
 LARGEST_BATCH: Final = 256 * 2**20
 """A larger file of a remote is not read."""
 
 _HASH = re.compile(r"[0-9a-f]{40,64}")
+_LOCK = re.compile(r"Unable to create '([^'\n]+\.lock)': File exists")
 _CREDENTIALS = re.compile(r"(://)[^/@\s]+@")
 
 
@@ -132,8 +138,15 @@ class Repository:
         if shutil.which("git") is None:
             raise SyncError("git is not installed.", "Install git; the sync goes through it.")
         if not (self._folder / "HEAD").exists():
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._git("init", "--bare", "--quiet", str(self._folder))
+            self._make(self._folder)
+
+    def _make(self, folder: Path) -> None:
+        """Make a repository beside its place first: one whose making was killed halfway would be none for ever."""
+        beside = folder.with_name(f"{folder.name}.new")
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir(parents=True, mode=0o700)
+        self._git("init", "--bare", "--quiet", str(beside))
+        beside.rename(folder)
 
     def tips(self, prefix: str) -> dict[str, str]:
         """Return the refs below a prefix with their commits."""
@@ -196,7 +209,7 @@ class Repository:
         """Make the remote, where it is a folder on a disk that is not there yet."""
         folder = self._remote_folder()
         if folder is not None and not folder.exists() and folder.parent.is_dir():
-            self._git("init", "--bare", "--quiet", str(folder))
+            self._make(folder)
 
     def _remote_folder(self) -> Path | None:
         is_path = "://" not in self.remote and not re.match(r"^[^/]+:", self.remote)
@@ -243,7 +256,7 @@ class Repository:
 
     def _there(self, *arguments: str) -> bytes:
         try:
-            done = _call(("--git-dir", str(self._folder), *arguments), b"", REMOTE_WITHIN_S)
+            done = self._ask(*arguments, within_s=REMOTE_WITHIN_S)
         except subprocess.TimeoutExpired as error:
             raise RemoteAway(f"The remote did not answer within {REMOTE_WITHIN_S:.0f} s.") from error
         if done.returncode:
@@ -255,8 +268,25 @@ class Repository:
 
     # ---- the program
 
-    def _ask(self, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        return _call(("--git-dir", str(self._folder), *arguments), given, LOCAL_WITHIN_S)
+    def _ask(
+        self, *arguments: str, given: bytes = b"", within_s: float = LOCAL_WITHIN_S
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Call git; once more where a lock was in its way that a killed git has left."""
+        done = _call(("--git-dir", str(self._folder), *arguments), given, within_s)
+        if done.returncode and self._remove_old_locks(done.stderr.decode("utf-8", "replace")):
+            done = _call(("--git-dir", str(self._folder), *arguments), given, within_s)
+        return done
+
+    def _remove_old_locks(self, said: str) -> bool:
+        """Remove the locks of a killed git that git has named, in our repository or a folder that is the remote."""
+        ours, is_removed = [one for one in (self._folder, self._remote_folder()) if one is not None], False
+        for path in map(Path, _LOCK.findall(said)):
+            if any(one.resolve() in path.resolve().parents for one in ours):
+                with contextlib.suppress(FileNotFoundError):
+                    if time.time() - path.stat().st_mtime >= LOCK_OLD_S:
+                        path.unlink()
+                is_removed = is_removed or not path.exists()
+        return is_removed
 
     def _git(self, *arguments: str, given: bytes = b"") -> bytes:
         return _checked(self._ask(*arguments, given=given))

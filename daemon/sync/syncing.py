@@ -21,12 +21,15 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ...store import Selection
+from ...store import session_id as safe_session_id
 from ...store.model import Action, InvalidInput, NodeId, SessionHead, StoreError, Turn
 from .entries import GONE, SHARED, THERE, TOMBSTONE, Known, Standing, SyncEntry
 from .peer import News, Peer
+from .segments import machine_of
 
 if TYPE_CHECKING:
     from ...store import LocalFile, MemoryStore
@@ -37,6 +40,12 @@ ERASED: Final = "[erased]"
 
 FILE: Final = "file:"
 """Before the path of a session, whose standing is the size up to which its turns are entries."""
+
+LINE: Final = "line:"
+"""Before the id of a session, in the note of the one as which it goes on here."""
+
+CONTINUED: Final = " (went on on two machines)"
+"""After the title of such a session."""
 
 PASSED_OVER: Final = "passed over"
 """The note of a channel that stays out, and of which turns were not let in."""
@@ -89,6 +98,8 @@ class Syncing:
         self._peer = peer
         self._is_off = is_off
         self._now = now
+        self._replica.go_on_as(known.notes(LINE))
+        self._read_now: Mapping[str, str] = {}
         self.before_change: Callable[[], None] = lambda: None
         """Called before the changes of others are let in, where there are any."""
 
@@ -155,19 +166,22 @@ class Syncing:
             self._known.forget_places(list(self._known.places()))
             self._known.set_note(PASSED_OVER, "")
         news = self._peer.news()
-        turns: dict[NodeId, list[SyncEntry]] = {}
-        heads: dict[NodeId, SyncEntry] = {}
+        turns: dict[NodeId, list[tuple[SyncEntry, str]]] = {}
+        heads: dict[tuple[NodeId, str], SyncEntry] = {}
         purged = {node for _, nodes, _, _, _ in self._known.purges() for node in nodes}
         purged |= {str(node) for entry, _, _ in news.entries if entry.kind == "purge" for node in entry.body["nodes"]}
-        for entry, _, _ in news.entries:
+        for entry, ref, _ in news.entries:
             if entry.kind == "turn":
                 if is_let_in or not self._known.has(entry.entry_id):
-                    turns.setdefault(str(entry.body["session"]), []).append(entry)
+                    turns.setdefault(str(entry.body["session"]), []).append((entry, ref))
             elif entry.kind == "session":
-                heads.setdefault(str(entry.body["session"]), entry)
+                heads.setdefault((str(entry.body["session"]), ref), entry)
+        self._read_now = {entry.entry_id: ref for entry, ref, _ in news.entries if entry.kind == "turn"}
         # Turns first, and before they count as read: done again after a crash, they are known by then.
-        for session_id, entries in turns.items():
-            outcome.turns += self._add_turns(session_id, [_turn(one, purged) for one in entries], heads.get(session_id))
+        for session_id, told in turns.items():
+            outcome.turns += self._add_session(
+                session_id, [(_turn(one, purged), ref) for one, ref in told], heads, outcome
+            )
         seen = {entry.entry_id for entry, _, _ in news.entries}
         lost = [one for ref in sorted(news.rewritten) for one in self._known.of_segment(ref) - seen]
         self._known.add(news.entries, news.places)
@@ -177,20 +191,99 @@ class Syncing:
         if news.rewritten:
             self._peer.prune()
 
-    def _add_turns(self, session_id: NodeId, turns: Sequence[Turn], head: SyncEntry | None) -> int:
-        entries = (self._peer.entry(one) for one in self._known.of_node(f"session:{session_id}"))
-        head = head or next((one for one in entries if one is not None), None)
-        told = dict(head.body["head"]) if head else {"session_id": session_id, "channel": SHARED}
+    def _head_of(self, session_id: NodeId, ref: str, heads: Mapping[tuple[NodeId, str], SyncEntry]) -> dict[str, Any]:
+        """Return the head of a session as this segment has it, or else any that is known."""
+        told = heads.get((session_id, ref)) or next((one for key, one in heads.items() if key[0] == session_id), None)
+        known = (self._peer.entry(one) for one in self._known.of_node(f"session:{session_id}"))
+        told = told or next((one for one in known if one is not None), None)
+        return dict(told.body["head"]) if told else {"session_id": session_id, "channel": SHARED}
+
+    def _add_session(
+        self,
+        session_id: NodeId,
+        turns: Sequence[tuple[Turn, str]],
+        heads: Mapping[tuple[NodeId, str], SyncEntry],
+        outcome: Outcome,
+    ) -> int:
+        """Add the turns of a session, each with its segment; those of segments that give way to their own lines."""
+        one_line: dict[int, tuple[Turn, str]] = {}
+        lines: dict[str, list[Turn]] = {}
+        for turn, ref in sorted(turns, key=lambda one: (one[0].ordinal, _order(one[0]))):
+            if ref not in lines and _is_same(one_line.setdefault(turn.ordinal, (turn, ref))[0], turn):
+                continue
+            lines.setdefault(ref, []).append(turn)
+        count = self._add_turns(session_id, one_line, heads, outcome) if one_line else 0
+        for ref, some in lines.items():
+            line = partial(_line, machine=machine_of(ref))
+            count += self._add_line(session_id, line, some, self._head_of(session_id, ref, heads))
+        return count
+
+    def _add_turns(
+        self,
+        session_id: NodeId,
+        turns: Mapping[int, tuple[Turn, str]],
+        heads: Mapping[tuple[NodeId, str], SyncEntry],
+        outcome: Outcome,
+    ) -> int:
+        every = [turn for turn, _ in turns.values()]
+        clash = self._replica.clash(session_id, every)
+        head = self._head_of(session_id, next(iter(turns.values()))[1], heads)
+        if clash is None:
+            return self._add_line(session_id, lambda own: own, every, head)
+        writer = turns[clash[0].ordinal][1]
+        if self._gives_way(clash, every, session_id, outcome):
+            return self._add_line(session_id, lambda own: own, every, head)
+        before = [turn for turn in every if turn.ordinal < clash[0].ordinal]
+        after = [turn for turn in every if turn.ordinal >= clash[0].ordinal]
+        count = self._add_line(session_id, lambda own: own, before, head) if before else 0
+        head = self._head_of(session_id, writer, heads)
+        return count + self._add_line(session_id, partial(_line, machine=machine_of(writer)), after, head)
+
+    def _add_line(
+        self,
+        session_id: NodeId,
+        line: Callable[[SessionHead], SessionHead],
+        turns: Sequence[Turn],
+        told: dict[str, Any],
+    ) -> int:
         if self._is_off(str(told["channel"])):
             self._known.set_note(PASSED_OVER, str(told["channel"]))
             return 0
         started = told.pop("started_at", None)
         try:
-            whole = SessionHead(**told, started_at=datetime.fromisoformat(started) if started else None)
-            return self._replica.add_turns(whole, turns)
+            head = SessionHead(**told, started_at=datetime.fromisoformat(started) if started else None)
+            return self._replica.add_turns(line(head), turns)
         except (InvalidInput, TypeError, ValueError) as error:
             self._known.set_aside(f"session {session_id}", f"its turns are not as turns are ({type(error).__name__})")
             return 0
+
+    def _gives_way(self, clash: tuple[Turn, Turn], turns: Sequence[Turn], session_id: NodeId, outcome: Outcome) -> bool:
+        """Decide which of two turns of one number stays; True after those here, from it on, became their own line.
+
+        Turns that no other machine was told of give way. Where both were told (two machines pushed at once), the
+        earlier stays, on every machine.
+        """
+        theirs, ours = clash
+        path = self._replica.session_path(session_id)
+        if path is None:
+            return True
+        here = self._replica.session(path)[0]
+        entry_id = _entry_of(ours, here.channel).entry_id
+        segment = next(iter(self._known.place_of(entry_id) or ()), None) or self._read_now.get(entry_id)
+        if segment is not None and ours.at is None and ours.external_id is None:
+            return True  # a turn whose words a person changed: it is added
+        if segment is not None and _order(ours) < _order(theirs):
+            return False
+        owner = machine_of(segment) if segment else self._peer.machine
+        line = _line(here, owner)
+        ids = self._replica.fork(session_id, ours.ordinal, line, turns)
+        if ids and owner == self._peer.machine:
+            self._known.set_note(f"{LINE}{session_id}", line.session_id)
+            self._replica.go_on_as({session_id: line.session_id})
+            self._known.rename_erased(ids)
+            self._known.set_note("rewrite", "due" if segment else self._known.note("rewrite"))
+            outcome.notes.append(f"{session_id} went on elsewhere too: here it goes on as {line.session_id}")
+        return True
 
     def _write_again(self, lost: Sequence[str]) -> None:
         """Write entries again that vanished from the segment of another machine, but for purged ones."""
@@ -205,12 +298,19 @@ class Syncing:
                 is_purged = f"{session_id}#{ordinal}" in purged or not all(done for _, _, _, done, _ in purges)
                 is_wanted = here.get(ordinal) == entry.body["text"] and not is_purged
             elif entry.sha:
-                is_wanted = entry.node not in purged and entry.entry_id in self._known.heads(entry.node)
+                is_wanted = entry.entry_id in self._known.heads(entry.node) and (
+                    entry.node not in purged or self._is_said_again(entry)
+                )
             else:
                 is_wanted = entry.kind != "machine"
             if is_wanted:
                 pieces.setdefault(str(entry.body.get("channel") or SHARED), []).append((entry, {}))
         self._write(pieces)
+
+    def _is_said_again(self, entry: SyncEntry) -> bool:
+        """Return True for a memory that was purged, and is here: that was said again since, and is no old entry."""
+        here = self._replica.memories().get(entry.node)
+        return here is not None and here.sha256 == entry.sha
 
     def _texts(self, session_id: NodeId) -> dict[int, str]:
         path = self._replica.session_path(session_id)
@@ -281,7 +381,8 @@ class Syncing:
 
         def kept(entry: SyncEntry) -> SyncEntry | None:
             if entry.kind == "memory":
-                return entry if entry.node not in purged and entry.entry_id in self._known.heads(entry.node) else None
+                is_kept = entry.node not in purged or self._is_said_again(entry)
+                return entry if is_kept and entry.entry_id in self._known.heads(entry.node) else None
             if entry.kind not in ("turn", "session"):
                 return entry
             session_id = str(entry.body["session"])
@@ -295,6 +396,8 @@ class Syncing:
             )
             if turn is not None and is_it:
                 return SyncEntry({**entry.body, "text": turn.text})
+            if any(_is_turn(one, entry) for one in look(_line_of(session_id, self._peer.machine)).values()):
+                return None  # it gave way, and is an entry of the session that it is of now
             return None if {session_id, f"{session_id}#{entry.body['ordinal']}"} & purged else entry
 
         self._peer.rewrite(kept)
@@ -465,6 +568,10 @@ class Syncing:
             self._plan_gone(node, heads, here, plan)
             return
         versions = {head: entry for head in heads if (entry := self._peer.entry(head)) is not None}
+        if len(versions) < len(heads) and node in {one for _, nodes, _, _, _ in self._known.purges() for one in nodes}:
+            self._known.drop([head for head in heads if head not in versions])  # it was purged where it was written
+            self._plan_node(node, plan)
+            return
         if len(versions) < len(heads):
             self._known.set_aside(node, "an entry of it cannot be read")
             return
@@ -558,6 +665,30 @@ def _entry_of(turn: Turn, channel: str) -> SyncEntry:
     at = turn.at.isoformat() if turn.at else None
     body = {"kind": "turn", "session": turn.session_id, "ordinal": turn.ordinal, "role": turn.role, "at": at}
     return SyncEntry(body | {"external_id": turn.external_id, "text": turn.text, "channel": channel})
+
+
+def _is_same(one: Turn, other: Turn) -> bool:
+    return one is other or (one.external_id, one.at, one.role) == (other.external_id, other.at, other.role)
+
+
+def _line_of(session_id: NodeId, machine: str) -> NodeId:
+    """Return the id of the session that the turns of a machine become where they give way."""
+    return safe_session_id(f"{session_id}-on-{machine}")
+
+
+def _line(head: SessionHead, machine: str) -> SessionHead:
+    title = head.title if head.title.endswith(CONTINUED) else f"{head.title or head.session_id}{CONTINUED}"
+    return replace(head, session_id=_line_of(head.session_id, machine), title=title)
+
+
+def _order(turn: Turn) -> tuple[str, str, str, str]:
+    """Return the order of two turns of one number, the same on every machine."""
+    return turn.at.isoformat() if turn.at else "", turn.external_id or "", turn.role, turn.text
+
+
+def _is_turn(turn: Turn, entry: SyncEntry) -> bool:
+    at = turn.at.isoformat() if turn.at else None
+    return (turn.external_id, turn.role, at) == (entry.body["external_id"], entry.body["role"], entry.body["at"])
 
 
 def _turn(entry: SyncEntry, purged: Collection[str]) -> Turn:

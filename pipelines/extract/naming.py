@@ -316,13 +316,23 @@ def _mentioned(
     found = []
     for place, (kind, _) in enumerate(clusters):
         if place in turns:
-            found.append(Found(kind, _in_order(spelled[place]), tuple(turns[place])))
+            full, *others = _in_order(spelled[place])
+            names = (_capitalised(full) if kind is EntityType.PERSON else full, *others)
+            found.append(Found(kind, names, tuple(turns[place])))
     return sorted(found, key=lambda one: (-len(one.mentions), one.name))
 
 
 def _in_order(spelled: Counter[str]) -> tuple[str, ...]:
     """Return spellings, the fullest first, then those with a capital, then the most frequent."""
     return tuple(sorted(spelled, key=lambda name: (-len(name.split()), name.islower(), -spelled[name], name)))
+
+
+def _capitalised(name: str) -> str:
+    """Return a person's name with capitals where it was typed without any: "Maria da Silva"."""
+    if not name.islower():
+        return name
+    first, *others = name.split()
+    return " ".join([first.title(), *(one if key_of(one) in grammar_words() else one.title() for one in others)])
 
 
 def surfaces_in(text: str, of_key: dict[str, int], longest: int) -> Iterator[tuple[int, str]]:

@@ -339,12 +339,16 @@ class _Comparing:
         """Return the relation that a dream may propose, None for none.
 
         An assistant's reports end and contradict nothing: findings before and after a change are no contradiction, and
-        the person decides. Beyond the limit of a run, or for distant facts, an update becomes a likely update.
+        the person decides. Beyond the limit of a run an update becomes a likely update, and so does one of distant
+        facts that were remembered; of distant facts from sessions none was right, so nothing is proposed.
         """
         is_report = any(speaker_of(self._facts[place]) in MACHINES for place in (old, new))
         if relation is not Relation.SAME and is_report:
             return None
         is_near = float(self._vectors[old] @ self._vectors[new]) >= SAME_SUBJECT
+        are_said = all(REPLY in self._whole(self._facts[place]).extra for place in (old, new))
+        if relation in CHANGES and are_said and not is_near:
+            return None
         is_full = self._planned.counts.get(COUNTED[Relation.UPDATES], 0) >= self._most
         return Relation.LATER if relation is Relation.UPDATES and (is_full or not is_near) else relation
 

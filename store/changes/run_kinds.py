@@ -37,6 +37,9 @@ PURGE: Final = "purge"
 # The kind of run that lets in what came from other machines.
 SYNC: Final = "sync"
 
+# The key in the summary of such a run that names a session some of whose turns became one of their own.
+FORKED: Final = "forked"
+
 # The kind of run for the files that an undo changes beside those of the undone run.
 UNDO: Final = "undo"
 

@@ -20,7 +20,7 @@ from ..results import RunChange
 from ..text.sentences import GAP
 from .apply import WRITTEN_WITHIN_S, Changes
 from .migration import LayoutMigration
-from .run_kinds import FILE_SHA256, FORGET, MIGRATE, PURGE, REVIEW, TURN_FORGOTTEN, UNDID, AppliedRun, Undone
+from .run_kinds import FILE_SHA256, FORGET, FORKED, MIGRATE, PURGE, REVIEW, TURN_FORGOTTEN, UNDID, AppliedRun, Undone
 from .undo import Reverting
 
 CHANGE_CHARS = 2000
@@ -107,6 +107,11 @@ class Runs:
         run = self._ledger.run(run_id)
         if run.kind == PURGE:
             raise InvalidInput("a purge cannot be undone", hint="What it removed is nowhere any more.")
+        if FORKED in run.summary:
+            raise InvalidInput(
+                "the turns of a session that went on on two machines stay in two sessions",
+                hint="In one, two turns would have one number, and what cites them would name the wrong one.",
+            )
         self._core.settle(WRITTEN_WITHIN_S)  # the index reads the run's files before they change again
         return run
 

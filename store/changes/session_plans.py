@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -80,6 +80,8 @@ class SessionPlans:
         self._redacted = redacted
         self._path_of_node = path_of_node
         self._vanished = vanished
+        self.lines: Mapping[NodeId, NodeId] = {}
+        """The sessions that go on under another id here, since their own went on on another machine; replaced whole."""
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._created: dict[NodeId, str] = {}  # the index has read some of them
         self._created_until = UNINDEXED_IN_MIND
@@ -98,13 +100,19 @@ class SessionPlans:
     def _append(
         self, files: PendingFiles, head: SessionHead, turns: Sequence[NewTurn], secrets: Sequence[int]
     ) -> Planned[Observed]:
+        seen, began = set[str](), self.lines.get(head.session_id)
+        if began is not None:  # turns before the fork are in the session itself
+            first = self._path_of(head.session_id, files)
+            held = self._read(files, first, head.session_id) if first else None
+            seen |= held.external_ids if held else set()
+            head = replace(head, session_id=began)
         path = self._path_of(head.session_id, files) or session.path_of(head)
         known = self._read(files, path, head.session_id)
         gone = self._vanished(path) if known is None else Vanished()
         if gone.withheld:
             known = _parsed(gone.withheld, head.session_id)
         # The same turn may be twice in one batch, so ids of this batch are added on the way.
-        seen = set(known.external_ids) if known else set()
+        seen |= known.external_ids if known else set()
         fresh, redacted = [], 0
         for turn, found in zip(turns, secrets, strict=True):
             if turn.external_id is None or turn.external_id not in seen:
@@ -153,7 +161,7 @@ class SessionPlans:
         by_id = {turn.external_id for turn in known if turn.external_id is not None}
         nameless = [turn for turn in known if turn.external_id is None]
         for turn in sorted(turns, key=lambda one: one.ordinal):
-            if turn.external_id in by_id if turn.external_id is not None else _is_among(turn, nameless):
+            if turn.external_id in by_id if turn.external_id is not None else is_among(turn, nameless):
                 continue
             ordinal = max(turn.ordinal, following)
             following = ordinal + 1
@@ -173,6 +181,10 @@ class SessionPlans:
             return Planned(len(parts), (FileChange("create", path, before + content),), gone.recording)
         size = files.size(path) or 0
         return Planned(len(parts), (FileChange("append", path, content, from_offset=size),), gone.recording)
+
+    def changed(self, path: str) -> None:
+        """Read a session's file again before the next append: another plan changes it. Runs in the writer's thread."""
+        self._known.pop(path, None)
 
     def join(self, kept: str, other: str, session_id: NodeId, now: datetime) -> Plan[int]:
         """Plan to append to a session's file the turns that only another file of the same session holds; count them.
@@ -250,7 +262,7 @@ class SessionPlans:
             self._known.popitem(last=False)
 
 
-def _is_among(turn: Turn, there: Sequence[Turn]) -> bool:
+def is_among(turn: Turn, there: Sequence[Turn]) -> bool:
     """Return True for a turn without an outside id that is there already; its text may have been purged."""
     for one in there:
         is_erased = session.ERASED in (one.text, turn.text)

@@ -193,7 +193,7 @@ class Links:
 
 
 def links_of(states: States, is_asked: Callable[[str], bool]) -> Links:
-    """Return the links between units, by those of their facts of whose text `is_asked` is true.
+    """Return the links between units, by those of their facts that were reworded or of whose text `is_asked` is true.
 
     Of two facts that contradict each other one that is asked for is enough.
     """
@@ -204,7 +204,7 @@ def links_of(states: States, is_asked: Callable[[str], bool]) -> Links:
         for state in listed:
             if not state.is_marked:
                 continue
-            asked = is_asked(state.fact.text)
+            asked = state.is_reworded or is_asked(state.fact.text)  # words that a person put right are marked always
             for taking, nodes in ((newer, state.newer), (later, state.later)):
                 taking[unit] |= {states.unit_of[node.node_id]: None for node in nodes if asked}
             for one in state.opposed if asked else (one for one in state.opposed if is_asked(one.text)):

@@ -3,11 +3,15 @@
 A pure function of the versions: every machine that has the same ones makes the same file of them, byte for byte.
 Nothing is dropped that a person wrote: of two texts the later one stays, and the earlier becomes a memory of its own,
 either replaced by it, where the judge of statements is sure of that, or disputed, for `dreamctl review`.
+
+A session is not merged but forked: turns that went on elsewhere keep their numbers, those of one machine become a
+session of their own.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,8 +19,10 @@ from itertools import islice
 from typing import Any, Final
 
 from .. import okf
-from ..model import InvalidInput, Kind, Level, Memory, NodeId, Status
-from ..okf.memory_file import BY_HAND, EDITED_AT, is_edited_page
+from ..changes.session_plans import is_among
+from ..model import InvalidInput, Kind, Level, Memory, NewTurn, NodeId, SessionHead, Status, Turn
+from ..okf import session
+from ..okf.memory_file import BY_HAND, EDITED_AT, body_hash, is_edited_page
 from ..text.judging import EarlierStatement, Relation, judge
 
 ONE_MATTER: Final = 0.9
@@ -34,6 +40,15 @@ class MemoryVersion:
 
     name: str
     data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """A session without the turns that became one of their own, that one, and the new id of each such turn."""
+
+    kept: bytes
+    line: bytes
+    ids: Mapping[NodeId, NodeId]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +77,65 @@ def merged(versions: Sequence[MemoryVersion], before: bytes | None) -> Merged:
         one = _merged_two(result.data, version.data, before)
         result = Merged(one.data, (*result.beside, *one.beside), (*result.rivals, *one.rivals))
     return result
+
+
+def forked(image: bytes, first: int, line: SessionHead, there: bytes | None, elsewhere: Sequence[Turn]) -> Forked:
+    """Move a session's turns from number `first` on to the session `line`, whose file is `there` so far.
+
+    A turn that is among those of `elsewhere` is not moved: it comes in with these, under its number there.
+
+    Example: on A a session has the turns 1, 2a, 3a; on B, which had fetched 1, the turns 1, 2b. B, which syncs second,
+    keeps 1 and takes in 2a and 3a; 2b is the turn 2 of the session SESSION-on-B, on both.
+    """
+    whole = session.parse(image)
+    own = session.head_of("", okf.parse(image)).session_id
+    parsed = session.parse(there) if there else None
+    content = there + parsed.closing if there and parsed else session.open_file(line)
+    held, following = list(parsed.turns) if parsed else [], parsed.next_ordinal if parsed else 1
+    ids: dict[NodeId, NodeId] = {}
+    moved = [turn for turn in whole.turns if turn.ordinal >= first]
+    for turn in moved:
+        if same := next((one for one in elsewhere if is_same_turn(turn, one)), None):
+            ids[f"{own}#{turn.ordinal}"] = f"{own}#{same.ordinal}"
+            continue
+        found = next((one for one in held if is_same_turn(turn, one)), None)
+        ordinal = found.ordinal if found else max(turn.ordinal, following)
+        ids[f"{own}#{turn.ordinal}"] = f"{line.session_id}#{ordinal}"
+        if found is None:
+            following = ordinal + 1
+            content += session.encode_turn(NewTurn(turn.role, turn.text, turn.at, turn.external_id), ordinal)
+    return Forked(image[: moved[0].offset] if moved else image, content, ids)
+
+
+def is_same_turn(one: Turn, other: Turn) -> bool:
+    """Return True for one turn on two machines: by its external id, or else by its time, role and words."""
+    if one.external_id is not None or other.external_id is not None:
+        return one.external_id == other.external_id
+    return is_among(one, (other,))
+
+
+def citing_anew(data: bytes, ids: Mapping[NodeId, NodeId], paths: Mapping[NodeId, str]) -> bytes:
+    """Return a memory's file that cites turns by their new ids; `paths` are those of their sessions."""
+    pattern = re.compile(rb"(?<![\w.-])(?:" + b"|".join(re.escape(one.encode()) for one in ids) + rb")(?!\d)")
+    fresh = pattern.sub(lambda found: ids[found[0].decode()].encode(), data)
+    if fresh == data:
+        return data
+    before, after = okf.parse(data), okf.parse(fresh)
+    changes: dict[str, Any] = {}
+    if before.meta.get(BY_HAND) == body_hash(before.body) and before.body != after.body:
+        changes[BY_HAND] = body_hash(after.body)
+    sources = _list(after.meta, "sources")
+    sessions = {str(one.get("title", "")).partition("#")[0] for one in _mappings(sources)}
+    if isinstance(before.meta.get("session_id"), str) and len(sessions) == 1:
+        changes["session_id"] = sessions.pop()
+    changes["sources"] = [
+        {**one, "resource": f"/{paths[own]}"} if (own := str(one.get("title", "")).partition("#")[0]) in paths else one
+        for one in _mappings(sources)
+    ]
+    try:
+        return okf.edit(fresh, changes)
+    except InvalidInput:  # its person wrote it in a way that no key can be changed in
+        return fresh
 
 
 def _written_at(data: bytes) -> datetime:

@@ -8,27 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 from .. import okf
 from ..changes.links import is_over
-from ..changes.run_kinds import LEARNED_FROM, SYNC, AppliedRun, new_run_id
+from ..changes.run_kinds import FORKED, LEARNED_FROM, SYNC, AppliedRun, new_run_id
 from ..changes.runs import Runs
 from ..changes.session_plans import SessionPlans
 from ..core import Core
 from ..index.projection import is_session
 from ..index.tombstones import TURN, fingerprint
 from ..ledger import records
-from ..ledger.journal import sha256
+from ..ledger.journal import ChangeKind, FileChange, sha256
 from ..ledger.questions import Probe
+from ..ledger.records import Run, Write
 from ..model import Action, ActionKind, Changeset, InvalidInput, Level, Memory, NodeId, SessionHead, Turn
 from ..okf import session
 from ..redaction import places_of_secrets
 from ..vault.layout import SESSIONS_FOLDER
 from ..vault.vault import FileStamp, is_kept
-from .merging import MemoryVersion, Merged, merged
+from ..writer.pending import PendingFiles
+from ..writer.writer import Planned
+from .merging import MemoryVersion, Merged, citing_anew, forked, is_same_turn, merged
 
 ELSEWHERE: Final = "it came from another machine"
+FORK: Final = "a session went on on two machines: these turns became one of their own"
 
 SETTLED_WITHIN_S: Final = 120.0
 
@@ -144,6 +149,101 @@ class Replica:
         """
         self._core.door.check_names(head.channel, (head.agent_id, head.task_id, head.user_id))
         return self._core.writer.submit(self._sessions.replay(head, turns)).result()
+
+    def clash(self, session_id: NodeId, turns: Sequence[Turn]) -> tuple[Turn, Turn] | None:
+        """Return the first of these turns that the session here lacks, and the turn here that has its number."""
+        path = self.session_path(session_id)
+        here = {turn.ordinal: turn for turn in self.session(path)[1]} if path else {}
+        for turn in sorted(turns, key=lambda one: one.ordinal):
+            if turn.ordinal in here and not any(is_same_turn(turn, one) for one in here.values()):
+                return turn, here[turn.ordinal]
+        return None
+
+    def fork(
+        self, session_id: NodeId, first: int, line: SessionHead, elsewhere: Sequence[Turn]
+    ) -> Mapping[NodeId, NodeId]:
+        """Move a session's turns from number `first` on to the session `line`, and what names them; return the new ids.
+
+        One run, which is not undone: two turns would have one number. `elsewhere` are the turns that get the numbers. A
+        session with a secret in it is not moved.
+        """
+        named = f"{session_id}#".encode()
+        citing = [file.path for file in self.memories().values() if named in (self.content(file.path) or b"")]
+        path, line_path = self.session_path(session_id), self.session_path(line.session_id) or session.path_of(line)
+        if path is None:
+            return {}
+        plan = partial(self._plan_fork, {session_id: path, line.session_id: line_path}, first, line, elsewhere, citing)
+        ids = self._core.writer.submit(plan).result()
+        self.settle()
+        hidden = [old for old in ids if f"{TURN}{ids[old]}" in self._core.ledger.tombstones()]
+        self._core.tombstones.read()
+        if hidden:
+            both = [*hidden, *(ids[old] for old in hidden)]
+            self._core.tombstones.read_and_follow(self._core.opened, self._core.indexer, both)
+        return ids
+
+    def _plan_fork(
+        self,
+        paths: Mapping[NodeId, str],
+        first: int,
+        line: SessionHead,
+        elsewhere: Sequence[Turn],
+        citing: Sequence[str],
+        files: PendingFiles,
+    ) -> Planned[Mapping[NodeId, NodeId]]:
+        (session_id, path), (_, line_path) = paths.items()
+        before = {one: files.read(one) if files.exists(one) else None for one in (path, line_path, *citing)}
+        image = before[path] or b""
+        result = forked(image, first, line, before[line_path], elsewhere)
+        if not result.ids or places_of_secrets(image):
+            return Planned({})
+        after = {path: result.kept}
+        if any(new.startswith(f"{line.session_id}#") for new in result.ids.values()):
+            after[line_path] = result.line
+        after |= {one: citing_anew(data, result.ids, paths) for one in citing if (data := before[one]) is not None}
+        now, changes = self._core.now(), list[FileChange]()
+        run = Run(new_run_id(now, SYNC), SYNC, "applied", now, now, summary={"note": FORK, FORKED: session_id})
+        writes = [records.record_run(run)]
+        for place, content in after.items():
+            was = before[place]
+            if was == content:
+                continue
+            names = {path: session_id, line_path: line.session_id}
+            node = names[place] if place in names else okf.to_memory(place, okf.parse(content)).node_id
+            pre = None if was is None else sha256(was)
+            action = Action(
+                kind=ActionKind.CREATE if was is None else ActionKind.REPLACE,
+                path=place,
+                node_id=node,
+                stage=SYNC,
+                reason=FORK,
+                pre_sha256=pre,
+                content=content,
+            )
+            images = records.packed(was), records.packed(content)
+            writes.append(records.record_action(run.run_id, len(changes), action, images, None))
+            kind: ChangeKind = "create" if was is None else "replace"
+            changes.append(FileChange(kind, place, content, 0, pre, run.run_id, len(changes)))
+            self._sessions.changed(place)
+        writes += self._renamed(result.ids, session_id, first, line.session_id)
+        return Planned(result.ids, changes, writes)
+
+    def _renamed(self, ids: Mapping[NodeId, NodeId], session_id: NodeId, first: int, line: NodeId) -> Iterator[Write]:
+        """Yield the rows by which turns that were forgotten, and how far dreams have read, follow the new ids."""
+        now, tombstones, read = self._core.now(), self._core.ledger.tombstones(), self.cursors().get(session_id, 0)
+        for old, new in ids.items():
+            if f"{TURN}{old}" in tombstones:
+                yield records.leave_tombstone(f"{TURN}{new}", "", now, FORK)
+        for old in ids:
+            if f"{TURN}{old}" in tombstones and old not in ids.values():
+                yield records.lift_tombstone(f"{TURN}{old}")
+        if read >= first:
+            yield records.move_cursor(LEARNED_FROM, session_id, first - 1)
+            yield records.move_cursor(LEARNED_FROM, line, read)
+
+    def go_on_as(self, lines: Mapping[NodeId, NodeId]) -> None:
+        """Have what is observed here of a session be of another from now on, of which a fork here moved its turns."""
+        self._sessions.lines = {**self._sessions.lines, **lines}
 
     def change_tombstones(self, left: Collection[str], lifted: Collection[str]) -> None:
         """Leave and lift tombstones as others did; those of turns hide and show them."""

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import random
 import shutil
+import signal
 import subprocess
+import sys
+import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from dreamd.daemon.sync import peer
+import apsw
+from dreamd.daemon.sync import peer, segments
 from dreamd.daemon.sync.entries import Known
 from dreamd.daemon.sync.peer import Peer
 from dreamd.daemon.sync.segments import Contended, RemoteAway, Repository, Sealer
@@ -34,11 +42,12 @@ from dreamd.store.model import (
     SessionHead,
     StoreError,
 )
-from dreamd.store.okf import fact_id, from_memory, parse, path_for
+from dreamd.store.okf import edit, fact_id, from_memory, parse, path_for
 from dreamd.store.settings import StoreSettings
 
 BEGIN: Final = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 CHANNEL: Final = "kiln-1a2b3c"
+SHARED_SESSION: Final = "session-of-all"
 
 
 class Killed(BaseException):
@@ -68,13 +77,13 @@ class Machine:
         self.machine = peer.new_machine_id()
         self.off: set[str] = set()
         self._clock = clock
-        self._skew = skew
+        self.skew = skew
         self.fuse: int | None = None
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         self.open()
 
     def now(self) -> datetime:
-        return self._clock.now + self._skew
+        return self._clock.now + self.skew
 
     def open(self) -> None:
         root = self.folder
@@ -91,7 +100,7 @@ class Machine:
         named = folder / "machine"
         if named.exists():
             self.machine = named.read_text()
-        named.write_text(self.machine)
+        self._keep_machine(self.machine)
         self.known = Known(folder / "known.db")
         self.repository = Repository(folder / "repository.git", str(self.remote))
         self.repository.prepare()
@@ -119,7 +128,9 @@ class Machine:
 
     def _keep_machine(self, machine: str) -> None:
         self.machine = machine
-        (self.folder / "sync" / "machine").write_text(machine)
+        named = self.folder / "sync" / "machine"
+        named.with_suffix(".new").write_text(machine)
+        named.with_suffix(".new").replace(named)
 
     def files(self) -> dict[NodeId, bytes]:
         """Return the bytes of each memory's file."""
@@ -130,12 +141,33 @@ class Machine:
     def texts(self) -> dict[NodeId, str]:
         return {node: parse(data).body.strip() for node, data in self.files().items()}
 
+    def cited(self) -> dict[NodeId, list[str]]:
+        """Return the texts of the turns that each memory cites."""
+        texts, found = dict[tuple[str, str], str](), dict[NodeId, list[str]]()
+        for path in self.sessions():
+            texts |= {(path, turn.node_id): turn.text for turn in self.store.replica.session(path)[1]}
+        for node, data in self.files().items():
+            sources = parse(data).meta.get("sources")
+            named = [
+                (str(one["resource"]).removeprefix("/"), str(one["title"]))
+                for one in sources or ()
+                if "#" in one["title"]
+            ]
+            found[node] = [texts.get(one, f"nothing: {one}") for one in named]
+        return found
+
     def turns(self) -> Counter[tuple[str, str]]:
         self.store.settle(10)
         replica = self.store.replica
         return Counter(
             (turn.session_id, turn.text) for path, _ in replica.sessions() for turn in replica.session(path)[1]
         )
+
+    def sessions(self) -> dict[str, bytes]:
+        """Return the bytes of each session's file."""
+        self.store.settle(10)
+        replica = self.store.replica
+        return {path: replica.content(path) or b"" for path, _ in replica.sessions()}
 
     def tombstones(self) -> set[str]:
         return set(self.store.replica.tombstones())
@@ -169,6 +201,177 @@ def burning(machine: Machine) -> Iterator[None]:
     yield
 
 
+class Act(NamedTuple):
+    """One thing that a person, an agent or a dream does on a machine: its name, and the values that it needs."""
+
+    name: str
+    values: tuple[Any, ...] = ()
+
+
+def _remember(machine: Machine, text: str, channel: str) -> NodeId:
+    return machine.store.remember(text, channel=channel).result()
+
+
+def _edit(machine: Machine, node: NodeId, text: str) -> None:
+    machine.store.edit(node, Edit(text=text))
+
+
+def _tag(machine: Machine, node: NodeId, tag: str) -> None:
+    machine.store.tag(node, add=[tag])
+
+
+def _change_by_hand(machine: Machine, node: NodeId, text: str) -> None:
+    """Change a file in an editor."""
+    file = machine.store.replica.memories().get(node)
+    if file is not None:
+        path = machine.folder / "vault" / file.path
+        path.write_bytes(path.read_bytes().rstrip(b"\n") + f"\n\n{text}\n".encode())
+        machine.store.file_changed([file.path])
+
+
+def _forget(machine: Machine, node: NodeId) -> Sequence[NodeId]:
+    return (node, *machine.store.forget(node).also)
+
+
+def _purge(machine: Machine, node: NodeId) -> str:
+    text = machine.texts()[node]
+    machine.store.purge(Selection(nodes=(node,)))
+    return text
+
+
+def _dream(machine: Machine, older: NodeId, newer: NodeId, cited: Sequence[NodeId], run: str) -> None:
+    """Land what a dream plans: one fact replaces another, and a page cites some."""
+    store, texts = machine.store, machine.texts()
+    files = store.replica.memories()
+    now = machine.now()
+    actions: list[Action] = []
+    for node, keys in (
+        (older, {"superseded_by": newer, "valid_to": now.isoformat()}),
+        (newer, {"supersedes": [older]}),
+    ):
+        data = store.replica.content(files[node].path) or b""
+        changed = edit(data, keys)
+        actions.append(Action.replacing(files[node].path, node, data, changed, stage="drift", reason="a newer fact"))
+    page = fact_id(CHANNEL, "profile topic")
+    if page not in files:
+        body = "\n".join(f"- {texts[node]}[^m{n}]" for n, node in enumerate(cited, 1))
+        memory = Memory(
+            node_id=page, level=Level.PROFILE, kind=Kind.PROFILE, title="Topic", text=body, channel=CHANNEL,
+            created_at=now, sources=tuple(cited), path=path_for(Level.PROFILE, "Topic", page, CHANNEL),
+        )  # fmt: skip
+        content = from_memory(memory, {node: files[node].path for node in cited})
+        actions.append(
+            Action(
+                kind=ActionKind.CREATE,
+                path=memory.path or "",
+                node_id=page,
+                stage="profiles",
+                reason="a page",
+                content=content,
+                fingerprint="L3:page",
+            )
+        )
+    store.apply(Changeset(run_id=run, actions=tuple(actions)), kind="daily")
+
+
+def _observe(machine: Machine, session: str, text: str, external_id: str) -> None:
+    head = SessionHead(session, CHANNEL, started_at=BEGIN)
+    machine.store.observe(head, [NewTurn("user", text, machine.now(), external_id)]).result()
+
+
+def _learn(machine: Machine, session: str, text: str, run: str) -> tuple[NodeId, str] | None:
+    """Land a fact that cites the last turn of a session, as a dream does."""
+    path = machine.store.replica.session_path(session)
+    if path is None or not (turns := machine.store.replica.session(path)[1]):
+        return None
+    node, turn = fact_id(CHANNEL, text), turns[-1]
+    place = path_for(Level.FACT, text, node, CHANNEL)
+    memory = Memory(
+        node_id=node, level=Level.FACT, kind=Kind.FACT, title=text, text=text, channel=CHANNEL,
+        created_at=machine.now(), session_id=session, sources=(turn.node_id,), path=place,
+    )  # fmt: skip
+    content = from_memory(memory, {turn.node_id: path})
+    action = Action(
+        kind=ActionKind.CREATE, path=place, node_id=node, stage="consolidate", reason="said", content=content,
+        fingerprint=f"L1:{node}",
+    )  # fmt: skip
+    machine.store.apply(Changeset(run_id=run, actions=(action,)), kind="daily")
+    return node, turn.text
+
+
+def _undo(machine: Machine, run: str, changed: Collection[NodeId]) -> None:
+    machine.store.undo(run)
+
+
+def _sync(machine: Machine) -> None:
+    machine.store.settle_links()
+    machine.sync()
+
+
+ACTS: Final[dict[str, Callable[..., Any]]] = {
+    "remember": _remember, "say_again": _remember, "edit": _edit, "tag": _tag, "by_hand": _change_by_hand,
+    "forget": _forget, "purge": _purge, "dream": _dream, "observe": _observe, "learn": _learn, "undo": _undo,
+    "sync": _sync,
+}  # fmt: skip
+
+
+class Victim(NamedTuple):
+    """What a process needs that holds a machine's store, does some acts there, and is killed in the middle of one.
+
+    `fuse`: it ends itself at that step, counted in commits of its databases, files written, and programs started; None:
+    it is killed from outside. `is_alone`: the programs that it has started live on.
+    """
+
+    folder: Path
+    remote: Path
+    key: str | None
+    now: datetime
+    skew: timedelta
+    acts: Sequence[Act]
+    seed: int
+    fuse: int | None
+    is_alone: bool
+
+
+def _live_and_die(victim: Victim, told: Connection) -> None:
+    """Do the acts of a victim, and tell of each when it begins and when it was acknowledged."""
+    os.setsid()
+    chance, left = random.Random(victim.seed), [0]
+    segments.LOCK_OLD_S = 0.0  # type: ignore[misc]
+    peer.new_machine_id = lambda: f"{chance.getrandbits(32):08x}"
+    lock = threading.Lock()
+
+    def tick(*_: Any) -> bool:
+        with lock:
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL) if victim.is_alone else os.killpg(0, signal.SIGKILL)
+        return False
+
+    def heard(event: str, values: tuple[Any, ...]) -> None:
+        is_write = event == "open" and isinstance(values[2], int) and values[2] & (os.O_WRONLY | os.O_RDWR)
+        if is_write or event in ("os.rename", "os.remove", "os.mkdir", "subprocess.Popen"):
+            tick()
+
+    apsw.connection_hooks.append(lambda connection: connection.set_commit_hook(tick))
+    machine = Machine(victim.folder, victim.remote, victim.key, Clock(victim.now), victim.skew)
+    told.send(("open", None))
+    left[0] = victim.fuse or 0
+    sys.addaudithook(heard)
+    for act in victim.acts:
+        told.send(("begun", None))
+        with suppress(StoreError, KeyError):  # what an earlier act took away
+            machine.store.settle(10)
+            told.send(("done", ACTS[act.name](machine, *act.values)))
+            continue
+        told.send(("refused", None))
+    os._exit(0)
+
+
+_FORKED: Final = multiprocessing.get_context("forkserver")
+_FORKED.set_forkserver_preload(["tests.daemon.sync.machines"])
+
+
 @dataclass
 class Expected:
     """What must be true of every machine in the end: texts that must be there, and ids that must not."""
@@ -176,11 +379,12 @@ class Expected:
     living: dict[NodeId, str] = field(default_factory=dict)
     gone: set[NodeId] = field(default_factory=set)
     purged: set[str] = field(default_factory=set)
-    turns: set[tuple[str, str]] = field(default_factory=set)
-    unsynced: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
-    since_backup: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
+    turns: set[str] = field(default_factory=set)
+    cited: dict[NodeId, str] = field(default_factory=dict)
+    unsynced: dict[str, list[Callable[[], Any]]] = field(default_factory=dict)
+    since_backup: dict[str, list[Callable[[], Any]]] = field(default_factory=dict)
     forced: set[str] = field(default_factory=set)
-    only_there: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
+    only_there: dict[str, list[Callable[[], Any]]] = field(default_factory=dict)
 
     def force(self, machines: Collection[str]) -> None:
         """Note that the remote may have lost something: all that a machine put back has not read there again yet."""
@@ -193,6 +397,55 @@ class Expected:
         self.living.pop(node, None)
         self.gone.discard(node)
 
+    def note(self, machine: str, act: Act, result: Any) -> None:
+        """Note what follows from an act that was acknowledged."""
+        match act:
+            case Act("remember", (text, _)):
+                self.living[result] = text
+                self._unsynced(machine, lambda: self.unsay(result))
+            case Act("say_again", (text, _)):
+                self.gone.discard(result)
+                self.purged.discard(text)
+            case Act("edit" | "by_hand", (node, _)):
+                self.unsay(node)
+            case Act("forget" | "purge", (node,)):
+                for one in result if act.name == "forget" else ():
+                    self.unsay(one)
+                self.unsay(node)
+                self.gone.add(node)
+                self._unsynced(machine, lambda: self.unsay(node))
+                if act.name == "purge":
+                    self.purged.add(result)
+                    self._unsynced(machine, lambda: self.purged.discard(result))
+            case Act("observe", (_, text, _)):
+                self.turns.add(text)
+                self._unsynced(machine, lambda: self.turns.discard(text))
+            case Act("learn") if result:
+                self.cited[result[0]] = result[1]
+            case Act("undo", (_, changed)):
+                for node in changed:
+                    self.unsay(node)
+            case Act("sync"):
+                self.unsynced.pop(machine, None)
+                self.forced.discard(machine)
+                self.only_there.pop(machine, None)
+
+    def doubt(self, act: Act) -> None:
+        """Note an act in whose middle the process was killed: it may be done, or not."""
+        match act:
+            case Act("edit" | "by_hand" | "forget" | "purge", (node, *_)):
+                self.unsay(node)
+            case Act("undo", (_, changed)):
+                for node in changed:
+                    self.unsay(node)
+            case Act("remember" | "say_again", (text, channel)):
+                self.gone.discard(fact_id(channel, text))
+                self.purged.discard(text)
+
+    def _unsynced(self, machine: str, lost: Callable[[], Any]) -> None:
+        self.unsynced.setdefault(machine, []).append(lost)
+        self.since_backup.setdefault(machine, []).append(lost)
+
 
 class Schedule:
     """A schedule of chance on three machines."""
@@ -202,10 +455,12 @@ class Schedule:
         self.clock = Clock()
         self.folder = folder
         self.remote = folder / "remote.git"
+        self._patched = peer.new_machine_id, segments.LOCK_OLD_S
+        segments.LOCK_OLD_S = 0.0  # type: ignore[misc] # no git lives on
         peer.new_machine_id = lambda: f"{self.random.getrandbits(32):08x}"  # a seed always leads to the same ids
         is_encrypted = self.random.random() < 0.5 if encrypted is None else encrypted
         key = Sealer.new_key() if is_encrypted else None
-        skews = [timedelta(0), timedelta(hours=self.random.randint(-30, 30)), timedelta(minutes=7)]
+        skews = [timedelta(0), timedelta(hours=self.random.randint(-48, 48)), timedelta(minutes=7)]
         self.machines = [
             Machine(folder / name, self.remote, key, self.clock, skew) for name, skew in zip("abc", skews, strict=True)
         ]
@@ -214,6 +469,7 @@ class Schedule:
         self.log: list[str] = []
         self.said = 0
         self.turn = 0
+        self.killed: Counter[str] = Counter()
 
     # ---- what may happen
 
@@ -222,138 +478,104 @@ class Schedule:
         syllables = ["ka", "lo", "mi", "tu", "re", "sa", "po", "ni", "ve", "du"]
         return " ".join("".join(self.random.choices(syllables, k=4)) for _ in range(4)) + f" q{self.said}x"
 
-    def remember(self, machine: Machine) -> None:
-        text = self.words()
-        node = machine.store.remember(text, channel=self.random.choice([CHANNEL, "_global"])).result()
-        self.expected.living[node] = text
-        self._unsynced(machine, lambda: self.expected.unsay(node))
+    def act(self, name: str, machine: Machine) -> Act | None:
+        """Return an act with values of chance; None where there is nothing to do it to."""
+        match name:
+            case "remember":
+                return Act(name, (self.words(), self.random.choice([CHANNEL, "_global"])))
+            case "say_again":
+                node = self._own(machine)
+                file = machine.store.replica.memories()[node] if node else None
+                return Act(name, (self.expected.living[node], file.channel)) if node and file else None
+            case "edit" | "by_hand" | "tag" | "forget" | "purge":
+                node = self._own(machine)
+                if node is None or name in ("forget", "purge"):
+                    return Act(name, (node,)) if node else None
+                return Act(name, (node, self.random.choice(["red", "green"]) if name == "tag" else self.words()))
+            case "dream":
+                nodes = sorted(node for node in machine.store.replica.memories() if node in self.expected.living)
+                if len(nodes) < 2:
+                    return None
+                run = f"{machine.now():%Y%m%d-%H%M%S}-daily-{self.random.randrange(16**4):04x}"
+                return Act(name, (*self.random.sample(nodes, 2), nodes[:3], run))
+            case "observe":
+                self.turn += 1
+                session = self.random.choice([f"session-{machine.name}", SHARED_SESSION])
+                return Act(name, (session, f"turn {self.turn} {self.words()}", f"{machine.name}{self.turn}"))
+            case "learn":
+                run = f"{machine.now():%Y%m%d-%H%M%S}-daily-{self.random.randrange(16**4):04x}"
+                return Act(name, (SHARED_SESSION, self.words(), run))
+            case "undo":
+                runs = machine.store.runs(5, hidden=["purge", "link"])
+                candidates = [run.run_id for run in runs if run.state == "applied"]
+                if not candidates:
+                    return None
+                run = self.random.choice(candidates)
+                return Act(name, (run, {change.node_id for change in machine.store.changes_of(run, 0, 500)}))
+            case _:
+                return Act(name)
 
-    def say_again(self, machine: Machine) -> None:
-        nodes = sorted(self.expected.living)
-        if nodes:
-            node = self.random.choice(nodes)
-            file = machine.store.replica.memories().get(node)
-            if file is not None:
-                machine.store.remember(self.expected.living[node], channel=file.channel).result()
+    def do(self, name: str, machine: Machine) -> None:
+        """Do one act in this process."""
+        act = self.act(name, machine)
+        if act is not None:
+            try:
+                result = ACTS[name](machine, *act.values)
+            except StoreError:
+                if name != "undo":
+                    raise
+                self.expected.doubt(act)
+            else:
+                self.expected.note(machine.name, act, result)
 
-    def say_forgotten_again(self, machine: Machine) -> None:
-        """Say on another machine what may have been forgotten elsewhere: whether it lives then depends on who knew."""
-        texts = [(node, text) for node, text in self.expected.living.items()]
-        if texts:
-            node, text = self.random.choice(texts)
-            machine.store.remember(text, channel=CHANNEL).result()
-            self.expected.unsay(fact_id(CHANNEL, text)) if fact_id(CHANNEL, text) != node else None
-
-    def edit(self, machine: Machine) -> None:
-        node = self._own(machine)
-        if node is not None:
-            text = self.words()
-            machine.store.edit(node, Edit(text=text))
-            self.expected.unsay(node)
-
-    def tag(self, machine: Machine) -> None:
-        node = self._own(machine)
-        if node is not None:
-            machine.store.tag(node, add=[self.random.choice(["red", "green", "blue"])])
-
-    def by_hand(self, machine: Machine) -> None:
-        """Change a file in an editor."""
-        node = self._own(machine)
-        if node is not None:
-            file = machine.store.replica.memories()[node]
-            path = machine.folder / "vault" / file.path
-            path.write_bytes(path.read_bytes().rstrip(b"\n") + f"\n\n{self.words()}\n".encode())
-            machine.store.file_changed([file.path])
-            self.expected.unsay(node)
-
-    def forget(self, machine: Machine) -> None:
-        node = self._own(machine)
-        if node is not None:
-            forgotten = machine.store.forget(node)
-            for one in (node, *forgotten.also):
-                self.expected.unsay(one)
-            self.expected.gone.add(node)
-            self._unsynced(machine, lambda: self.expected.unsay(node))
-
-    def purge(self, machine: Machine) -> None:
-        node = self._own(machine)
-        if node is not None:
-            text = machine.texts()[node]
-            machine.store.purge(Selection(nodes=(node,)))
-            self.expected.unsay(node)
-            self.expected.gone.add(node)
-            self.expected.purged.add(text)
-            self._unsynced(machine, lambda: (self.expected.unsay(node), self.expected.purged.discard(text)))  # type: ignore[func-returns-value]
-
-    def dream(self, machine: Machine) -> None:
-        """Land what a dream plans: one fact replaces another, and a page cites some."""
-        store, texts = machine.store, machine.texts()
-        nodes = sorted(node for node in texts if node in self.expected.living)
-        if len(nodes) < 2:
+    def kill_process(self, machine: Machine) -> None:
+        """Have a process hold a machine's store and do some acts, and kill it (SIGKILL) in the middle of one."""
+        names = list(ACTS)
+        chances = [self.CHANCES[name] for name in names]
+        acts = [self.act(name, machine) for name in self.random.choices(names, chances, k=self.random.randint(1, 6))]
+        planned = [act for act in acts if act is not None]
+        if not planned:
             return
-        older, newer = self.random.sample(nodes, 2)
-        files = store.replica.memories()
-        now = machine.now()
-        actions: list[Action] = []
-        for node, keys in (
-            (older, {"superseded_by": newer, "valid_to": now.isoformat()}),
-            (newer, {"supersedes": [older]}),
-        ):
-            data = store.replica.content(files[node].path) or b""
-            from dreamd.store.okf import edit
-
-            changed = edit(data, keys)
-            actions.append(
-                Action.replacing(files[node].path, node, data, changed, stage="drift", reason="a newer fact")
-            )
-        page = fact_id(CHANNEL, "profile topic")
-        if page not in files:
-            body = "\n".join(f"- {texts[node]}[^m{n}]" for n, node in enumerate(nodes[:3], 1))
-            memory = Memory(
-                node_id=page, level=Level.PROFILE, kind=Kind.PROFILE, title="Topic", text=body, channel=CHANNEL,
-                created_at=now, sources=tuple(nodes[:3]), path=path_for(Level.PROFILE, "Topic", page, CHANNEL),
-            )  # fmt: skip
-            content = from_memory(memory, {node: files[node].path for node in nodes[:3]})
-            actions.append(
-                Action(
-                    kind=ActionKind.CREATE,
-                    path=memory.path or "",
-                    node_id=page,
-                    stage="profiles",
-                    reason="a page",
-                    content=content,
-                    fingerprint="L3:page",
-                )
-            )
-        run = f"{now:%Y%m%d-%H%M%S}-daily-{self.random.randrange(16**4):04x}"
-        store.apply(Changeset(run_id=run, actions=tuple(actions)), kind="daily")
-
-    def observe(self, machine: Machine) -> None:
-        self.turn += 1
-        name = f"session-{machine.name}"
-        text = f"turn {self.turn} {self.words()}"
-        head = SessionHead(name, CHANNEL, started_at=BEGIN)
-        machine.store.observe(head, [NewTurn("user", text, machine.now(), f"{machine.name}{self.turn}")]).result()
-        self.expected.turns.add((name, text))
-        self._unsynced(machine, lambda: self.expected.turns.discard((name, text)))
-
-    def undo(self, machine: Machine) -> None:
-        runs = machine.store.runs(5, hidden=["purge", "link"])
-        candidates = [run for run in runs if run.state == "applied"]
-        if candidates:
-            run = self.random.choice(candidates)
-            changed = {change.node_id for change in machine.store.changes_of(run.run_id, 0, 500)}
-            with suppress(StoreError):
-                machine.store.undo(run.run_id)
-            for node in changed:
-                self.expected.unsay(node)
-
-    def sync(self, machine: Machine) -> None:
-        machine.store.settle_links()
-        machine.sync()
-        self.expected.unsynced.pop(machine.name, None)
-        self.expected.forced.discard(machine.name)
-        self.expected.only_there.pop(machine.name, None)
+        is_timed, is_alone = self.random.random() < 0.5, self.random.random() < 0.5
+        seed, step, delay = self.random.getrandbits(32), self.random.randint(1, 120), self.random.uniform(0, 0.5)
+        victim = Victim(
+            machine.folder, self.remote, machine.key, self.clock.now, machine.skew, planned, seed,
+            None if is_timed else step, is_alone,
+        )  # fmt: skip
+        machine.close()
+        ours, theirs = _FORKED.Pipe(duplex=False)
+        process = _FORKED.Process(target=_live_and_die, args=(victim, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        told: list[tuple[str, Any]] = []
+        with suppress(EOFError):
+            told.append(ours.recv())
+            if is_timed and process.pid is not None:
+                process.join(delay)
+                with suppress(ProcessLookupError):
+                    (os.kill if is_alone else os.killpg)(process.pid, signal.SIGKILL)
+            while True:
+                told.append(ours.recv())
+        process.join()
+        ours.close()
+        with suppress(ProcessLookupError):  # a daemon that starts again syncs when a git of the one before has ended
+            while process.pid is not None:
+                os.killpg(process.pid, 0)
+                time.sleep(0.01)
+        done = [(kind, result) for kind, result in told if kind in ("done", "refused")]
+        begun = sum(kind == "begun" for kind, _ in told)
+        assert told, "it did not open"
+        assert process.exitcode in (0, -signal.SIGKILL), process.exitcode
+        for act, (kind, result) in zip(planned, done, strict=False):
+            if kind == "done":
+                self.expected.note(machine.name, act, result)
+            elif act.name == "undo":
+                self.expected.doubt(act)
+        if process.exitcode and begun > len(done):
+            self.expected.doubt(planned[begun - 1])
+            self.killed[planned[begun - 1].name] += 1
+        self.log.append(f"  of {[act.name for act in planned]} {len(done)} done, {begun} begun ({process.exitcode})")
+        machine.open()
 
     def kill(self, machine: Machine) -> None:
         """Kill a machine somewhere in a sync, and start it again."""
@@ -421,16 +643,12 @@ class Schedule:
         nodes = sorted(node for node in machine.store.replica.memories() if node in self.expected.living)
         return self.random.choice(nodes) if nodes else None
 
-    def _unsynced(self, machine: Machine, lost: Callable[[], Any]) -> None:
-        self.expected.unsynced.setdefault(machine.name, []).append(lost)
-        self.expected.since_backup.setdefault(machine.name, []).append(lost)
-
     # ---- the schedule
 
     CHANCES: Final = {
         "remember": 8, "say_again": 2, "edit": 4, "tag": 3, "by_hand": 2, "forget": 3, "purge": 1, "dream": 2,
-        "observe": 4, "undo": 2, "sync": 9, "kill": 3, "force_push": 1, "back_up": 1, "put_back": 1,
-        "forget_there": 0.3,
+        "observe": 5, "learn": 2, "undo": 2, "sync": 9, "kill": 3, "kill_process": 3, "force_push": 1, "back_up": 1,
+        "put_back": 1, "forget_there": 0.3,
     }  # fmt: skip
 
     def run(self, steps: int) -> None:
@@ -440,7 +658,7 @@ class Schedule:
             name, machine = self.random.choices(names, weights)[0], self.random.choice(self.machines)
             self.log.append(f"{name} {machine.name}")
             machine.store.settle(10)
-            getattr(self, name)(machine)
+            self.do(name, machine) if name in ACTS else getattr(self, name)(machine)
 
     def settle(self) -> None:
         """Sync until nothing moves any more."""
@@ -459,7 +677,8 @@ class Schedule:
     def problems(self) -> list[str]:
         """Return what is not as it must be."""
         first, *others = self.machines
-        files, tombstones, turns = first.files(), first.tombstones(), first.turns()
+        files, tombstones, sessions = first.files(), first.tombstones(), first.sessions()
+        turns, cited = {text for _, text in first.turns()}, first.cited()
         texts = first.texts()
         found = []
         for other in others:
@@ -469,13 +688,21 @@ class Schedule:
                 found.append(f"{first.name} and {other.name} differ in {differ}")
             if other.tombstones() != tombstones:
                 found.append(f"tombstones of {other.name} differ: {tombstones ^ other.tombstones()}")
-            if other.turns() != turns:
-                found.append(f"turns of {other.name} differ: {turns - other.turns()} {other.turns() - turns}")
+            if other.sessions() != sessions:
+                found.append(
+                    f"turns of {other.name} differ: {first.turns() - other.turns()} {other.turns() - first.turns()}"
+                )
         every = set(texts.values())
         found += [f"lost {node} {text!r}" for node, text in self.expected.living.items() if text not in every]
         found += [f"{node} is back" for node in self.expected.gone if node in texts]
         found += [f"purged text {text!r} is back" for text in self.expected.purged if text in every]
         found += [f"lost turn {turn}" for turn in self.expected.turns if turn not in turns]
+        found += [f"turn {turn} is there twice" for (_, turn), n in first.turns().items() if n > 1]
+        found += [
+            f"{node} cites {cited[node]}, and not {text!r}"
+            for node, text in self.expected.cited.items()
+            if cited.get(node, [text]) != [text]
+        ]
         for machine in self.machines:
             if aside := [name for name in machine.known.aside() if not name.startswith("batch")]:
                 found.append(f"{machine.name} set aside {aside}")
@@ -484,6 +711,7 @@ class Schedule:
         return found
 
     def close(self) -> None:
+        peer.new_machine_id, segments.LOCK_OLD_S = self._patched  # type: ignore[misc]
         for machine in self.machines:
             machine.close()
 

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
+import random
 import shutil
 import subprocess
+from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from dreamd.daemon.sync.entries import SyncEntry
-from dreamd.daemon.sync.segments import OURS, RemoteAway, Sealer
+from dreamd.daemon.sync.segments import OURS, Contended, RemoteAway, Sealer, SyncError
 from dreamd.store import Selection
-from dreamd.store.model import Edit, NewTurn, NodeId, NotFound, SessionHead
-from dreamd.store.okf import parse
+from dreamd.store.model import (
+    Action,
+    ActionKind,
+    Changeset,
+    Edit,
+    InvalidInput,
+    Kind,
+    Level,
+    Memory,
+    NewTurn,
+    NodeId,
+    NotFound,
+    SessionHead,
+)
+from dreamd.store.okf import fact_id, from_memory, parse, path_for
 
 from tests.daemon.sync.conftest import NewMachine
 from tests.daemon.sync.machines import BEGIN, CHANNEL, Machine
@@ -311,6 +327,22 @@ def test_a_remote_that_is_away_loses_nothing(machine: NewMachine, tmp_path: Path
     assert len(b.files()) == 1
 
 
+@pytest.mark.parametrize("where", ["a/sync/repository.git", "remote.git"])
+def test_the_lock_of_a_killed_git_is_removed_once_it_is_old(machine: NewMachine, tmp_path: Path, where: str) -> None:
+    a, b = machine("a"), machine("b")
+    kept(a, "The kiln burns at 1240 degrees.")
+    all_synced(a, b)
+    ref = f"{OURS}{a.machine}/{Sealer(a.key).name_of(CHANNEL)}"
+    lock = tmp_path / where / f"{ref}.lock"
+    lock.touch()
+    kept(a, "The clay comes on Tuesdays.")
+    with pytest.raises((Contended, SyncError)):
+        a.syncing.run(may_purge=True, keep_machine=lambda machine: None)
+    os.utime(lock, (0, 0))
+    all_synced(a, b)
+    assert len(b.files()) == 2
+
+
 @pytest.mark.parametrize("forced", ["gone", "back", "else", "all gone"])
 def test_a_remote_that_was_forced_is_filled_again(machine: NewMachine, tmp_path: Path, forced: str) -> None:
     a, b = machine("a"), machine("b")
@@ -440,15 +472,146 @@ def test_of_two_machines_with_one_id_the_second_takes_another(machine: NewMachin
     assert len(a.files()) == 3
 
 
-def test_one_session_continued_on_two_machines_keeps_every_turn(machine: NewMachine) -> None:
+def learned(machine: Machine, text: str, turn: NodeId) -> NodeId:
+    """Land a fact that cites a turn, as a dream does."""
+    node, now = fact_id(CHANNEL, text), machine.now()
+    session_id = turn.partition("#")[0]
+    place = path_for(Level.FACT, text, node, CHANNEL)
+    memory = Memory(
+        node_id=node, level=Level.FACT, kind=Kind.FACT, title=text, text=text, channel=CHANNEL, created_at=now,
+        session_id=session_id, sources=(turn,), path=place,
+    )  # fmt: skip
+    content = from_memory(memory, {turn: machine.store.replica.session_path(session_id) or ""})
+    action = Action(
+        kind=ActionKind.CREATE, path=place, node_id=node, stage="consolidate", reason="said", content=content,
+        fingerprint=f"L1:{node}",
+    )  # fmt: skip
+    machine.store.apply(Changeset(run_id=f"{now:%Y%m%d-%H%M%S}-daily-{node[:4]}", actions=(action,)), kind="daily")
+    machine.store.settle(10)
+    return node
+
+
+def cited(machine: Machine, node: NodeId) -> str:
+    """Return the text of the one turn that a memory cites."""
+    machine.store.settle(10)
+    (source,) = parse(machine.files()[node]).meta["sources"]
+    path = str(source["resource"]).removeprefix("/")
+    (turn,) = [one for one in machine.store.replica.session(path)[1] if one.node_id == source["title"]]
+    return turn.text
+
+
+def continued_apart(machine: NewMachine) -> tuple[Machine, Machine]:
+    """Give two machines that shared a turn of a session, and each went on with two more while they were apart."""
     a, b = machine("a"), machine("b")
     said(a, "first")
     all_synced(a, b)
-    said(a, "second, on a")
-    said(b, "second, on b")
+    said(a, "second, on a", "third, on a")
+    said(b, "second, on b", "third, on b")
+    return a, b
+
+
+def test_one_session_continued_on_two_machines_becomes_two_on_both(machine: NewMachine) -> None:
+    a, b = continued_apart(machine)
     all_synced(a, b)
-    assert a.turns() == b.turns()
-    assert len(a.turns()) == 3
+    assert a.sessions() == b.sessions()
+    other, own = sorted(a.sessions())
+    assert [(turn.node_id, turn.text) for turn in a.store.replica.session(own)[1]] == [
+        ("monday#1", "first"), ("monday#2", "second, on a"), ("monday#3", "third, on a"),
+    ]  # fmt: skip
+    line = f"monday-on-{b.machine}"
+    assert [(turn.node_id, turn.text) for turn in b.store.replica.session(other)[1]] == [
+        (f"{line}#2", "second, on b"), (f"{line}#3", "third, on b"),
+    ]  # fmt: skip
+    assert [turn.node_id for turn in b.store.turns_of(line)] == [f"{line}#2", f"{line}#3"]
+
+
+def test_what_names_turns_that_gave_way_follows_them(machine: NewMachine) -> None:
+    a, b = continued_apart(machine)
+    ours, theirs = learned(a, "The kiln of a.", "monday#2"), learned(b, "The kiln of b.", "monday#2")
+    b.store.forget("monday#3")
+    b.store.replica.move_cursors({"monday": 3})
+    all_synced(a, b)
+    for one in (a, b):
+        assert (cited(one, ours), cited(one, theirs)) == ("second, on a", "second, on b")
+        assert one.store.core.tombstones.hidden == {f"monday-on-{b.machine}#3"}
+        assert (one.store.dreamt_to("monday"), one.store.dreamt_to(f"monday-on-{b.machine}")) == (1, 3)
+    assert a.files() == b.files()
+
+
+def test_a_session_that_gave_way_goes_on_as_its_own_line(machine: NewMachine) -> None:
+    a, b = continued_apart(machine)
+    all_synced(a, b)
+    said(a, "fourth, on a")
+    said(b, "first", "fourth, on b")
+    b.close()
+    b.open()
+    said(b, "fifth, on b")
+    all_synced(a, b)
+    assert a.sessions() == b.sessions()
+    line = f"monday-on-{b.machine}"
+    assert [turn.node_id for turn in a.store.turns_of("monday")] == ["monday#1", "monday#2", "monday#3", "monday#4"]
+    assert [turn.node_id for turn in a.store.turns_of(line)] == [f"{line}#{n}" for n in (2, 3, 4, 5)]
+
+
+def test_a_purge_of_a_turn_that_gave_way_leaves_the_other_turn(machine: NewMachine) -> None:
+    a, b = continued_apart(machine)
+    b.store.purge(Selection(nodes=("monday#2",)))
+    all_synced(a, b)
+    assert a.sessions() == b.sessions()
+    assert ("monday", "second, on a") in a.turns()
+    assert (f"monday-on-{b.machine}", "[erased]") in a.turns()
+
+
+def test_two_machines_that_pushed_a_fork_at_once_agree(machine: NewMachine) -> None:
+    a, b = continued_apart(machine)
+    for one in (a, b):  # each has looked at the remote before the other pushed
+        one.syncing._publish(one.store.replica.memories())
+    ours, theirs = learned(a, "The kiln of a.", "monday#2"), learned(b, "The kiln of b.", "monday#2")
+    for one in (a, b):
+        one.peer.fetch()
+        one.peer.push()
+    c = machine("c")
+    all_synced(c, a, b)
+    assert a.sessions() == b.sessions() == c.sessions()
+    assert len(a.turns()) == 5
+    for one in (a, b, c):
+        assert (cited(one, ours), cited(one, theirs)) == ("second, on a", "second, on b")
+
+
+def test_a_fork_is_not_undone(machine: NewMachine) -> None:
+    a, b = continued_apart(machine)
+    all_synced(a, b)
+    run = next(one for one in b.store.runs(20, kinds=["sync"]) if "forked" in one.summary)
+    with pytest.raises(InvalidInput, match="stay in two sessions"):
+        b.store.undo(run.run_id)
+    assert a.sessions() == b.sessions()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_however_a_session_goes_on_apart_no_turn_is_lost_and_every_fact_cites_its_own(
+    machine: NewMachine, seed: int
+) -> None:
+    chance = random.Random(seed)
+    machines = [machine(name, None) for name in "abc"]
+    texts, facts = set[str](), dict[NodeId, str]()
+    for number in range(14):
+        one, what = chance.choice(machines), chance.choice(["say", "say", "learn", "sync"])
+        text = f"turn {number} on {one.name}"
+        if what == "sync":
+            one.sync()
+            continue
+        new = NewTurn("user", text, BEGIN + timedelta(minutes=chance.randrange(600)))
+        told = one.store.observe(SessionHead("monday", CHANNEL, started_at=BEGIN), [new]).result()
+        texts.add(text)
+        one.store.settle(10)
+        if what == "learn":
+            last = one.store.turns_of(told.session_id)[-1]
+            facts[learned(one, f"A fact of {text}.", last.node_id)] = text
+    all_synced(*machines)
+    a, *others = machines
+    assert all((one.sessions(), one.files()) == (a.sessions(), a.files()) for one in others)
+    assert sorted(text for _, text in a.turns().elements()) == sorted(texts)
+    assert {node: cited(a, node) for node in facts} == facts
 
 
 def test_a_memory_that_both_learned_is_one(machine: NewMachine) -> None:

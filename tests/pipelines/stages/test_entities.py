@@ -118,3 +118,13 @@ def test_a_language_model_takes_back_a_relation() -> None:
     source.take(view)
     assert len(model.prompts) == 1
     assert pages(source)["Torbjørn Lium"][1].relations == ()
+
+
+def test_a_person_typed_in_lower_case_has_a_name_with_capitals() -> None:
+    source = FakeSource()
+    source.add("s1", ("user", "jan van der berg owns payments now. ask jan about it."))
+    source.add("s2", ("user", "jan van der berg called, he wants the report by friday."))
+    dreamt(source)
+    memory, page = pages(source)["Jan van der Berg"]
+    assert page.mentions == ("s1#1", "s2#1")
+    assert memory.text.startswith("# Jan van der Berg\n")

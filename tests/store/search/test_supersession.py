@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.search.supersession import Links, newest_first
+from dreamd.store.index.projection import Node
+from dreamd.store.model import Kind, Level
+from dreamd.store.search.supersession import FactState, Links, States, links_of, newest_first
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +23,15 @@ def test_a_contradiction_of_a_successor_disputes_the_older_memory_too() -> None:
 def test_a_successor_comes_right_before_and_a_contradicted_memory_right_after() -> None:
     assert newest_first(["a", "old", "b"], Links(newer={"old": ["new"]}), {}) == ["a", "new", "old", "b"]
     assert newest_first(["a", "denial", "b"], Links(opposed={"denial": ["told"]}), {}) == ["a", "denial", "told", "b"]
+
+
+@pytest.mark.parametrize("is_reworded", [True, False])
+def test_words_that_a_person_put_right_are_marked_whatever_is_asked(is_reworded: bool) -> None:
+    fact = Node("f", "facts/f.md", Level.FACT, Kind.FACT, "", "The weekly is on Thursdays.")
+    new = fact if is_reworded else fact._replace(node_id="new")
+    states = States({"s#1": [FactState(fact, newer=(new,), is_reworded=is_reworded)]}, {new.node_id: new.node_id})
+    marked = links_of(states, lambda text: False).newer.get("s#1", ())
+    assert [*marked] == (["f"] if is_reworded else [])
 
 
 @pytest.mark.parametrize(
