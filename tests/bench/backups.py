@@ -94,6 +94,7 @@ def _at_rest(daemon: DaemonUnderTest) -> tuple[dict[str, Any], str]:
     daemon.call("feedback", node_id=two, verdict="useful")
     run_id = daemon.call("forget", node_id=three)["run_id"]
     daemon.call("recall", query="What does note 7 of the bench say?", channel="notes", agent_id="bench")
+    _held(daemon)  # to open what was found is a use of it, and is counted
     daemon.wait_until_linked()
     say("all is written, found and linked")
     return _held(daemon), str(run_id)
