@@ -196,6 +196,7 @@ def status_in_words(answer: Json, look: Look) -> list[str]:
         ("memories", memories_in_words(answer)),
         ("channels", channels_in_words(answer)),
         ("searchable", searchable_in_words(answer)),
+        ("server", server_in_words(answer["server"])),
         ("learning", learning_in_words(answer)),
         ("watching", progress_in_words(answer["transcripts"])),
         ("dreams", dreams_in_words(answer, look)),
@@ -246,6 +247,19 @@ def searchable_in_words(answer: Json) -> str:
     if answer["embedding"]["model"] == "none":
         by_words = '; by words only (store.backend = "files")'
     return count(answer["chunks"], "chunk") + by_words + (f"; {unread:,} changes not found yet" if unread else "")
+
+
+def server_in_words(server: Json | None) -> str:
+    """Describe the server of the index: `Postgres, catching up: 1,200 chunks wait, the index answers`."""
+    if server is None:
+        return ""
+    waiting = f"{count(server['waiting'], 'chunk')} to be sent; " if server["waiting"] else ""
+    words = {
+        "in step": "answers",
+        "catching up": f"catching up: {waiting}the index answers meanwhile",
+        "away": f"away ({server['problem']}): {waiting}the index answers",
+    }
+    return f"{server['name']}, {words[server['state']]}"
 
 
 def learning_in_words(answer: Json) -> str:

@@ -72,6 +72,15 @@ def test_a_status_tells_of_what_is_followed(recorded: Recording) -> None:
     assert follows["turns"] >= 1
 
 
+def test_a_status_tells_of_a_server(recorded: Recording, look: Look) -> None:
+    assert recorded.named["status"]["server"] is None
+    status = recorded.named["status with a server"]
+    assert (status["server"]["name"], status["server"]["state"]) == ("Qdrant", "away")
+    said = in_one_line(text_of(admin.status_in_words(status, look)))
+    assert "Qdrant, away (" in said
+    assert "the index answers" in said
+
+
 def test_a_status_tells_of_dreams(recorded: Recording) -> None:
     before, amid, after = (
         recorded.named[name] for name in ("status of an empty memory", "status of a dream", "status")
