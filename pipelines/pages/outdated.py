@@ -104,7 +104,7 @@ def without_outdated(facts: Sequence[Memory], others: Sequence[Memory] = ()) -> 
 def replaced_sentences(facts: Sequence[Memory]) -> dict[NodeId, frozenset[str]]:
     """Map facts to those of their sentences whose number a later fact gives anew.
 
-    It counts the same rare thing ("8 attempts", then "attempts: cut down to 6"), or names the number as what was ("max
+    It counts the same rare thing ("8 attempts", then "attempts: cut down to 6"), or names the number as past ("max
     20 connections", then "pool_max from 20 to 35"). Where that is the first sentence, the others rest on it.
     """
     read_facts = [(fact, _numbers_in(fact.text)) for fact in in_time(facts)]

@@ -118,7 +118,7 @@ def places_of_secrets(data: bytes, path: str = "") -> list[str]:
 
 @cache
 def version_of_rules() -> str:
-    """Return a hash of all that decides what a secret is: what was searched by the same need not be again."""
+    """Return a hash of the rules and weights: a file that was searched by the same need not be again."""
     files = sorted(file for file in Path(__file__).parent.iterdir() if file.is_file())
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:32]
 
