@@ -19,6 +19,7 @@ from ...store.model import Action, Level, Memory, NodeId
 from ...store.results import ToldCounts
 from ..gate.gate import GateResult
 from ..messages import Check, ReadTurn, RunRequest
+from ..settings import STEPS
 from ..stages.lint import LintFinding
 from ..workspace.view import View
 
@@ -164,28 +165,9 @@ def recurring_gaps(view: View, gaps: Sequence[Gap]) -> list[tuple[str, int]]:
     return sorted(((some[row].text, number) for row, number in times.items()), key=lambda gap: (-gap[1], gap[0]))
 
 
-STEP_NAMES = {
-    "consolidate": "new facts",
-    "promotion": "facts for every project",
-    "drift": "what changed",
-    "scenarios": "episodes",
-    "profiles": "overviews",
-    "know_how": "how things are done",
-    "synthesis": "patterns",
-    "entities": "people and things",
-    "staleness": "what is out of date",
-    "refresh": "pages brought up to date",
-    "file_lines": "files of your programs",
-    "lint": "a look at every file",
-    "decay": "what fades",
-    "refresh after decay": "pages after fading",
-}
-"""The steps of a dream, as a person would call them."""
-
-
-def step_name(step: str) -> str:
-    """Return a step of a dream in words; the name itself for one of an extension."""
-    return STEP_NAMES.get(step, step.replace("_", " "))
+def step_name(name: str) -> str:
+    """Return a step of a dream as a person would call it; the name itself for one of an extension."""
+    return next((one.words for one in STEPS if one.name == name and one.words), name.replace("_", " "))
 
 
 def counts_in_words(counts: Mapping[str, int]) -> str:
