@@ -517,7 +517,7 @@ class Syncing:
     # ---- 5: changes elsewhere
 
     def _let_in(self, here: Mapping[NodeId, LocalFile], outcome: Outcome) -> bool:
-        """Let in the entries that wait; return True where that may leave something to be written."""
+        """Let in the entries that wait; return True where that leaves something to be written: merges, and disputes."""
         waiting = self._known.pending()
         self._let_in_tombstones([node for node in waiting if node.startswith(TOMBSTONE)])
         nodes = [node for node in waiting if not _is_register(node)]
@@ -540,7 +540,7 @@ class Syncing:
             outcome.run_id, outcome.changed = applied.run_id, applied.applied
         # Last: a session counts as read by dreams only with what these made of it.
         self._let_in_cursors([node for node in waiting if node.startswith(CURSOR)])
-        return bool(waiting or outcome.turns)
+        return plan.is_merging
 
     def _let_in_tombstones(self, nodes: Sequence[str]) -> None:
         here, left, lifted = set(self._replica.tombstones()), list[str](), list[str]()
@@ -585,6 +585,7 @@ class Syncing:
             ancestor.data if ancestor is not None and ancestor.kind == "memory" else None,
         )
         plan.levels[node] = str(first.body.get("level", ""))
+        plan.is_merging = plan.is_merging or len(heads) > 1
         self._put(node, result.data, first.path, heads, plan)
         plan.rivals += result.rivals
         for other, data in result.beside:
@@ -650,6 +651,7 @@ class _LetIn:
     contents: dict[NodeId, bytes] = field(default_factory=dict)
     levels: dict[NodeId, str] = field(default_factory=dict)
     rivals: list[tuple[NodeId, NodeId]] = field(default_factory=list)
+    is_merging: bool = False
 
 
 def _is_register(node: str) -> bool:
