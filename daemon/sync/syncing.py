@@ -116,6 +116,8 @@ class Syncing:
         elif self._peer.machine not in self._known.machines():
             self._introduce(None)
         self._read(outcome)
+        if self._known.machines().get(self._peer.machine, ("", False))[1]:
+            self._introduce(None, stays=True)  # a copy of this machine's data goes on elsewhere, as another
         if may_purge:
             self._carry_out_purges()
         elif any(not done for _, _, _, done, _ in self._known.purges()):
@@ -152,12 +154,15 @@ class Syncing:
         for entry in lost:
             pieces.setdefault(str(entry.body.get("channel") or SHARED), []).append((entry, {}))
         self._write(pieces)
-        outcome.notes.append(f"this machine is {new} from now on: its segment of before, {old}, had gone on without it")
+        outcome.notes.append(
+            f"a backup was put back here, or the data folder copied: what had gone on without it as {old} is read, and "
+            f"this machine is {new} from now on; there is nothing to do"
+        )
 
-    def _introduce(self, was: str | None) -> None:
-        entry = self._peer.introduction(was)
+    def _introduce(self, was: str | None, *, stays: bool = False) -> None:
+        entry = self._peer.introduction(was, stays=stays)
         self._peer.write(SHARED, [(entry, {})])
-        self._known.set_machine(self._peer.machine, str(entry.body["host"]), was)
+        self._known.set_machine(self._peer.machine, str(entry.body["host"]), was, stays=stays)
 
     def _read(self, outcome: Outcome) -> None:
         passed_over = self._known.note(PASSED_OVER)
@@ -320,7 +325,8 @@ class Syncing:
         for entry, _, _ in news.entries:
             body = entry.body
             if entry.kind == "machine":
-                self._known.set_machine(str(body["machine"]), str(body.get("host")), body.get("was"))
+                host, stays = str(body.get("host")), bool(body.get("stays"))
+                self._known.set_machine(str(body["machine"]), host, body.get("was"), stays=stays)
             elif entry.kind == "purge":
                 self._known.add_purge(entry, done=False)
         for entry, _, _ in news.entries:
