@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -41,6 +41,7 @@ from dreamd.store.model import (
     NodeId,
     SessionHead,
     StoreError,
+    Turn,
 )
 from dreamd.store.okf import edit, fact_id, from_memory, parse, path_for
 from dreamd.store.settings import StoreSettings
@@ -163,11 +164,14 @@ class Machine:
             (turn.session_id, turn.text) for path, _ in replica.sessions() for turn in replica.session(path)[1]
         )
 
-    def sessions(self) -> dict[str, bytes]:
-        """Return the bytes of each session's file."""
+    def sessions(self) -> dict[str, tuple[SessionHead, list[Turn]]]:
+        """Return each session as its file is, but for the mark of a turn that a crash cut short."""
         self.store.settle(10)
         replica = self.store.replica
-        return {path: replica.content(path) or b"" for path, _ in replica.sessions()}
+        read = {path: replica.session(path) for path, _ in replica.sessions()}
+        return {
+            path: (head, [replace(turn, offset=0, end=0) for turn in turns]) for path, (head, turns) in read.items()
+        }
 
     def tombstones(self) -> set[str]:
         return set(self.store.replica.tombstones())
@@ -373,16 +377,20 @@ _FORKED.set_forkserver_preload(["tests.daemon.sync.machines"])
 
 
 def _differing(first: Machine, other: Machine) -> Iterator[tuple[str, object, object]]:
-    """Yield the sessions whose files differ on two machines, with the turns of each, or the head."""
+    """Yield the sessions that differ on two machines, with the turns of each, or the heads."""
     one, two = first.sessions(), other.sessions()
     for path in sorted(one.keys() | two.keys()):
-        if one.get(path) != two.get(path):
-            seen = [_turns_of(side, path) if path in files else None for side, files in ((first, one), (other, two))]
-            yield path, *(seen if seen[0] != seen[1] else (one[path][:400], two[path][:400]))
-
-
-def _turns_of(machine: Machine, path: str) -> list[tuple[int, str]]:
-    return [(turn.ordinal, turn.text.partition(" q")[0][:12]) for turn in machine.store.replica.session(path)[1]]
+        mine, its = one.get(path), two.get(path)
+        if mine != its:
+            yield (
+                path,
+                *(
+                    side and ([(turn.ordinal, turn.text[:12]) for turn in side[1]] if mine[1] != its[1] else side[0])
+                    if mine and its
+                    else bool(side)
+                    for side in (mine, its)
+                ),
+            )
 
 
 @dataclass
