@@ -72,6 +72,7 @@ from .results import (
     Shown,
     Stored,
     StoreStatus,
+    TagCount,
     Tagged,
     ToolUse,
     Unread,
@@ -92,8 +93,8 @@ __all__ = ["MemoryStore", "StorePaths"]
 class MemoryStore:
     """One vault with its ledger and its index. Open it once; every method may be called from any thread.
 
-    Other rooms use the methods, and `pages`, `followed`, `handed`, `told`, `exports` and `replica`; `core` and
-    `operations` are for tests and the programs that measure.
+    Other rooms use the methods, and `pages`, `followed`, `handed`, `told`, `exports`, `replica` and `colleagues`;
+    `core` and `operations` are for tests and the programs that measure.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class MemoryStore:
         self.told = self.operations.told
         self.exports = self.operations.exports
         self.replica = self.operations.replica
+        self.colleagues = self.operations.colleagues
         self.vault, self.ledger = self.core.vault, self.core.ledger
         self.index, self.catalog = self.core.index, self.core.catalog
         self.code = CodeChecks(self.catalog, self.vault, now)
@@ -170,11 +172,19 @@ class MemoryStore:
         )
 
     def take_note(
-        self, text: str, *, kind: Kind, channel: str, tags: Sequence[str], title: str, created_at: datetime | None
+        self,
+        text: str,
+        *,
+        kind: Kind,
+        channel: str,
+        tags: Sequence[str],
+        title: str,
+        created_at: datetime | None,
+        alias: str = "",
     ) -> Future[Kept]:
         """Keep a note from elsewhere as `remember` does; the future resolves to its novelty and id."""
         return self.operations.intake.take_note(
-            text, kind=kind, channel=channel, tags=tags, title=title, created_at=created_at
+            text, kind=kind, channel=channel, tags=tags, title=title, created_at=created_at, alias=alias
         )
 
     def keep(
@@ -539,6 +549,12 @@ class MemoryStore:
         return self.operations.recall.list(
             channel=channel, level=level, kind=kind, limit=limit, offset=offset, always=always, texts=texts, where=where
         )
+
+    def tags(
+        self, *, channel: str | None, level: Level | None = None, kind: Kind | None = None, where: Filter = ()
+    ) -> Sequence[TagCount]:
+        """Count the tags of live memories, the most used first; spellings that compare alike are one tag."""
+        return self.operations.recall.tags(channel=channel, level=level, kind=kind, where=where)
 
     def about(self, name: str, channel: str, budget_tokens: int) -> About:
         """Return the knowledge of a person or a thing, within a budget of tokens."""

@@ -260,14 +260,31 @@ class Use:
     again: int = 0
 
 
+LinkRelation = Literal["LinksTo", "RelatesTo"]
+"""A link in a text, and a relation that a person or a dream made."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLine:
+    """A link from the memory that is shown (`out`) or to it, and the memory at its other end; `weight` is 0 to 1."""
+
+    node_id: NodeId
+    title: str
+    relation: LinkRelation
+    out: bool
+    weight: float = 1.0
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """One memory, session or turn, whole, with what it rests on and what rests on it.
 
     `superseded_by` took its place, it took that of those that it `supersedes`, the `later` ones probably took its
-    place, and those that it `contradicts` say otherwise. All of its own channel or the global one. `version` changes
+    place, and those that it `contradicts` say otherwise. `links` are those of its text and of others' texts, and its
+    relations, where none of the above says more. All of its own channel or the global one. `version` changes
     with its words, title, kind, tags and priority; a turn or session has none. `certainty`, 0 to 1, is how sure it was
-    that this was said and is worth keeping; `provenance`: user_stated, user_corrected, observed, inferred, extracted.
+    that this was said and is worth keeping; `provenance`: user_stated, user_corrected, observed, inferred, extracted,
+    colleague.
     """
 
     node_id: NodeId
@@ -286,6 +303,7 @@ class Shown:
     supersedes: tuple[NodeId, ...] = ()
     later: tuple[NodeId, ...] = ()
     contradicts: tuple[NodeId, ...] = ()
+    links: tuple[LinkLine, ...] = ()
     curated: int = 0
     version: str = ""
     certainty: float | None = None
@@ -326,6 +344,14 @@ class ListedNode:
     text: str | None = field(default=None, metadata=UNLESS_NONE)
     since: datetime | None = field(default=None, metadata=UNLESS_NONE)
     until: datetime | None = field(default=None, metadata=UNLESS_NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class TagCount:
+    """A tag in its usual spelling, and the number of live memories that have it in any."""
+
+    tag: str
+    memories: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -522,6 +548,20 @@ class QueryCacheStatus:
     misses: int
 
 
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """The server that answers with a copy of the index: its name for people, and its state.
+
+    `in step`: it answers. `catching up`: it is given the `waiting` chunks that it lacks, or builds its indexes, and the
+    index answers. `away`: the same, because of the `problem`.
+    """
+
+    name: str
+    state: str
+    waiting: int
+    problem: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class StoreStatus:
     """The status of a store.
@@ -531,6 +571,7 @@ class StoreStatus:
     whose files are not safe on the disk yet. `not_found_yet`: those, and changed files, that the index has not read.
     `catching_up`: what changed while dreamd or the vault was away is still being read.
     `problems` are sentences; each is gone when its cause is. `layout`: `folders`, or `flat` as vaults were at first.
+    `server` is null where `store.backend` names none.
     """
 
     memories: Mapping[str, int]
@@ -544,6 +585,7 @@ class StoreStatus:
     pending_embeddings: int
     embedding: EmbeddingStatus
     query_cache: QueryCacheStatus
+    server: ServerStatus | None
     sizes: Mapping[str, int]
     journal: int
     not_found_yet: int

@@ -311,7 +311,7 @@ class StoreSettings(BaseModel):
 
     backend: str = Field(
         "sqlite-vec",
-        pattern=r"^(sqlite-vec|files|postgres|[a-z][a-z0-9_-]*\.[a-z][a-z0-9_-]*)$",
+        pattern=r"^(sqlite-vec|files|postgres|qdrant|[a-z][a-z0-9_-]*\.[a-z][a-z0-9_-]*)$",
         description="the search engine; `files` finds by words alone, and the daemon loads no model; a server, which"
         " `store.dsn` in the data folder names, answers with a copy of the index; an extension's is `EXTENSION.NAME`",
     )

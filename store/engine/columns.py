@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..filters import Condition, Filter, Group, Op, Payload, Scalar, compares, conditions_of, values_of
+from .bm25 import Postings
 from .interface import Vector
-from .postings import Postings
 from .vectors import Mask, QuantizedVectors, Rows, Signs, unit
 
 SCOPES_KEPT = 16

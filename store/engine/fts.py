@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 
 from ..text.languages import words_in
 from . import bm25
-from .bm25 import spell_out
+from .bm25 import Listed, Stems, Word, spell_out
 from .columns import Columns, RowScope
-from .postings import Listed, Stems, Word
 from .vectors import Rows
 
 TOKENIZER = ("unicode61", "remove_diacritics", "2")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import apsw
 import numpy as np
@@ -181,3 +182,43 @@ class SearchServer(VectorStore, Protocol):
     def close(self) -> None:
         """Close every connection."""
         ...
+
+
+# ---- texts and payloads as servers keep them
+
+# A server keeps no NUL, or no half of a surrogate pair, in a text: each is written as the mark and its number.
+_MARK: Final = "\ufdd1"
+_UNKEPT: Final = re.compile(f"[\x00{_MARK}\ud800-\udfff]")
+_MARKED: Final = re.compile(f"{_MARK}([0-9a-f]{{4}})")
+
+
+def escaped(text: str) -> str:
+    """Return a text in characters that every server keeps."""
+    return _UNKEPT.sub(lambda found: f"{_MARK}{ord(found.group()):04x}", text)
+
+
+def unescaped(text: str) -> str:
+    """Return the text that `escaped` was given."""
+    return _MARKED.sub(lambda found: chr(int(found.group(1), 16)), text)
+
+
+def json_values(payload: Mapping[str, Payload]) -> dict[str, Any]:
+    """Return a payload in values of JSON, with texts that every server keeps."""
+    return {field: _json_value(value) for field, value in payload.items()}
+
+
+def payload_of(held: Mapping[str, Any]) -> dict[str, Payload]:
+    """Return the payload that `json_values` was given."""
+    return {field: _value(value) for field, value in held.items()}
+
+
+def _json_value(value: Payload) -> Any:
+    if isinstance(value, str):
+        return escaped(value)
+    return list(map(escaped, value)) if isinstance(value, tuple) else value
+
+
+def _value(value: Any) -> Payload:
+    if isinstance(value, str):
+        return unescaped(value)
+    return tuple(map(unescaped, value)) if isinstance(value, list) else value

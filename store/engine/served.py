@@ -27,6 +27,7 @@ import apsw
 
 from ..filters import Filter, Payload
 from ..model import NotFound, StoreBusy, StoreError
+from ..results import ServerStatus
 from .interface import Capabilities, Match, Point, SearchServer, Vector
 from .sqlite_vec import SqliteVecStore
 
@@ -97,6 +98,7 @@ class ServedStore:
         self._link: ServerLink | None = None
         self._server: SearchServer | None = None
         self._problem = self._logged = ""
+        self._is_ready = False  # once the server's own indexes are built
         self._fields: dict[str, bool] = {}
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -127,11 +129,17 @@ class ServedStore:
 
     def is_served(self, name: str) -> bool:
         """Return True if the server answers, and has every change that this thread can see."""
-        if self._server is None or self._problem:
+        if self._server is None or self._problem or not self._is_ready:
             return False
         with self._local.reading():
             sql = f"SELECT 1 FROM {name}_unsent LIMIT 1"
             return next(iter(self._reader().execute(sql)), None) is None
+
+    def status(self, name: str) -> ServerStatus:
+        """Return the state of the server, with the number of chunks that it lacks."""
+        waiting = int(next(iter(self._reader().execute(f"SELECT count(*) FROM {name}_unsent")))[0])
+        state = "away" if self._problem else "in step" if self._is_ready and not waiting else "catching up"
+        return ServerStatus(self._title, state, waiting, self._problem)
 
     def _run(self, name: str, dimension: int, batch: Batch) -> None:
         while not self._stopping.is_set():
@@ -161,6 +169,7 @@ class ServedStore:
     def _reach(self, name: str, dimension: int, batch: Batch) -> None:
         """Connect, and fill the server anew where its copy is not what was brought to it last."""
         assert self._link is not None
+        self._is_ready = False
         server = self._server or self._link.reach()
         self._server = server
         try:
@@ -219,11 +228,14 @@ class ServedStore:
         if not self._server.mark(copy).startswith(f"{known.filled}:"):
             raise NotFound("the copy is of another index")
         if not taken:
+            self._is_ready = False  # a question would be slow until then, and break the build off
             self._server.keep_columns(copy, batch)
+            self._is_ready = True
             if known.erase:
                 self._server.compact(copy)
                 with batch():
                     self._writer().execute(f"UPDATE {name}_served SET erase = max(0, erase - ?)", (known.erase,))
+                return True  # where it erased by removing all, it is to be filled
             return False
         ids = [point_id for _, point_id in taken]
         points = self._local.get(name, ids)
@@ -403,4 +415,8 @@ def reach(backend: str, dsn_file: Path) -> SearchServer:
         from .postgres import PostgresStore
 
         return PostgresStore(dsn, search_s=ANSWERS_IN_S)
+    if backend == "qdrant":
+        from .qdrant import connect
+
+        return connect(dsn, ANSWERS_IN_S)
     raise StoreError(f"there is no engine {backend}")

@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 from ..filters import Condition, Filter, Payload, Scalar
 from ..model import InvalidInput, NotFound, StoreError
 from . import database, fts, kept_columns
+from .bm25 import CHANGED_AT_MOST, GONE, Listed, Postings, Word
 from .columns import COSINE_DIGITS, NO_VECTOR, Columns, RowScope
 from .database import transaction
 from .fts import WordIndex, rows_listed
 from .interface import Capabilities, Match, Point, Vector
-from .postings import CHANGED_AT_MOST, GONE, Listed, Postings, Word
 from .vectors import Rows, cosines_of, factors_of, quantized, unit
 
 RESCORED, RESCORED_OF = 1_000, 500

@@ -45,6 +45,7 @@ from ..engine.interface import EngineHome, VectorStore
 from ..engine.served import ServedStore, ServerLink, reach
 from ..engine.sqlite_vec import SqliteVecStore
 from ..model import Corrupt, IndexDamaged, SchemaTooNew, StoreBusy, StoreError
+from ..results import ServerStatus
 from ..settings import StoreSettings
 from ..vault.vault import Vault
 from .catalog import MIGRATIONS, Catalog
@@ -64,7 +65,7 @@ WHOLE_KEY: Final = "whole"
 SIDECARS: Final = ("", "-wal", "-shm", suffix_of(COLLECTION))
 
 # The engines that are servers, and their names for people.
-SERVERS: Final = {"postgres": "Postgres"}
+SERVERS: Final = {"postgres": "Postgres", "qdrant": "Qdrant"}
 
 # Changed files that are left for the moment in which nothing else is written: about as many as one transaction.
 FEW: Final = 64
@@ -180,6 +181,11 @@ class OpenIndex:
             which = self._settings.backend
             link = ServerLink(SERVERS[which], self._copy_name(), partial(reach, which, dsn_file))
             backend.start(COLLECTION, self._dimension, self.index.batch, link)
+
+    def server(self) -> ServerStatus | None:
+        """Return the state of the server that the settings name, None where they name none."""
+        backend = self.index.backend
+        return backend.status(COLLECTION) if isinstance(backend, ServedStore) else None
 
     def _copy_name(self) -> str:
         """Return a server's name for its copy of this index, which no other folder or machine has."""

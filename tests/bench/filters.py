@@ -6,7 +6,7 @@ import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,7 +16,7 @@ from dreamd.store.engine.postgres import PostgresStore
 
 from tests.random_filters import engines, lets_through, normalised, random_filter, random_node
 
-from ..servers import PostgresServer
+from ..servers import PostgresServer, qdrant_store
 from .options import Options
 from .table import Row
 
@@ -56,14 +56,12 @@ def measure(options: Options) -> Iterator[Row]:
 
 @contextmanager
 def _servers() -> Iterator[dict[str, VectorStore]]:
-    """Start the engines that are servers; none where they cannot be had."""
+    """Start the engines that are servers: Postgres where it can be had, Qdrant as the client's own where none is."""
     with ExitStack() as stack:
-        try:
+        servers: dict[str, VectorStore] = {"Qdrant": stack.enter_context(qdrant_store())}
+        with suppress(pytest.skip.Exception):
             server = PostgresServer()
-        except pytest.skip.Exception:
-            yield {}
-            return
-        stack.callback(server.close)
-        store = PostgresStore(server.dsn, search_s=30.0)
-        stack.callback(store.close)
-        yield {"Postgres": store}
+            stack.callback(server.close)
+            servers["Postgres"] = store = PostgresStore(server.dsn, search_s=30.0)
+            stack.callback(store.close)
+        yield servers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,8 @@ class Recording:
         self.ask("document_rename", **recipe, to="loaf.md")
         self.ask("document_delete", space=["recipes"])
         self.ask("document_delete", "nothing to delete", space=["recipes"])
+        salt = self.ask("remember", text="The salt stands beside the oven.", channel="kitchen")["node_id"]
+        self.ask("link", **{"from": self.bread, "to": salt})
         self.ask("link", **{"from": self.bread, "to": "weekly", "relation": "HasTag"})
 
     def _page_of(self, name: str, also: list[str]) -> None:
@@ -195,6 +198,7 @@ class Recording:
         self.ask("recent", **here)
         self.ask("list", "a page", limit=1)
         self.ask("list", "a list", limit=1000)
+        self.ask("list", "tags", tags=True)
         self.ask("show", "a memory", node_id=self.bread)
         self.ask("history", node_id=self.bread)
         self.ask("recall", like=self.bread)
@@ -288,6 +292,7 @@ class Recording:
         self.ask("sync")
         self.ask("sync_set", "a channel that stays", channel="kitchen", setting="off")
         self.ask("sync_status")
+        self._share()
         self.ask("purge", "a purge that is only shown", channel="kitchen", dry_run=True)
         self.ask("purge", "the past questions", probes=True)
         self.ask("purge", channel="kitchen")
@@ -295,7 +300,34 @@ class Recording:
         self.ask("status", "status")
         self._know_how()
         self.ask("page_open")
+        self._with_a_server()
         self.ask("stop")
+
+    def _share(self) -> None:
+        """Share a memory with the colleagues of a project, by its remote, and withdraw it."""
+        shop = self.empty.parent / "shop"
+        for command in (
+            ("init", "--quiet", "--bare", f"{shop}.git"),
+            ("clone", "--quiet", f"{shop}.git", str(shop)),
+            ("-C", str(shop), "config", "user.name", "Anna"),
+            ("-C", str(shop), "config", "user.email", "anna@shop.example"),
+        ):
+            subprocess.run(("git", *command), check=True, capture_output=True)
+        here = {"cwd": str(shop)}
+        node = self.daemon.call("remember", text="The shop's port is 8080.", kind="decision", **here)["node_id"]
+        shown = self.ask("team_share", "an entry that is shown", node_id=node, **here)
+        self.ask("team_share", node_id=node, seen=shown["memory"]["entry_id"], **here)
+        self.ask("team_list", **here)
+        self.ask("team_sync", **here)
+        self.ask("team_unshare", name=node, **here)
+
+    def _with_a_server(self) -> None:
+        """Ask another daemon, whose settings name a server that `store.dsn` does not."""
+        environ = self.daemon.environ | {"DREAMD_STORE__BACKEND": "qdrant"}
+        mine = {name: value for name, value in environ.items() if name.startswith("DREAMD_STORE")}
+        with DaemonUnderTest(self.empty.parent / "served", mine) as other:
+            self.answers["status"].append(answer := other.call("status"))
+            self.named["status with a server"] = answer
 
     def _know_how(self) -> None:
         """Have a procedure work in three sessions, and a line of a program's file said otherwise, then dream."""

@@ -72,6 +72,15 @@ def test_a_status_tells_of_what_is_followed(recorded: Recording) -> None:
     assert follows["turns"] >= 1
 
 
+def test_a_status_tells_of_a_server(recorded: Recording, look: Look) -> None:
+    assert recorded.named["status"]["server"] is None
+    status = recorded.named["status with a server"]
+    assert (status["server"]["name"], status["server"]["state"]) == ("Qdrant", "away")
+    said = in_one_line(text_of(admin.status_in_words(status, look)))
+    assert "Qdrant, away (" in said
+    assert "the index answers" in said
+
+
 def test_a_status_tells_of_dreams(recorded: Recording) -> None:
     before, amid, after = (
         recorded.named[name] for name in ("status of an empty memory", "status of a dream", "status")
@@ -415,6 +424,10 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "sync": (["sync"], "Synced: "),
     "sync_set": (["sync", "channel", "kitchen", "off"], "stays on this machine."),
     "sync_status": (["sync", "status"], "encrypted"),
+    "team_share": (["review", "--share", "x"], "It is shared: it is in refs/dreamd/team/anna-"),
+    "team_list": (["review", "--shared"], "The shop's port is 8080."),
+    "team_sync": (["sync", "team"], "what you share is there; 0 memories of colleagues came"),
+    "team_unshare": (["review", "--unshare", "x"], "Clones that fetched it keep it"),
     "pause": (["pause"], "Learning is paused."),
     "resume": (["resume"], "Learning goes on."),
     "channel": (["channel", "kitch", "off"], "Learning in kitchen is off."),

@@ -57,9 +57,10 @@ LISTED: dict[str, Any] = {
     "node_id": "k2m4", "level": "L1", "kind": "fact", "title": "Linz", "channel": "work", "created_at": None,
     "live": True, "curated": 0,
 }  # fmt: skip
+LINK = {"node_id": "m5n6", "title": "The office is in Graz.", "relation": "LinksTo", "out": False, "weight": 1.0}
 SHOWN = {
     **LISTED, "text": "The office is in Linz.", "path": "facts/linz--k2m4.md", "tags": ["office"], "cited_by": [],
-    "superseded_by": None, "supersedes": [], "later": [], "contradicts": [], "version": "3f2a",
+    "superseded_by": None, "supersedes": [], "later": [], "contradicts": [], "links": [LINK], "version": "3f2a",
     "certainty": 0.95, "provenance": "user_stated", "use": {"told": 2, "told_at": None, "used": 1, "again": 0},
     "evidence": [{"node_id": "s#1", "external_id": None}],
 }  # fmt: skip
@@ -72,6 +73,7 @@ STATUS = {
     "memories": {"L0": 0, "L1": 0, "L2": 0, "L3": 0}, "chunks": 0, "channels": {}, "pending_embeddings": 0,
     "embedding": {"model": "stub", "ready": True, "advice": ""},
     "query_cache": {"entries": 0, "hits": 0, "misses": 0},
+    "server": {"name": "Qdrant", "state": "catching up", "waiting": 1200, "problem": ""},
     "sizes": {"vault": 0, "index": 0, "ledger": 0},
     "journal": 0, "not_found_yet": 0,
     "catching_up": False,
@@ -556,6 +558,7 @@ def test_show_puts_the_pages_together(daemon: FakeDaemon, run: Run) -> None:
     assert "The office is in Linz." in out
     assert "facts/linz--k2m4.md" in out
     assert "#office" in out
+    assert "linked from  m5n6 The office is in Graz." in out
     assert [asked.get("offset") for _, asked in daemon.asked] == [None, 11]
     assert json.loads(run("show", "k2m4", "--json")[1])["text"] == "The office is in Linz."
 
@@ -564,6 +567,13 @@ def test_a_list_of_several_channels_names_them(daemon: FakeDaemon, run: Run) -> 
     assert "channel" not in run("list")[1]
     daemon.answers["list"] = {"memories": [LISTED, LISTED | {"channel": "home"}], "next": None}
     assert all(name in run("list")[1] for name in ("channel", "work", "home"))
+
+
+def test_list_counts_tags(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["list"] = {"memories": [], "next": None, "tags": [{"tag": "office", "memories": 12}]}
+    code, out, _ = run("list", "--tags", "--channel", "work")
+    assert daemon.asked == [("list", {"channel": "work", "tags": True})]
+    assert (code, out.split()) == (0, ["tag", "memories", "#office", "12"])
 
 
 def test_remember_reads_standard_input(daemon: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1017,6 +1027,7 @@ def test_what_is_skipped_or_left_as_it_was_waits_on(
 CLAIM = {
     "node_id": "c3", "kind": "procedure", "always": 5, "because": "its agent had read what strangers wrote",
     "agent": "codex", "channel": "work", "text": "Deploy by \x1b[31mfax.", "at": "2026-11-20T09:00:00+00:00",
+    "author": "", "quotes": [],
 }  # fmt: skip
 
 
@@ -1030,6 +1041,12 @@ def test_review_shows_and_settles_what_an_agent_wrote_down(
         assert told in " ".join(out.split())
     assert "\x1b[31m" not in out
     assert run("review", "c3", "--list")[0] == 0
+    theirs = CLAIM | {"agent": "", "author": "Ana <ana@x>", "quotes": ["26 Nov 2026, colleague Ana: by fax"]}
+    reviewing.answers["review_list"] |= {"waiting": [theirs]}
+    out = run("review", "--list")[1]
+    for told in ("OF A COLLEAGUE", "Ana <ana@x>", "because 26 Nov 2026, colleague Ana: by fax"):
+        assert told in out
+    reviewing.answers["review_list"] |= {"waiting": [CLAIM]}
     for flag, said in (("--accept", "It holds from now on."), ("--reject", "It is forgotten.")):
         reviewing.answers["review_decide"] = {"decision_id": "c3", "run_id": "r9", "choice": flag[2:], "paths": []}
         assert said in run("review", "c3", flag)[1]

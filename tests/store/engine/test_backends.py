@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from dreamd.store.model import Corrupt, InvalidInput, NotFound, StoreError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.servers import PostgresServer
+from tests.servers import PostgresServer, qdrant_store
 
 DIMENSION = 64
 KEPT_TO = 0.004
@@ -52,7 +52,7 @@ def sqlite(tmp_path: Path) -> Iterator[Sqlite]:
     opened.close()
 
 
-WITH_VECTORS = ("sqlite", "sqlite, fields not held", "sqlite, vectors on disk", "postgres")
+WITH_VECTORS = ("sqlite", "sqlite, fields not held", "sqlite, vectors on disk", "postgres", "qdrant")
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +77,13 @@ def opened(engine: str, folder: Path, request: pytest.FixtureRequest) -> Iterato
             "TRUNCATE dreamd.chunks; DROP TABLE IF EXISTS dreamd.other; DELETE FROM dreamd.collection"
             " WHERE name = 'other'"
         )
+        return
+    if engine == "qdrant":
+        with qdrant_store() as qdrant:
+            qdrant.ensure_collection(NAME, DIMENSION)
+            for field in FIELDS:
+                qdrant.ensure_payload_index(NAME, field, is_number=field in ("live", "since"))
+            yield qdrant
         return
     if engine == "files":
         files = FilesStore(lambda: folder / "files")
@@ -527,6 +534,46 @@ def test_a_word_that_is_everywhere_is_left_out_when_rare_ones_suffice(
     assert found(store, "common", "rare", limit=100) == ["p0", "p1", "p2"]
     assert len(found(store, "common", limit=200)) == 100, "the only word is looked up all the same"
     assert store.search_keyword(NAME, ["common", "never"], 1)[0].id == "p10"
+
+
+def test_of_many_points_postgres_finds_nearly_all_and_of_few_under_a_filter_all(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dreamd.store.engine.postgres.EXACT_UP_TO", 200)
+    monkeypatch.setattr("dreamd.store.engine.postgres.MOST_FOUND", 300)
+    postgres.clear()
+    store = PostgresStore(postgres.dsn)
+    store.ensure_collection("many", DIMENSION)
+    for field in FIELDS:
+        store.ensure_payload_index("many", field, is_number=field in ("live", "since"))
+    count, some = 3_000, {"x": 2_850, "y": 150}
+    points = [
+        Point(
+            f"p{n:04}",
+            f"common {'often' if n % 9 == 0 else 'seldom'} {f'rare{n // 10}' if n % 3 == 0 else ''}",
+            vector=unit(n),
+            payload={"channel": "y" if n % 20 == 0 else "x", "since": n, "live": 1},
+        )
+        for n in range(count)
+    ]
+    store.bring("many", points, [], "m")
+    store.keep_columns("many", nullcontext)
+    vectors = np.stack([point.vector for point in points if point.vector is not None])
+    for channel, least in (("x", 0.95), ("y", 1.0)):
+        where = (Condition("channel", "in", (channel,)), Condition("since", "gte", (0,)), Condition("live", "in", (1,)))
+        shares = []
+        for seed in range(5_000, 5_020):
+            found = [match.id for match in store.search_vector("many", unit(seed), 10, where)]
+            order = np.argsort(-(vectors @ unit(seed)), kind="stable")
+            nearest = [points[row].id for row in order.tolist() if points[row].payload["channel"] == channel][:10]
+            shares.append(len({*found} & {*nearest}) / 10)
+        assert np.mean(shares) >= least
+        assert len(store.search_vector("many", unit(1), count, where)) in (some[channel], 1_000), "it looks further"
+        by_words = [match.id for match in store.search_keyword("many", ["common", "often", "rare6"], 10, where)]
+        expected = [point for point in points if "rare6" in point.text.split() and point.payload["channel"] == channel]
+        assert {point.id for point in expected} <= {*by_words}, "a rare word is looked up whatever else is asked"
+        assert len(store.search_keyword("many", ["common"], 10, where)) == 10
+    store.close()
 
 
 def test_files_survive_a_restart_and_a_torn_line(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from dreamd.store.engine import fts, postings, sqlite_vec
+from dreamd.store.engine import bm25, fts, sqlite_vec
+from dreamd.store.engine.bm25 import GONE, Listed, Postings, Stems, Word
 from dreamd.store.engine.database import Connections, open_database, transaction
 from dreamd.store.engine.fts import WordIndex
 from dreamd.store.engine.interface import Point
-from dreamd.store.engine.postings import GONE, Listed, Postings, Stems, Word
 from dreamd.store.engine.sqlite_vec import SqliteVecStore
 from dreamd.store.engine.vectors import Rows
 from hypothesis import given
@@ -60,7 +60,7 @@ def test_a_changed_row_counts_by_its_new_words() -> None:
 def test_nothing_is_held_after_a_change_of_many() -> None:
     held = Postings()
     held.hold(KAYAK, Listed(_rows(3), _rows()))
-    held.change(dict.fromkeys(range(postings.CHANGED_AT_MOST), GONE))
+    held.change(dict.fromkeys(range(bm25.CHANGED_AT_MOST), GONE))
     assert KAYAK in held
     held.change({1000: GONE})
     assert KAYAK not in held
@@ -70,7 +70,7 @@ def test_nothing_is_held_after_a_change_of_many() -> None:
 
 
 def test_what_was_not_asked_for_longest_is_let_go() -> None:
-    held = Postings(size_bytes=3 * (postings.ENTRY_BYTES + 4))
+    held = Postings(size_bytes=3 * (bm25.ENTRY_BYTES + 4))
     words = [Word(stem, True) for stem in "abcd"]
     for word in words[:3]:
         held.hold(word, Listed(_rows(1_000), _rows()))
@@ -119,7 +119,7 @@ changes = st.one_of(
 def test_answers_are_those_of_a_store_that_holds_nothing(
     taken: list[tuple[str, int, str, str]], changed_at_most: int
 ) -> None:
-    with TemporaryDirectory() as folder, patch.object(postings, "CHANGED_AT_MOST", changed_at_most):
+    with TemporaryDirectory() as folder, patch.object(bm25, "CHANGED_AT_MOST", changed_at_most):
         opened = Opened(Path(folder) / "index.db")
         for what, number, text, context in taken:
             if what == "upsert":
@@ -171,7 +171,7 @@ def test_words_of_many_texts_are_listed_before_they_are_asked_for(
         assert listed.call_count == 0
         assert opened.found("kayak", "canoe") == before
         assert listed.call_count == 1
-        opened.store.upsert(NAME, [Point(f"q{n}", "a tower") for n in range(postings.CHANGED_AT_MOST + 1)])
+        opened.store.upsert(NAME, [Point(f"q{n}", "a tower") for n in range(bm25.CHANGED_AT_MOST + 1)])
         assert opened.store.keep_columns(NAME, opened.batch)
         assert listed.call_count == 1, "they are listed once, also where a change of many let them go"
 

@@ -11,32 +11,47 @@ from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.engine import served
 from dreamd.store.engine.served import ServedStore
 from dreamd.store.index.index import COLLECTION
+from dreamd.store.index.open_index import SERVERS
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.purge.plan import Selection
+from dreamd.store.results import ServerStatus
 from dreamd.store.settings import StoreSettings
 
-from tests.servers import PostgresServer
+from tests.servers import PostgresServer, QdrantServer
 from tests.store.conftest import NOW
 from tests.store.test_files_backend import found, kept
 
 Opened = Callable[..., MemoryStore]
-POSTGRES = StoreSettings(backend="postgres")
+Server = PostgresServer | QdrantServer
 ALONE = "found on this machine alone"
 LONG_S = 20.0
 
 
+@pytest.fixture(scope="module")
+def qdrant() -> Iterator[QdrantServer]:
+    server = QdrantServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(params=["postgres", "qdrant"])
+def server(request: pytest.FixtureRequest) -> Server:
+    given: Server = request.getfixturevalue(request.param)
+    given.clear()
+    return given
+
+
 @pytest.fixture
-def opened(paths: StorePaths, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+def opened(paths: StorePaths, server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
     """Open the store with its server, as often as the test closes it."""
     monkeypatch.setattr(served, "AGAIN_S", 0.05)
-    postgres.clear()
     paths.dsn.parent.mkdir(parents=True, exist_ok=True)
-    paths.dsn.write_text(postgres.dsn)
+    paths.dsn.write_text(server.dsn)
     paths.dsn.chmod(0o600)
     with ExitStack() as stack:
 
-        def open_(settings: StoreSettings = POSTGRES) -> MemoryStore:
-            store = MemoryStore.open(paths, settings, StubEmbedder(), lambda: NOW)
+        def open_(backend: str = server.backend) -> MemoryStore:
+            store = MemoryStore.open(paths, StoreSettings(backend=backend), StubEmbedder(), lambda: NOW)
             stack.callback(store.close)
             assert store.settle(5.0)
             return store
@@ -62,16 +77,11 @@ def in_step(store: MemoryStore) -> None:
     until(lambda: backend_of(store).is_served(COLLECTION))
 
 
-def texts_on(server: PostgresServer) -> set[str]:
-    tables = [name for (name,) in server.ask("SELECT name FROM dreamd.collection")]
-    return {body for name in tables for (body,) in server.ask(f"SELECT body FROM dreamd.{name}")}
-
-
-def test_the_server_answers_what_the_index_would(opened: Opened, postgres: PostgresServer) -> None:
+def test_the_server_answers_what_the_index_would(opened: Opened, server: Server) -> None:
     store = opened()
     kept(store, "Deploys go through Jenkins", "The printer is on the second floor", "Tom drinks green tea")
     in_step(store)
-    assert texts_on(postgres) == {
+    assert server.texts() == {
         "Deploys go through Jenkins",
         "The printer is on the second floor",
         "Tom drinks green tea",
@@ -79,55 +89,52 @@ def test_the_server_answers_what_the_index_would(opened: Opened, postgres: Postg
     answer = store.recall("which jenkins deploys", channel="demo")
     assert answer.hits[0].text == "Deploys go through Jenkins"
     assert not any(ALONE in note for note in answer.notes)
+    assert store.status().server == ServerStatus(SERVERS[server.backend], "in step", 0, "")
     assert "Tom drinks green tea" in found(store, "green tea")
-    postgres.ask(f"DELETE FROM dreamd.{one_table(postgres)} WHERE body LIKE 'Tom%'")
+    server.remove("Tom")
     assert "Tom drinks green tea" not in found(store, "who drinks green tea"), "the server was not asked"
 
 
-def one_table(server: PostgresServer) -> str:
-    [(name,)] = server.ask("SELECT name FROM dreamd.collection")
-    return str(name)
-
-
-def test_a_server_that_is_away_at_the_start_is_filled_once_it_is_there(
-    opened: Opened, postgres: PostgresServer
-) -> None:
-    postgres.stop()
+def test_a_server_that_is_away_at_the_start_is_filled_once_it_is_there(opened: Opened, server: Server) -> None:
+    server.stop()
     try:
         store = opened()
         kept(store, "Deploys go through Jenkins")
         answer = store.recall("which jenkins deploys", channel="demo")
         assert [hit.text for hit in answer.hits] == ["Deploys go through Jenkins"]
-        assert any(ALONE in note and "Postgres" in note for note in answer.notes)
-        assert postgres.dsn not in " ".join(answer.notes)
+        assert any(ALONE in note and SERVERS[server.backend] in note for note in answer.notes)
+        assert server.dsn not in " ".join(answer.notes)
+        status = store.status().server
+        assert status is not None
+        assert (status.state, status.problem) == ("away", backend_of(store).capabilities().note.partition(": ")[2])
     finally:
-        postgres.start()
+        server.start()
     in_step(store)
-    assert texts_on(postgres) == {"Deploys go through Jenkins"}
+    assert server.texts() == {"Deploys go through Jenkins"}
     assert not any(ALONE in note for note in store.recall("which jenkins", channel="demo").notes)
 
 
-def test_a_server_gone_in_the_middle_gets_what_it_missed(opened: Opened, postgres: PostgresServer) -> None:
+def test_a_server_gone_in_the_middle_gets_what_it_missed(opened: Opened, server: Server) -> None:
     store = opened()
     kept(store, "Deploys go through Jenkins")
     in_step(store)
-    postgres.stop()
+    server.stop()
     try:
         kept(store, "The printer is on the second floor")
         assert found(store, "printer floor")[:1] == ["The printer is on the second floor"]
         store.close()
     finally:
-        postgres.start()
+        server.start()
     again = opened()
     in_step(again)
-    assert texts_on(postgres) == {"Deploys go through Jenkins", "The printer is on the second floor"}
+    assert server.texts() == {"Deploys go through Jenkins", "The printer is on the second floor"}
 
 
-def test_a_server_that_hangs_holds_no_question_up_for_long(opened: Opened, postgres: PostgresServer) -> None:
+def test_a_server_that_hangs_holds_no_question_up_for_long(opened: Opened, server: Server) -> None:
     store = opened()
     kept(store, "Deploys go through Jenkins")
     in_step(store)
-    go_on = postgres.freeze()
+    go_on = server.freeze()
     try:
         began = time.monotonic()
         answer = store.recall("which jenkins deploys", channel="demo")
@@ -140,70 +147,60 @@ def test_a_server_that_hangs_holds_no_question_up_for_long(opened: Opened, postg
 
 
 @pytest.mark.parametrize("loss", ["its copy is gone", "an older copy was put back", "all of it is gone"])
-def test_a_server_that_lost_something_is_filled_again(opened: Opened, postgres: PostgresServer, loss: str) -> None:
+def test_a_server_that_lost_something_is_filled_again(opened: Opened, server: Server, loss: str) -> None:
     store = opened()
     kept(store, "Deploys go through Jenkins")
     in_step(store)
-    table = one_table(postgres)
     if loss == "its copy is gone":
-        postgres.ask(f"DROP TABLE dreamd.{table}; DELETE FROM dreamd.collection")
+        server.lose_copies()
     elif loss == "all of it is gone":
-        postgres.clear()
+        server.clear()
     else:
-        postgres.ask(f"DELETE FROM dreamd.{table}; UPDATE dreamd.collection SET mark = 'older:3'")
+        server.put_back()
     kept(store, "The printer is on the second floor")
-    until(lambda: len(postgres.ask("SELECT 1 FROM pg_tables WHERE schemaname = 'dreamd'")) == 2)
+    until(lambda: bool(server.copies()))
     in_step(store)
     assert found(store, "jenkins")[:1] == ["Deploys go through Jenkins"]
-    assert texts_on(postgres) == {"Deploys go through Jenkins", "The printer is on the second floor"}
+    assert server.texts() == {"Deploys go through Jenkins", "The printer is on the second floor"}
 
 
-def test_a_full_server_is_brought_everything_once_it_has_room(opened: Opened, postgres: PostgresServer) -> None:
+def test_a_full_server_is_brought_everything_once_it_has_room(opened: Opened, server: Server) -> None:
     store = opened()
     kept(store, "Deploys go through Jenkins")
     in_step(store)
-    table = one_table(postgres)
-    postgres.ask(
-        "CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS"
-        " $$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END $$;"
-        f" CREATE TRIGGER no_room BEFORE INSERT ON dreamd.{table} EXECUTE FUNCTION no_room()"
-    )
-    try:
+    with server.without_room():
         kept(store, "The printer is on the second floor")
-        until(lambda: "DiskFull" in backend_of(store).capabilities().note)
+        until(lambda: server.full in backend_of(store).capabilities().note)
         assert found(store, "printer floor")[:1] == ["The printer is on the second floor"]
-    finally:
-        postgres.ask("DROP FUNCTION no_room CASCADE")
     in_step(store)
-    assert "The printer is on the second floor" in texts_on(postgres)
+    assert "The printer is on the second floor" in server.texts()
 
 
-def test_changes_without_the_server_fill_it_again(opened: Opened, postgres: PostgresServer) -> None:
+def test_changes_without_the_server_fill_it_again(opened: Opened, server: Server) -> None:
     store = opened()
     kept(store, "Deploys go through Jenkins")
     in_step(store)
     store.close()
-    other = opened(StoreSettings())
+    other = opened("sqlite-vec")
     kept(other, "The printer is on the second floor")
     other.close()
     in_step(opened())
-    assert texts_on(postgres) == {"Deploys go through Jenkins", "The printer is on the second floor"}
+    assert server.texts() == {"Deploys go through Jenkins", "The printer is on the second floor"}
 
 
-def test_a_rebuild_fills_it_and_a_purge_erases_there_too(opened: Opened, postgres: PostgresServer) -> None:
+def test_a_rebuild_fills_it_and_a_purge_erases_there_too(opened: Opened, server: Server) -> None:
     store = opened()
     kept(store, "Deploys go through Jenkins", "The printer is on the second floor")
     in_step(store)
     store.rebuild()
     in_step(store)
-    assert len(texts_on(postgres)) == 2
+    assert len(server.texts()) == 2
     node_id = store.recall("jenkins", channel="demo").hits[0].node_id
-    table = one_table(postgres)
-    [(before,)] = postgres.ask(f"SELECT pg_relation_filepath('dreamd.{table}')")
+    before = server.files()
     assert store.purge(Selection(nodes=(node_id,))).traces == ()
-    until(lambda: postgres.ask(f"SELECT pg_relation_filepath('dreamd.{table}')") != [(before,)])
+    until(lambda: server.files() != before and bool(server.files()))
     in_step(store)
-    assert texts_on(postgres) == {"The printer is on the second floor"}
+    assert server.texts() == {"The printer is on the second floor"}
 
 
 @pytest.mark.parametrize("trouble", ["it is not there", "others may read it"])
