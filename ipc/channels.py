@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from ..store.channel import WITHIN, channel_of_folder, channel_of_user, is_in_repository, may_read
+from ..store.channel import TEAM, WITHIN, channel_of_folder, channel_of_user, is_in_repository, may_read
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, InvalidInput, NotFound
 from ..store.results import Elsewhere
 
@@ -105,7 +105,7 @@ def not_looked_in(channel: str, sizes: Mapping[str, int]) -> list[str]:
     """Return a note that names non-empty channels that were not searched."""
     if channel == ALL_CHANNELS:
         return []
-    others = [name for name in sizes if name not in (channel, GLOBAL_CHANNEL)]
+    others = [name for name in sizes if name not in (channel, GLOBAL_CHANNEL) and not name.endswith(TEAM)]
     others.sort(key=lambda name: -sizes[name])
     if not others:
         return []

@@ -29,7 +29,6 @@ from .answers import (
 )
 from .call import Call, Method
 from .channels import Names, channel_for, channel_of, channel_of_repository, searched_channel
-from .document_methods import DOCUMENT_METHODS
 from .params import (
     EditParams,
     EntityMergeParams,
@@ -48,7 +47,7 @@ from .params import (
 )
 from .protocol import Json
 from .question_methods import MAX_TEXT_BYTES, QUESTION_METHODS, bounded, cut_to_bytes, filter_of
-from .work_methods import WORK_METHODS
+from .work_methods import DOCUMENT_METHODS, WORK_METHODS
 
 if TYPE_CHECKING:
     from ..store import MemoryStore

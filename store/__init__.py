@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .upkeep.backup import make_backup, restore_backup
     from .upkeep.backup_archive import read_archive
     from .upkeep.cleanup import DecayInputs
+    from .upkeep.colleagues import LetIn, TeamEntry
     from .upkeep.health import check_closed, noted_in_ledger
     from .upkeep.replica import LocalFile
     from .vault.disk import beginning, opened, replace_file
@@ -61,6 +62,7 @@ __all__ = [
     "Extensions",
     "HandedSession",
     "Histogram",
+    "LetIn",
     "LocalFile",
     "MemoryStore",
     "Observed",
@@ -68,6 +70,7 @@ __all__ = [
     "Selection",
     "SkippedAction",
     "StorePaths",
+    "TeamEntry",
     "Waiting",
     "beginning",
     "bounds_of_secret",
@@ -117,6 +120,8 @@ _HOMES = {
     "Histogram": "search.gathering",
     "LANDED": "ledger.records",
     "LINK": "ledger.records",
+    "LetIn": "upkeep.colleagues",
+    "TeamEntry": "upkeep.colleagues",
     "LocalFile": "upkeep.replica",
     "MONTH_NUMBERS": "text.dates",
     "AppliedRun": "changes.run_kinds",

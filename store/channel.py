@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path, PureWindowsPath
 
-from .model import GLOBAL_CHANNEL
+from .model import ALL_CHANNELS, GLOBAL_CHANNEL
 from .redaction import redact
 from .vault.disk import beginning
 
@@ -237,6 +237,15 @@ def _small_text(path: Path) -> str:
 # ---- namespaces: parts of a channel, and channels that are read alone
 
 WITHIN, ALONE, OF_USER = "/", "=", "@"
+
+TEAM = f"{WITHIN}+team"
+"""The end of the channel in which the words of a project's colleagues wait: nothing reads it unasked."""
+
+
+def team_of(channel: str) -> str:
+    """Return the channel in which a project's colleagues wait; "" for one that is of no project."""
+    project = channel.partition(WITHIN)[0]
+    return "" if channel.startswith((GLOBAL_CHANNEL, ALONE)) or project == ALL_CHANNELS else f"{project}{TEAM}"
 
 
 def channels_in_reach(channel: str) -> tuple[str, ...]:

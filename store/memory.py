@@ -93,8 +93,8 @@ __all__ = ["MemoryStore", "StorePaths"]
 class MemoryStore:
     """One vault with its ledger and its index. Open it once; every method may be called from any thread.
 
-    Other rooms use the methods, and `pages`, `followed`, `handed`, `told`, `exports` and `replica`; `core` and
-    `operations` are for tests and the programs that measure.
+    Other rooms use the methods, and `pages`, `followed`, `handed`, `told`, `exports`, `replica` and `colleagues`;
+    `core` and `operations` are for tests and the programs that measure.
     """
 
     def __init__(
@@ -120,6 +120,7 @@ class MemoryStore:
         self.told = self.operations.told
         self.exports = self.operations.exports
         self.replica = self.operations.replica
+        self.colleagues = self.operations.colleagues
         self.vault, self.ledger = self.core.vault, self.core.ledger
         self.index, self.catalog = self.core.index, self.core.catalog
         self.code = CodeChecks(self.catalog, self.vault, now)

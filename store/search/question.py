@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ..channel import channels_in_reach
@@ -80,6 +80,12 @@ class Question:
         self.conditions = _normalised_filter(self)
         asks_for_old_pages = self.as_of is not None and not {*self.levels}.isdisjoint(PAGES)
         self.notes = tuple(filter(None, (read.note, NO_PAGES_THEN if asks_for_old_pages else "")))
+
+    def leave_out(self, ending: str, known: Sequence[str]) -> None:
+        """Leave the channels that end so out of a question to all of those that are known."""
+        if left_out := tuple(name for name in known if name.endswith(ending)):
+            self.scope = replace(self.scope, channels=frozenset(known).difference(left_out))
+            self.conditions = (*self.conditions, Condition("channel", "not_in", left_out))
 
 
 def _normalised_filter(question: Question) -> Filter:

@@ -1027,6 +1027,7 @@ def test_what_is_skipped_or_left_as_it_was_waits_on(
 CLAIM = {
     "node_id": "c3", "kind": "procedure", "always": 5, "because": "its agent had read what strangers wrote",
     "agent": "codex", "channel": "work", "text": "Deploy by \x1b[31mfax.", "at": "2026-11-20T09:00:00+00:00",
+    "author": "", "quotes": [],
 }  # fmt: skip
 
 
@@ -1040,6 +1041,12 @@ def test_review_shows_and_settles_what_an_agent_wrote_down(
         assert told in " ".join(out.split())
     assert "\x1b[31m" not in out
     assert run("review", "c3", "--list")[0] == 0
+    theirs = CLAIM | {"agent": "", "author": "Ana <ana@x>", "quotes": ["26 Nov 2026, colleague Ana: by fax"]}
+    reviewing.answers["review_list"] |= {"waiting": [theirs]}
+    out = run("review", "--list")[1]
+    for told in ("OF A COLLEAGUE", "Ana <ana@x>", "because 26 Nov 2026, colleague Ana: by fax"):
+        assert told in out
+    reviewing.answers["review_list"] |= {"waiting": [CLAIM]}
     for flag, said in (("--accept", "It holds from now on."), ("--reject", "It is forgotten.")):
         reviewing.answers["review_decide"] = {"decision_id": "c3", "run_id": "r9", "choice": flag[2:], "paths": []}
         assert said in run("review", "c3", flag)[1]
