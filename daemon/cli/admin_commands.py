@@ -220,7 +220,7 @@ def status_in_words(answer: Json, look: Look) -> list[str]:
         ("memories", memories_in_words(answer)),
         ("channels", channels_in_words(answer)),
         ("searchable", searchable_in_words(answer)),
-        ("server", server_in_words(answer["server"])),
+        ("server", server_in_words(answer.get("server"))),
         ("learning", learning_in_words(answer)),
         ("watching", progress_in_words(answer["transcripts"])),
         ("dreams", dreams_in_words(answer, look)),
@@ -361,7 +361,7 @@ def told_in_words(answer: Json, look: Look) -> Iterator[str]:
 def counts_in_words(counts: Json) -> str:
     """Count texts, sessions and losses in a sentence."""
     said = f"{count(counts['texts'], 'text')} to {count(counts['sessions'], 'session')}"
-    behind = f" (the whole sessions behind them: {counts['cited']:,})" if counts["cited"] else ""
+    behind = f" (the whole sessions behind them: {counts['cited']:,})" if counts.get("cited") else ""
     said += f", {count(counts['tokens'], 'token')}{behind}, {counts['used']} used" if counts["texts"] else ""
     lost = [
         f"{count(number, noun)} lost"

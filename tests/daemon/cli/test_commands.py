@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from dreamd.daemon.cli import main
 from dreamd.daemon.cli.arguments import since, until
 from dreamd.daemon.cli.request import Bars, PlainLines
 from dreamd.daemon.cli.write_commands import AGENTS_SHELLS
+from dreamd.daemon.formatting import Look
 from dreamd.ipc.call import Call
 from dreamd.ipc.filter_params import BoundedFilter
 from dreamd.ipc.protocol import NOT_FOUND, ProtocolError, Refused
@@ -243,6 +244,13 @@ class FakeDaemon(StandIn):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, ANSWERS)
+
+
+def test_the_status_of_a_daemon_from_before_an_update_is_shown() -> None:
+    told = {name: number for name, number in TOLD_COUNTS.items() if name not in ("cited", "by_moment")}
+    older = {name: part for name, part in STATUS.items() if name not in ("server", "layout")} | {"told": told}
+    lines = admin.status_in_words(older, Look(80, colour=False, now=datetime.now(UTC)))
+    assert any("12 tokens, 1 used" in line for line in lines)
 
 
 def test_what_is_answered_here_is_of_the_daemon_s_types() -> None:
