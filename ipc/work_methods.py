@@ -24,7 +24,7 @@ from .answers import (
     ToolsAnswer,
 )
 from .call import Call, Method
-from .channels import channel_of, searched_channel
+from .channels import channel_of, kept_by, searched_by, session_of
 from .params import (
     AnchorGetParams,
     AnchorRecoverParams,
@@ -70,9 +70,8 @@ def anchor_set(store: MemoryStore, params: AnchorSetParams, call: Call) -> Found
 
 def anchor_get(store: MemoryStore, params: AnchorGetParams, call: Call) -> FoundAnchor:
     """Return the anchor of a session, or the newest of a channel."""
-    if params.session is not None:
-        return store.anchor_of_session(params.session)
-    return store.anchor_of_channel(_channel_of(store, params))
+    channel = _channel_of(store, params)
+    return store.anchor_of_channel(channel) if params.session is None else store.anchor_of_session(params.session)
 
 
 def anchor_recover(store: MemoryStore, params: AnchorRecoverParams, call: Call) -> FoundAnchor:
@@ -120,7 +119,7 @@ def goals(store: MemoryStore, params: WorkParams, call: Call) -> GoalsAnswer:
 
 def find_strategy(store: MemoryStore, params: StrategyParams, call: Call) -> StrategiesAnswer:
     """Find the procedures that fit a task, among those that worked several times."""
-    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
+    channel = searched_by(store, params)
     is_strategy = Condition("tags", "in", (STRATEGY,))
     found = store.recall(
         params.query, limit=params.limit, channel=channel, levels=(Level.SCENARIO,), where=(is_strategy,)
@@ -135,18 +134,19 @@ def find_strategy(store: MemoryStore, params: StrategyParams, call: Call) -> Str
 def select_tools(store: MemoryStore, params: SelectToolsParams, call: Call) -> SelectToolsAnswer:
     """Choose the tools that serve a request."""
     offered = [OfferedTool(tool.name, tool.description) for tool in params.tools]
-    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
+    channel = searched_by(store, params)
     return SelectToolsAnswer(store.select_tools(params.query, offered, params.k, channel))
 
 
 def tools(store: MemoryStore, params: ToolsParams, call: Call) -> ToolsAnswer:
     """Count the calls of tools."""
-    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
+    channel = searched_by(store, params)
     return ToolsAnswer(store.tool_uses(None if channel == ALL_CHANNELS else channel))
 
 
 def session_end(store: MemoryStore, params: SessionIdParams, call: Call) -> SessionEndAnswer:
     """Note that a session is over."""
+    session_of(store, params.user_id, params.session)
     open_goals = store.end_session(params.session)
     return SessionEndAnswer(store.session_name(params.session), open_goals)
 
@@ -210,7 +210,9 @@ def _page_of_documents(listed: Iterator[tuple[str, Document]], limit: int, *, va
 
 
 def _channel_of(store: MemoryStore, params: WorkParams | AnchorSetParams | ReflectParams) -> str:
-    return channel_of(params.channel, params.cwd, lambda _: store.channel_names(), beginning=False)
+    """Return the channel of a session's work. Raises NotFound for another user's session."""
+    session_of(store, params.user_id, params.session)
+    return kept_by(store, params)
 
 
 WORK_METHODS: tuple[Method[Any, Any], ...] = (

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .upkeep.cleanup import DecayInputs
     from .upkeep.colleagues import LetIn, TeamEntry
     from .upkeep.health import check_closed, noted_in_ledger
+    from .upkeep.memory_bundles import check_bundle, committed, lay_bundle, made_of, root_page
     from .upkeep.replica import LocalFile
     from .vault.disk import beginning, opened, replace_file
     from .vault.vault import is_digest, is_kept
@@ -75,8 +76,10 @@ __all__ = [
     "beginning",
     "bounds_of_secret",
     "calendar_day",
+    "check_bundle",
     "check_closed",
     "checkouts",
+    "committed",
     "current_extensions",
     "discard_ledgers",
     "embedder_for",
@@ -89,7 +92,9 @@ __all__ = [
     "is_digest",
     "is_full",
     "is_kept",
+    "lay_bundle",
     "lines_of_errors",
+    "made_of",
     "make_backup",
     "may_pass",
     "new_run_id",
@@ -103,6 +108,7 @@ __all__ = [
     "redact",
     "replace_file",
     "restore_backup",
+    "root_page",
     "salvage_ledgers",
     "session_id",
     "term_stems",
@@ -140,6 +146,11 @@ _HOMES = {
     "noted_in_ledger": "upkeep.health",
     "make_backup": "upkeep.backup",
     "restore_backup": "upkeep.backup",
+    "check_bundle": "upkeep.memory_bundles",
+    "committed": "upkeep.memory_bundles",
+    "lay_bundle": "upkeep.memory_bundles",
+    "made_of": "upkeep.memory_bundles",
+    "root_page": "upkeep.memory_bundles",
     "read_archive": "upkeep.backup_archive",
     "checkouts": "channel",
     "Extensions": "extensions",

@@ -32,6 +32,7 @@ from .model import (
     Level,
     Memory,
     NodeId,
+    NotFound,
     Slot,
 )
 from .results import PERSON, Elsewhere, HistoryEvent, LinkLine, LinkRelation, ListedNode, RecentSession, Shown, TagCount
@@ -152,6 +153,7 @@ class Recall:
             as_of=as_of,
             where=where,
             min_score=min_score,
+            session=session,
         )
         ranking = self._rank(question)
         ranking.leave_out_session(session)
@@ -217,6 +219,7 @@ class Recall:
             where=where,
             min_score=min_score,
             max_facts=max_facts,
+            session=session,
         )
         ranking = self._rank(asked)
         ranking.leave_out_session(session)
@@ -489,6 +492,16 @@ class Recall:
             if end not in told and end in nodes and beside.admits(nodes[end])
         }
         return tuple(lines.values())[:MOST_LINKS]
+
+    @repeated_after_repair
+    def channel_of_node(self, node_id: NodeId) -> str:
+        """Return the channel of a memory, session or turn, also of one that was forgotten. Raises NotFound."""
+        try:
+            return self._core.node(node_id).channel
+        except NotFound:
+            if (channel := self._history.channel_of(node_id)) is None:
+                raise
+            return channel
 
     @repeated_after_repair
     def ruled_out_by(self, node_id: NodeId, where: Filter) -> dict[str, tuple[str, ...]]:

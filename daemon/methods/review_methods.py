@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ...ipc.call import Call, Method
-from ...ipc.params import Folder, Offset, Params
+from ...ipc.channels import node_of
+from ...ipc.params import Folder, Offset, Params, UserParams
 from ...ipc.protocol import Refused
 from ...store import LANDED, Decision, TeamEntry, Waiting, unmarked, unmarked_lines
-from ...store.channel import channel_of_folder, repository_of
-from ...store.model import Kind, StoreError
+from ...store.channel import channel_of_folder, may_read, repository_of
+from ...store.model import Kind, NotFound, StoreError
 from ...store.names import Name, NodeRef
 from ...store.results import Decided, FileProposal, Restored
 from ..agents.skills import SkillDraft, Skills
@@ -43,25 +44,25 @@ LINTING = ("daily", "weekly")
 RUNS_LOOKED_AT = 20
 
 
-class DecayParams(Params):
+class DecayParams(UserParams):
     """The days to look ahead."""
 
     days: Annotated[int, Field(strict=True, ge=1, le=3650)] = 30
 
 
-class RestoreParams(Params):
+class RestoreParams(UserParams):
     """The archived memory to bring back."""
 
     node_id: Name
 
 
-class ReviewParams(Params):
+class ReviewParams(UserParams):
     """The marks to pass over."""
 
     offset: Offset = 0
 
 
-class DecideParams(Params):
+class DecideParams(UserParams):
     """A person's decision about two memories; `edit` comes with the `text` that holds instead.
 
     `accept` and `reject` are about a memory or the change of a file that waits, whose id is the `decision`, or a skill,
@@ -143,10 +144,11 @@ class ReviewMethods:
             call.progress("decay", done)
 
         found = decay.preview(self._store.decay_inputs(), self._settings.pipelines.decay, now, params.days, on_progress)
+        fading = [one for one in found.fading if _is_seen(params.user_id, one[1].memory.channel)]
         return DecayAnswer(
             days=params.days,
             most_a_night=found.most_per_run,
-            total=len(found.fading),
+            total=len(fading),
             fading=[
                 FadingAnswer(
                     node_id=confidence.memory.node_id,
@@ -156,31 +158,53 @@ class ReviewMethods:
                     confidence=round(confidence.at(now), 3),
                     fades_at=at,
                 )
-                for at, confidence in found.fading[:MOST_FADING]
+                for at, confidence in fading[:MOST_FADING]
             ],
         )
 
     def restore(self, params: RestoreParams, call: Call) -> Restored:
         """Bring an archived memory back."""
-        return self._store.restore(params.node_id)
+        return self._store.restore(node_of(self._store, params.user_id, params.node_id))
 
     def review_list(self, params: ReviewParams, call: Call) -> ReviewAnswer:
         """Return the decisions and claims that wait, a page of the marks, and the files with secrets."""
         # All of them are read, since the answer has their number; only the first are sent.
-        waiting = self._store.decisions()
-        marked = self._store.marks(params.offset, MOST_MARKS)
+        user = params.user_id
+        waiting = [one for one in self._store.decisions() if _is_seen_whole(user, one)]
+        marked, marks_total = self._marks(user, params.offset)
         # However many colleagues share: one's own agents are asked about first.
-        claims = sorted(self._store.waiting(), key=lambda claim: bool(claim.author))[:MOST_DECISIONS]
+        claims = sorted(self._store.waiting(), key=lambda claim: bool(claim.author))
+        claims = [one for one in claims if _is_seen(user, one.channel)][:MOST_DECISIONS]
+        drafts = [one for one in self._skills.drafts() if _is_seen(user, one.channel)][:MOST_DECISIONS]
+        files = [one for one in self._store.file_proposals() if _is_seen(user, one.channel)][:MOST_DECISIONS]
         return ReviewAnswer(
             decisions=[_cut(decision, LONGEST_TEXT) for decision in waiting[:MOST_DECISIONS]],
             total=len(waiting),
-            marks=[_cut(mark, LONGEST_MARKED) for mark in marked.marks],
-            marks_total=marked.total,
+            marks=[_cut(mark, LONGEST_MARKED) for mark in marked],
+            marks_total=marks_total,
             waiting=[replace(claim, text=claim.text[:LONGEST_TEXT]) for claim in claims],
-            drafts=[replace(draft, text=draft.text[:LONGEST_TEXT]) for draft in self._skills.drafts()[:MOST_DECISIONS]],
-            leaks=self._leaks(),
-            files=self._store.file_proposals()[:MOST_DECISIONS],
+            drafts=[replace(draft, text=draft.text[:LONGEST_TEXT]) for draft in drafts],
+            leaks=self._leaks() if user is None else (),
+            files=files,
         )
+
+    def _marks(self, user: str | None, offset: int) -> tuple[Sequence[Decision], int]:
+        """Return a page of the marks, and the number of all that a user sees."""
+        if user is None:
+            page = self._store.marks(offset, MOST_MARKS)
+            return page.marks, page.total
+        seen = [one for one in self._store.marks().marks if _is_seen_whole(user, one)]
+        return seen[offset:][:MOST_MARKS], len(seen)
+
+    def _refuse_another_users(self, user: str, name: str) -> None:
+        """Raise NotFound for a decision about memories that a user does not see."""
+        pairs = [one for one in (*self._store.decisions(), *self._store.marks().marks) if _is_seen_whole(user, one)]
+        seen = {part for one in pairs for part in (one.decision_id, one.older.node_id, one.newer.node_id)}
+        seen |= {one.node_id for one in self._store.waiting() if _is_seen(user, one.channel)}
+        seen |= {one.node_id for one in self._skills.drafts() if _is_seen(user, one.channel)}
+        seen |= {one.proposal_id for one in self._store.file_proposals() if _is_seen(user, one.channel)}
+        if name not in seen:
+            raise NotFound(f"no decision {name} waits", hint="`dreamctl review --list` shows those that do.")
 
     def review_decide(self, params: DecideParams, call: Call) -> Decided:
         """Carry out a person's decision."""
@@ -188,6 +212,8 @@ class ReviewMethods:
             raise Refused(
                 "`text` is required with keep=edit and not allowed otherwise.", "`dreamctl review ID --edit TEXT`."
             )
+        if params.user_id is not None:
+            self._refuse_another_users(params.user_id, params.decision)
         if params.keep in ("accept", "reject") and self._skills.is_draft(params.decision):
             return (
                 self._skills.accept(params.decision, Path(params.to) if params.to else None)
@@ -207,6 +233,14 @@ class ReviewMethods:
         named = next((run.summary["leaks"] for run in runs if "leaks" in run.summary), ())
         leaks = self._store.leaks(named)
         return [LeakAnswer(leak.node_id, leak.path, ", ".join(leak.places)) for leak in leaks]
+
+
+def _is_seen(user: str | None, channel: str) -> bool:
+    return user is None or may_read(user, channel)
+
+
+def _is_seen_whole(user: str | None, pair: Decision) -> bool:
+    return _is_seen(user, pair.older.channel) and _is_seen(user, pair.newer.channel)
 
 
 def _cut(decision: Decision, longest: int) -> Decision:
