@@ -54,7 +54,7 @@ def glance(text: str, longest: int = 280) -> Markup:
     for line in without_controls(text).split("\n"):
         is_asked = line.startswith(">") and not words
         (asked if is_asked else words).append(line.removeprefix(">").strip() if is_asked else line)
-    said = " ".join(" ".join(words).split())
+    said = " ".join(" ".join(words).split()).replace(".…", "…")
     told = " ".join(" ".join(asked).split())
     quoted = f'<q class="asked">{_inline(_cut(told, longest // 2), links=False)}</q> ' if told else ""
     return Markup(quoted + _inline(_cut(said, longest), links=False))  # noqa: S704  (escaped piece by piece)
@@ -199,7 +199,7 @@ def difference(before: str, after: str) -> Markup:
         gone, come = old[i1:i2], new[j1:j2]
         for was, left in zip_longest(gone, come, fillvalue=""):
             shown.append(f"<p>{_words_changed(was, left)}</p>")
-    return Markup("".join(shown) or "<p>Its words are as they were.</p>")  # noqa: S704  (escaped piece by piece)
+    return Markup("".join(shown) or "<p>Only its links or its notes changed.</p>")  # noqa: S704  (escaped piece by piece)
 
 
 def _plain(line: str) -> str:

@@ -15,7 +15,7 @@ from ..door import outgoing
 from ..index.projection import CURATED, FOOTNOTE, Node, memory_node
 from ..limits import LONGEST_CURATED, STATED_CERTAINTY
 from ..model import AWAITS_REVIEW, Edit, InvalidInput, Kind, Level, Memory, NodeId
-from ..okf.memory_file import BY_HAND, EDITED_AT, body_hash
+from ..okf.memory_file import BY_HAND, EDITED_AT, body_hash, instant
 from ..text.dates import format_date
 from ..text.fence import unmarked_lines
 from ..text.quotes import read_reply, title_of, title_of_fact
@@ -107,7 +107,8 @@ BY_PAGE: Final = "pages"
 
 _ROW = re.compile(
     r"(?P<bullet> *- )(?P<gone>~~)?(?P<words>.*?)(?(gone)~~)"
-    r"(?: \((?:until [^()]{1,40}|no longer|perhaps replaced since|in question)\))?(?P<cited> \[\^[\w#.-]+\])"
+    r"(?: \((?:(?:until|corrected) [^()]{1,40}|no longer|perhaps replaced since|in question)\))?"
+    r"(?P<cited> \[\^[\w#.-]+\])"
 )
 _MARK = re.compile(r"\[\^([\w#.-]+)\]")
 _QUOTE = re.compile("“([^”]+)”")
@@ -122,12 +123,15 @@ class FactChange(NamedTuple):
 
 
 def until(fact: Memory) -> str:
-    """Return the note behind a quote that is replaced or doubtful; "" for a current one."""
+    """Return the note behind a quote that is replaced, doubtful or corrected by hand; "" for any other."""
     if fact.superseded_by:
         return f"until {format_date(fact.valid_to.date())}" if fact.valid_to else "no longer"
     if fact.later:
         return "perhaps replaced since"
-    return "in question" if fact.contradicts else ""
+    if fact.contradicts:
+        return "in question"
+    corrected = instant(fact.extra.get(EDITED_AT))
+    return f"corrected {format_date(corrected.date())}" if corrected else ""
 
 
 def following(data: bytes, changed: Mapping[NodeId, FactChange]) -> bytes | None:

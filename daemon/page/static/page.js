@@ -11,9 +11,10 @@ let here = -1;
 export function move(by) {
   const all = items();
   if (!all.length) return;
-  all[here]?.classList.remove("here");
   const focused = all.findIndex((one) => one.contains(document.activeElement));
-  here = Math.min(Math.max((focused >= 0 ? focused : here) + by, 0), all.length - 1);
+  const marked = all.findIndex((one) => one.classList.contains("here"));
+  here = Math.min(Math.max((focused >= 0 ? focused : Math.max(here, marked)) + by, 0), all.length - 1);
+  all[marked]?.classList.remove("here");
   const item = all[here];
   item.classList.add("here");
   (item.matches("[tabindex]") ? item : item.querySelector("a, summary, button"))?.focus({ preventScroll: true });
@@ -50,7 +51,10 @@ if (address.searchParams.has("said")) {
   if (said) {
     const undo = said.querySelector("[data-undo]");
     if (!undo) said.setAttribute("tabindex", "-1");
-    (undo ?? said).focus({ preventScroll: true });
+    const focus = () => (undo ?? said).focus({ preventScroll: true });
+    focus();
+    // The browser goes to the place after the # once all is loaded, and takes the focus with it.
+    if (location.hash) addEventListener("load", () => requestAnimationFrame(focus));
   }
 }
 // A place in a folded group is shown.

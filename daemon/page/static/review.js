@@ -19,5 +19,7 @@ if (place !== null) {
   const all = items();
   const next = all[Math.min(Number(place), all.length - 1)];
   next?.classList.add("here");
-  next?.focus({ preventScroll: false });
+  // The focus stays on the undo of the choice; the keys of the next pair work from there.
+  if (document.querySelector("#said [data-undo]")) next?.scrollIntoView({ block: "nearest" });
+  else next?.focus({ preventScroll: false });
 }

@@ -157,6 +157,10 @@ def test_a_search_answers_while_it_is_typed(page: Page) -> None:
     page.keyboard.type("port of the shop", delay=5)
     expect(page.locator(".hit").first).to_contain_text("8443")
     page.wait_for_url(re.compile(r"q=port\+of\+the\+shop"))
+    page.keyboard.press("ArrowDown")  # out of the box, to the first hit
+    assert page.evaluate("document.activeElement.closest('.hit') !== null")
+    page.keyboard.press("j")
+    expect(page.locator(".hit.here")).to_have_count(1)
 
 
 def test_a_search_says_why_each_was_found(page: Page) -> None:
@@ -445,7 +449,9 @@ def test_two_that_disagree_stand_side_by_side_and_the_newer_is_chosen_by_a_key(
     page.keyboard.press("y")
     said(page, "The newer one holds.")
     expect(page.locator(f"#d{decision}")).to_have_count(0)
-    page.locator("#said").get_by_role("button", name="Undo").click()
+    expect(page.locator("#said").get_by_role("button", name="Undo")).to_be_focused()
+    page.keyboard.press("u")
+    said(page, "Undone")
     page.goto("/review")
     expect(page.locator(f"#d{decision}")).to_have_count(1)
     page.locator(f"#d{decision}").get_by_role("button", name="Both hold").click()

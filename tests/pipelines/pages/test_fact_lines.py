@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 from dreamd.pipelines.pages import current_facts as quotes
+from dreamd.store.changes import edits
 from dreamd.store.model import Kind
 
 from tests.memories import fact
@@ -63,6 +64,15 @@ def test_what_was_replaced_is_struck_through_until_the_day() -> None:
     assert quotes.line(gone, "m1") == "- ~~“Cancelling is free until 2 hours before.”~~ (until 5 March 2026) [^m1]"
     assert "(perhaps replaced since)" in quotes.line(replace(old, later=("n",)), "m1")
     assert "(in question)" in quotes.line(replace(old, contradicts=("n",)), "m1")
+
+
+def test_a_correction_by_hand_has_its_own_day_beside_that_of_the_words() -> None:
+    put_right = said("The weekly is on Thursdays.")
+    put_right = replace(put_right, extra={**put_right.extra, "edited_at": "2026-11-26T22:31:00+00:00"})
+    row = "- 2 March 2026: “The weekly is on Thursdays.” (corrected 26 November 2026) [^m1]"
+    assert quotes.line(put_right, "m1", quotes.dated) == row
+    assert edits._ROW.fullmatch(row.replace("m1", "a1")) is not None  # its note is taken off again by what follows
+    assert "(in question)" in quotes.line(replace(put_right, contradicts=("n",)), "m1")
 
 
 def test_facts_of_one_moment_stand_in_the_order_of_their_turns() -> None:
