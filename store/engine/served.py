@@ -435,12 +435,17 @@ class ServedStore:
 
 def _is_copy(mine: Point, theirs: Point) -> bool:
     """Return True if a server's point is that of the index, but for digits of its vector."""
-    if (mine.id, mine.text, mine.context) != (theirs.id, theirs.text, theirs.context):
-        return False
+    texts_and_fields = [(one.id, one.text, one.context, _plain(one)) for one in (mine, theirs)]
+    is_alike = texts_and_fields[0] == texts_and_fields[1]
     if mine.vector is None or theirs.vector is None:
-        return mine.vector is theirs.vector and mine.payload == theirs.payload
+        return is_alike and mine.vector is theirs.vector
     length = float(np.linalg.norm(mine.vector) * np.linalg.norm(theirs.vector))
-    return mine.payload == theirs.payload and float(mine.vector @ theirs.vector) >= (1 - KEPT_TO) * length
+    return is_alike and float(mine.vector @ theirs.vector) >= (1 - KEPT_TO) * length
+
+
+def _plain(point: Point) -> dict[str, object]:
+    """Return a payload in which several texts are a list, whatever the engine has them in."""
+    return {field: list(value) if isinstance(value, tuple) else value for field, value in point.payload.items()}
 
 
 def reach(backend: str, dsn_file: Path) -> SearchServer:
