@@ -24,6 +24,7 @@ from ..store.results import (
     ListedNode,
     RecentSession,
     Shown,
+    TagCount,
     ToolUse,
 )
 from .protocol import PROTOCOL_VERSION
@@ -150,10 +151,11 @@ class HistoryAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ListAnswer:
-    """A page of memories; `next` is the offset of the next one."""
+    """A page of memories, or their `tags` alone; `next` is the offset of the next one."""
 
     memories: Sequence[ListedNode]
     next: int | None
+    tags: Sequence[TagCount] | None = field(default=None, metadata=IF_ANY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from ..store.filters import FOREVER, Clause, Condition, Filter, Group, fold
+from ..store.filters import FOREVER, Clause, Condition, Filter, Group, fold, fold_tag
 from ..store.model import Kind, Level
 from ..store.names import MAX_CHARACTERS
 
@@ -22,7 +22,7 @@ MOST_TESTS, MOST_DEPTH, MOST_VALUES = 64, 5, 100
 Value = Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS)]
 
 _KNOWN = {"level": [level.value for level in Level], "kind": [kind.value for kind in Kind]}
-_FOLDED = ("tags", "entity")
+_FOLDED = {"tags": fold_tag, "entity": fold}
 
 
 _EPOCH, _DAY_S = datetime(1970, 1, 1, tzinfo=UTC), 86_400
@@ -134,7 +134,7 @@ class FilterParams(BaseModel):
             is_null = Condition(self.field, "is_null")
             return Group(must_not=(is_null,)) if self.exists else is_null
         values = self.in_ if self.in_ is not None else (self.eq or "",)
-        return Condition(self.field, "in", tuple(map(fold, values)) if self.field in _FOLDED else values)
+        return Condition(self.field, "in", tuple(map(_FOLDED.get(self.field, str), values)))
 
     def count(self) -> int:
         """Return the number of tests."""

@@ -177,6 +177,10 @@ def history(store: MemoryStore, params: HistoryParams, call: Call) -> HistoryAns
 def list_(store: MemoryStore, params: ListParams, call: Call) -> ListAnswer:
     """Return a page of memories, newest first."""
     channel, within_channels = _listed_in(params, store.channel_names_with)
+    where = (*filter_of(params.filter, store.channel_names_with), *within_channels, *_held_at(params.as_of))
+    if params.tags:
+        counted = store.tags(channel=channel, level=params.level, kind=params.kind, where=where)
+        return ListAnswer([], None, counted[params.offset : params.offset + params.limit])
     limit = min(params.limit, MOST_TEXTS) if params.texts else params.limit
     listed = store.list(
         channel=channel,
@@ -186,7 +190,7 @@ def list_(store: MemoryStore, params: ListParams, call: Call) -> ListAnswer:
         limit=limit + 1,  # one more says whether there is another page
         offset=params.offset,
         texts=params.texts,
-        where=(*filter_of(params.filter, store.channel_names_with), *within_channels, *_held_at(params.as_of)),
+        where=where,
     )
     more = len(listed) > limit
     return ListAnswer(listed[:limit], params.offset + limit if more else None)

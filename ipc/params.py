@@ -235,7 +235,8 @@ class HistoryParams(Params):
 class ListParams(Params):
     """A page of memories, newest first. `always`: only those of every envelope. `as_of`: those that held then.
 
-    `texts`: with the beginnings of their texts, and the times from and until which they hold.
+    `texts`: with the beginnings of their texts, and the times from and until which they hold. `tags`: the tags of
+    all of them, counted, in place of the page.
 
     A channel: of that one alone. Else a `cwd`: of its channel and the global one, where `recall` looks too. Neither, or
     the channel `*`: of all.
@@ -248,6 +249,7 @@ class ListParams(Params):
     always: bool = False
     as_of: Instant | None = None
     texts: bool = False
+    tags: bool = False
     filter: BoundedFilter | None = None
     limit: Limit = 50
     offset: Offset = 0

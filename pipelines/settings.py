@@ -241,6 +241,8 @@ STEPS: tuple[DreamStep, ...] = (
     DreamStep(Stage.DRIFT, "staleness", "staleness"),
     DreamStep(Stage.DRIFT, "profiles", "refresh", function="refresh"),
     DreamStep(Stage.DRIFT, "file_lines", "file_lines"),
+    DreamStep(Stage.SYNTHESIS, "synthesis", "tag", function="tag"),
+    DreamStep(Stage.SYNTHESIS, "synthesis", "relate", function="relate", weekly_only=True),
     DreamStep(Stage.SYNTHESIS, "synthesis", "synthesis", weekly_only=True),
     DreamStep(Stage.SYNTHESIS, "promotion", "promotion", weekly_only=True),
     DreamStep(Stage.LINT, "lint", "lint"),

@@ -6,6 +6,7 @@ are any, and none of `must_not`. A filter is a tuple of clauses that must all ho
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,10 @@ Payload = Scalar | tuple[str, ...]
 """The value of a payload field: one, or several texts, of which () is null."""
 
 Op = Literal["in", "not_in", "is_null", "lte", "lt", "gte", "gt"]
+
+
+SHORTEST_PLURAL = 4
+"""Letters of a tag from which an `s` at its end makes a plural: "aws" is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,14 @@ OWN_FIELDS = frozenset({"level", "kind", "tags", "entity"})
 def fold(name: str) -> str:
     """Return a tag or the name of an entity as it is compared: without case, with single spaces."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def fold_tag(tag: str) -> str:
+    """Return a tag as it is compared: `#Build_Tools`, `build-tools` and "build tool" are one."""
+    words = re.sub(r"[-_/\s]+", " ", fold(tag).lstrip("#")).strip()
+    if len(words) < SHORTEST_PLURAL or words.endswith(("ss", "us", "is")) or not words.endswith("s"):
+        return words
+    return f"{words[:-3]}y" if words.endswith("ies") else words[:-1]
 
 
 def conditions_of(where: Filter) -> Iterator[Condition]:

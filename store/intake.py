@@ -20,6 +20,7 @@ from .index.projection import CURATED
 from .index.tombstones import fingerprint
 from .limits import INFERRED_CERTAINTY, LONGEST_CURATED, SESSION_TTL_S, STATED_CERTAINTY
 from .model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, NewTurn, NodeId, SessionHead
+from .okf.entity_page import ALIASES
 from .redaction import REDACTED
 from .results import Goal, Kept, Lesson
 from .text.quotes import title_of
@@ -84,10 +85,23 @@ class Intake:
         return self._keep(memory, said_now=created_at is None, key=idempotency_key)[0]
 
     def take_note(
-        self, text: str, *, kind: Kind, channel: str, tags: Sequence[str], title: str, created_at: datetime | None
+        self,
+        text: str,
+        *,
+        kind: Kind,
+        channel: str,
+        tags: Sequence[str],
+        title: str,
+        created_at: datetime | None,
+        alias: str = "",
     ) -> Future[Kept]:
-        """Keep a note from elsewhere as `remember` does; the future resolves to its novelty and id."""
+        """Keep a note from elsewhere as `remember` does; the future resolves to its novelty and id.
+
+        `alias` is the name of its file there, by which other notes link to it.
+        """
         memory = self._memory(text, kind, channel, tags, None, title, created_at)
+        if (known_as := self._door.title(alias)) and known_as != memory.title:
+            memory = replace(memory, extra={**memory.extra, ALIASES: [known_as]})
         acknowledged, remembering = self._keep(memory, said_now=created_at is None)
         redacted = _redacted(memory, text)
         return _kept(acknowledged, lambda node_id: Kept(node_id, channel, remembering.novelty, redacted))

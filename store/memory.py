@@ -72,6 +72,7 @@ from .results import (
     Shown,
     Stored,
     StoreStatus,
+    TagCount,
     Tagged,
     ToolUse,
     Unread,
@@ -170,11 +171,19 @@ class MemoryStore:
         )
 
     def take_note(
-        self, text: str, *, kind: Kind, channel: str, tags: Sequence[str], title: str, created_at: datetime | None
+        self,
+        text: str,
+        *,
+        kind: Kind,
+        channel: str,
+        tags: Sequence[str],
+        title: str,
+        created_at: datetime | None,
+        alias: str = "",
     ) -> Future[Kept]:
         """Keep a note from elsewhere as `remember` does; the future resolves to its novelty and id."""
         return self.operations.intake.take_note(
-            text, kind=kind, channel=channel, tags=tags, title=title, created_at=created_at
+            text, kind=kind, channel=channel, tags=tags, title=title, created_at=created_at, alias=alias
         )
 
     def keep(
@@ -539,6 +548,12 @@ class MemoryStore:
         return self.operations.recall.list(
             channel=channel, level=level, kind=kind, limit=limit, offset=offset, always=always, texts=texts, where=where
         )
+
+    def tags(
+        self, *, channel: str | None, level: Level | None = None, kind: Kind | None = None, where: Filter = ()
+    ) -> Sequence[TagCount]:
+        """Count the tags of live memories, the most used first; spellings that compare alike are one tag."""
+        return self.operations.recall.tags(channel=channel, level=level, kind=kind, where=where)
 
     def about(self, name: str, channel: str, budget_tokens: int) -> About:
         """Return the knowledge of a person or a thing, within a budget of tokens."""

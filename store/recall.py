@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -12,7 +13,7 @@ from . import okf
 from .changes import run_kinds
 from .core import Core
 from .door import HITS_KEPT, outgoing, outgoing_envelope, outgoing_hit
-from .filters import Filter, unmet, values_of
+from .filters import Filter, fold_tag, unmet, values_of
 from .index.projection import LATER, SUCCESSOR, Node
 from .index.repairs import repeated_after_repair
 from .index.visibility import Scope, aware, living_scope_beside, scope_beside
@@ -31,7 +32,7 @@ from .model import (
     NodeId,
     Slot,
 )
-from .results import PERSON, Elsewhere, HistoryEvent, ListedNode, RecentSession, Shown
+from .results import PERSON, Elsewhere, HistoryEvent, LinkLine, LinkRelation, ListedNode, RecentSession, Shown, TagCount
 from .roles import MACHINES, Role
 from .search import exact, hits, packing
 from .search.fetch import evidence_of
@@ -55,6 +56,9 @@ SAME_TOPIC = 0.3
 
 MEMORIES_READ, CHANNELS_READ, QUESTION_CHARS = 300, 4, 300
 """The newest facts and turns of a channel, and the channels, in which a misspelt word of a question is looked for."""
+
+MOST_LINKS = 100
+"""The links of a memory that `show` names."""
 
 MOST_PROCEDURES = 1000
 
@@ -405,7 +409,7 @@ class Recall:
         successors = self._named(self._catalog.links(node_id, SUCCESSOR), beside)
         opposed = [*self._catalog.links(node_id, "contradicts"), *self._catalog.cited_by(node_id, "contradicts")]
         memory = None if node.kind in (Kind.TURN, Kind.SESSION) else self._read(node)
-        return Shown(
+        shown = Shown(
             node_id=node.node_id,
             level=node.level,
             kind=node.kind,
@@ -428,6 +432,29 @@ class Recall:
             provenance=(memory.provenance or "") if memory else "",
             use=self._history.use_of(node_id),
         )
+        return replace(shown, links=self._links(shown, beside))
+
+    def _links(self, shown: Shown, beside: Scope) -> tuple[LinkLine, ...]:
+        """Return the links of a memory that is shown, the relations first, without those that it names otherwise."""
+        graph, own = self._core.opened.graph, shown.node_id
+        found: list[tuple[NodeId, NodeId, LinkRelation, float]] = [
+            (source, target, "RelatesTo", weight) for source, target, weight in graph.links_of([own])
+        ]
+        found += [
+            (one.source, one.target, "LinksTo", 1.0)
+            for one in graph.references_of([own])
+            if one.target and own in (one.source, one.target)
+        ]
+        told = {own, shown.superseded_by, *shown.cited_by, *shown.supersedes, *shown.later, *shown.contradicts}
+        told |= {turn.node_id for turn in shown.evidence}
+        ends = [target if source == own else source for source, target, *_ in found]
+        nodes = self._catalog.nodes(ends)
+        lines = {
+            (end, relation, source == own): LinkLine(end, self._title(nodes[end]), relation, source == own, weight)
+            for end, (source, _, relation, weight) in zip(ends, found, strict=True)
+            if end not in told and end in nodes and beside.admits(nodes[end])
+        }
+        return tuple(lines.values())[:MOST_LINKS]
 
     @repeated_after_repair
     def ruled_out_by(self, node_id: NodeId, where: Filter) -> dict[str, tuple[str, ...]]:
@@ -512,6 +539,21 @@ class Recall:
             )
             for node in self._catalog.listing(channel, level, kind, limit, offset, curated=always, where=where)
         ]
+
+    @repeated_after_repair
+    def tags(
+        self, *, channel: str | None, level: Level | None = None, kind: Kind | None = None, where: Filter = ()
+    ) -> Sequence[TagCount]:
+        """Count the tags of live memories, the most used first; spellings that compare alike are one tag."""
+        self._core.settle()
+        spelt: dict[str, Counter[str]] = {}
+        memories: Counter[str] = Counter()
+        for tags, number in self._catalog.tags(channel, level, kind, where):
+            for tag in tags:
+                spelt.setdefault(fold_tag(tag), Counter())[tag] += number
+            memories.update(dict.fromkeys(map(fold_tag, tags), number))
+        found = [TagCount(outgoing(spelt[key].most_common(1)[0][0]), number) for key, number in memories.items()]
+        return sorted(found, key=lambda one: (-one.memories, one.tag))
 
     def _answer(self, ranking: Ranking, limit: int) -> hits.Recalled:
         with self._search.alone.held():

@@ -260,12 +260,28 @@ class Use:
     again: int = 0
 
 
+LinkRelation = Literal["LinksTo", "RelatesTo"]
+"""A link in a text, and a relation that a person or a dream made."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLine:
+    """A link from the memory that is shown (`out`) or to it, and the memory at its other end; `weight` is 0 to 1."""
+
+    node_id: NodeId
+    title: str
+    relation: LinkRelation
+    out: bool
+    weight: float = 1.0
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """One memory, session or turn, whole, with what it rests on and what rests on it.
 
     `superseded_by` took its place, it took that of those that it `supersedes`, the `later` ones probably took its
-    place, and those that it `contradicts` say otherwise. All of its own channel or the global one. `version` changes
+    place, and those that it `contradicts` say otherwise. `links` are those of its text and of others' texts, and its
+    relations, where none of the above says more. All of its own channel or the global one. `version` changes
     with its words, title, kind, tags and priority; a turn or session has none. `certainty`, 0 to 1, is how sure it was
     that this was said and is worth keeping; `provenance`: user_stated, user_corrected, observed, inferred, extracted.
     """
@@ -286,6 +302,7 @@ class Shown:
     supersedes: tuple[NodeId, ...] = ()
     later: tuple[NodeId, ...] = ()
     contradicts: tuple[NodeId, ...] = ()
+    links: tuple[LinkLine, ...] = ()
     curated: int = 0
     version: str = ""
     certainty: float | None = None
@@ -326,6 +343,14 @@ class ListedNode:
     text: str | None = field(default=None, metadata=UNLESS_NONE)
     since: datetime | None = field(default=None, metadata=UNLESS_NONE)
     until: datetime | None = field(default=None, metadata=UNLESS_NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class TagCount:
+    """A tag in its usual spelling, and the number of live memories that have it in any."""
+
+    tag: str
+    memories: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,6 +252,7 @@ def list_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--level", choices=LEVELS)
     parser.add_argument("--kind", choices=KINDS)
     parser.add_argument("--always", action="store_true", help="only those that stand in every envelope")
+    parser.add_argument("--tags", action="store_true", help="their tags instead, each with its number of memories")
     parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most N memories (50)")
     parser.add_argument("--offset", type=whole(0, 2**53), metavar="N", help="skip the newest N")
     filter_arguments(parser)
@@ -260,13 +261,18 @@ def list_arguments(parser: ArgumentParser) -> None:
 def list_(options: Namespace, terminal: Terminal) -> int:
     """List the newest memories."""
     params = {name: getattr(options, name) for name in ("channel", "level", "kind", "limit", "offset")}
-    params |= {"always": options.always or None, "filter": chosen_filter(options)}
+    params |= {"always": options.always or None, "filter": chosen_filter(options), "tags": options.tags or None}
     if options.channel is None:
         with suppress(OSError):  # the folder is gone
             params["cwd"] = str(Path.cwd())
     answer = ask(terminal, "list", params)
     if terminal.as_json:
         terminal.document(answer)
+    elif options.tags:
+        rows = [(f"#{one['tag']}", str(one["memories"])) for one in answer["tags"]]
+        terminal.lines(
+            table(rows, terminal.look, ("tag", "memories"), right=(1,)) if rows else ["No memory has a tag."]
+        )
     elif answer["memories"]:
         terminal.lines(memories_in_words(answer["memories"], terminal.look))
         if answer["next"] is not None:
@@ -337,6 +343,15 @@ def sources_in_words(evidence: Iterable[Json]) -> str:
     return clean(listing(names, MOST_SOURCES))
 
 
+LINKED = {
+    ("LinksTo", True): "links to",
+    ("LinksTo", False): "linked from",
+    ("RelatesTo", True): "related to",
+    ("RelatesTo", False): "related from",
+}
+"""The words for a link by its relation, and if it goes out."""
+
+
 def _known_by(shown: Json, look: Look) -> str:
     """Describe the provenance, certainty and use of a memory."""
     use, certainty = shown["use"], shown["certainty"]
@@ -376,6 +391,10 @@ def shown_in_words(shown: Json, look: Look) -> list[str]:
         ("disputed by", _names(shown["contradicts"])),
         ("from", sources_in_words(sources) if sources else ""),
         ("cited by", _names(shown["cited_by"])),
+        *(
+            (LINKED[link["relation"], link["out"]], f"{clean(link['node_id'])} {clip(link['title'], look.width - 40)}")
+            for link in shown["links"]
+        ),
     )
     for name, text in related:
         if text:

@@ -263,7 +263,13 @@ class Importer:
         if self._trust_frontmatter:
             channel, kind = asked
         kept = self._store.take_note(
-            note.text, kind=kind, channel=channel, tags=note.tags, title=note.title, created_at=note.created_at
+            note.text,
+            kind=kind,
+            channel=channel,
+            tags=note.tags,
+            title=note.title,
+            created_at=note.created_at,
+            alias=note.path.stem,
         )
         self.account.channels.add(channel)
         if asked != (channel, kind):

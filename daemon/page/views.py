@@ -255,6 +255,15 @@ def _pages(at: int, following: int | None, size: int = ROWS) -> Json:
     return {"next": following, "before": max(0, at - size) if at else None}
 
 
+LINKED = (
+    ("is related to", "RelatesTo", True),
+    ("is related from", "RelatesTo", False),
+    ("links to", "LinksTo", True),
+    ("is linked from", "LinksTo", False),
+)
+"""The words for a link by its relation, and if it goes out."""
+
+
 async def memory(asked: PageRequest) -> Json:
     """Return a memory with its sources and its relations to others."""
     shown = await asked.call("show", node_id=asked.word("node_id"), offset=asked.whole("offset"))
@@ -266,6 +275,9 @@ async def memory(asked: PageRequest) -> Json:
     named = [("was replaced by", [shown["superseded_by"]] if shown["superseded_by"] else [])]
     named += [("was perhaps replaced by", shown["later"]), ("took the place of", shown["supersedes"])]
     named += [("contradicts", shown["contradicts"]), ("is told in", shown["cited_by"])]
+    for words, relation, out in LINKED:
+        ends = [one["node_id"] for one in shown["links"] if (one["relation"], one["out"]) == (relation, out)]
+        named.append((words, ends))
     history, sources, *others = await together(
         asked.call_if_any("history", node_id=shown["node_id"], limit=MOST_EVENTS),
         _shown(asked, [one["node_id"] for one in shown["evidence"][:6]]),

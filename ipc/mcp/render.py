@@ -164,11 +164,20 @@ def shown(answer: Json, given: Arguments) -> str:
             ("contradicted by", answer["contradicts"]),
             ("said in", _turns(answer["evidence"], answer["node_id"])),
             ("quoted by", answer["cited_by"]),
+            ("links to", _linked(answer["links"], "LinksTo", out=True)),
+            ("linked from", _linked(answer["links"], "LinksTo", out=False)),
+            ("related to", _linked(answer["links"], "RelatesTo")),
         )
         if nodes
     ]
     notes = [f"It goes on: show with offset {end}"] if more else []
     return _with_notes(fenced(f"[{unmarked(answer['node_id'])}] {head}\n{text}"), [*became, *notes])
+
+
+def _linked(links: Iterable[Json], relation: str, *, out: bool | None = None) -> list[str]:
+    """Return the other ends of the links of a relation, those that go out, come in, or both."""
+    ends = (link["node_id"] for link in links if link["relation"] == relation and out in (None, link["out"]))
+    return list(dict.fromkeys(ends))
 
 
 def clip(text: str) -> str:

@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import Any
 
 from ...store import okf
+from ...store.filters import fold_tag
 from ...store.model import Action, InvalidInput, Kind, Level, NodeId
 from ...store.okf.file import conformance
 from ...store.okf.memory_file import BY_HAND, body_hash, has_known_words, is_edited_page
@@ -262,7 +263,7 @@ def clean_tags(tags: object) -> list[str] | None:
     kept: dict[str, str] = {}
     for tag in tags:
         if name := " ".join(tag.split()).lstrip("#"):
-            kept.setdefault(name.casefold(), name)
+            kept.setdefault(fold_tag(name), name)
     return list(kept.values())
 
 

@@ -21,6 +21,7 @@ from ...store.ledger.ledger import Ledger, Reinforced, Usage
 from ...store.ledger.questions import Gap, Probe
 from ...store.model import AWAITS_REVIEW, Kind, Level, Memory, NodeId, Status, StoreError, Turn
 from ...store.okf import session
+from ...store.results import ToldText
 from ...store.text.fence import without_controls
 from ...store.vault.disk import Disk
 from ...store.vault.layout import LAYOUT, Layout, layout_of
@@ -61,6 +62,7 @@ class History:
     feedback: Mapping[NodeId, Mapping[str, int]] = field(default_factory=dict)
     reinforced: Mapping[NodeId, Reinforced] = field(default_factory=dict)
     layout: Layout = Layout.FOLDERS
+    told: Sequence[ToldText] = ()
 
 
 class Snapshot:
@@ -95,6 +97,7 @@ class Snapshot:
             feedback=self.ledger.feedback(),
             reinforced=self.ledger.reinforced(),
             layout=layout_of(self.ledger.flags().get(LAYOUT), self.paths()),
+            told=self.ledger.told(datetime.fromtimestamp(0, UTC)),
         )
 
     def sessions(self) -> list[SessionState]:

@@ -178,13 +178,17 @@ class LinkEdits:
             listed = self.edited(one).contradicts
             self.edit(one, {"contradicts": _with(listed, other)}, reason, tombstone_key)
 
-    def relate(self, one: Linked, other: Linked, because: str) -> None:
-        """List another node in a memory as related."""
+    def relate(
+        self, one: Linked, other: Linked, because: str, weight: float = 1.0, tombstone_key: str | None = None
+    ) -> None:
+        """List another node in a memory as related, or more closely related than it was."""
         listed = okf.parse(self._file(one).after).meta.get("relates")
         entries = listed if isinstance(listed, list) else []
-        if not any(isinstance(entry, Mapping) and entry.get("title") == other.node_id for entry in entries):
-            entry = {"title": other.node_id, "weight": 1.0, "because": because}
-            self.edit(one, {"relates": [*entries, entry]}, "it was related to another memory")
+        known = [entry for entry in entries if isinstance(entry, Mapping) and entry.get("title") == other.node_id]
+        if not any(entry.get("weight", 1.0) >= weight for entry in known):
+            entry = {"title": other.node_id, "weight": weight, "because": because}
+            kept = [entry for entry in entries if entry not in known]
+            self.edit(one, {"relates": [*kept, entry]}, "it was related to another memory", tombstone_key)
 
     def tag(self, one: Linked, add: Sequence[str], remove: Collection[str]) -> tuple[str, ...]:
         """Change a memory's tags and return them."""

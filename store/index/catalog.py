@@ -116,6 +116,21 @@ MIGRATIONS: tuple[Migration, ...] = (
         CREATE INDEX relation_of_turn ON relation(turn);
         """,
     ),
+    # Names of memories, folded, and the links in texts by the names of their targets: `choice` 0 counts first. A target
+    # is looked up when it is asked for, so that it does not matter which of two files was read first.
+    Migration(
+        "m012_references",
+        """
+        CREATE TABLE name(key TEXT NOT NULL, node_id TEXT NOT NULL, PRIMARY KEY(key, node_id)) WITHOUT ROWID;
+        CREATE INDEX name_of_node ON name(node_id);
+        CREATE TABLE reference(
+            source TEXT NOT NULL, rank INT NOT NULL, choice INT NOT NULL, key TEXT NOT NULL, text TEXT NOT NULL,
+            PRIMARY KEY(source, rank, choice)
+        ) WITHOUT ROWID;
+        CREATE INDEX reference_of_key ON reference(key);
+        ALTER TABLE link ADD COLUMN weight REAL NOT NULL DEFAULT 1;
+        """,
+    ),
 )
 
 # Characters of a turn that say what was called, or asked.
@@ -349,17 +364,18 @@ class Catalog:
         where: Filter = (),
     ) -> list[Node]:
         """Nodes, newest first; turns only when asked for by kind. `curated`: only those of every envelope."""
-        asks_kind = kind is not None or "kind" in wanted_fields(where)
-        tests, bindings = [] if asks_kind else ["kind != 'turn'"], []
-        tests += ["curated > 0"] if curated else []
-        for column, value in (("channel", channel), ("level", level), ("kind", kind)):
-            if value is not None:
-                tests.append(f"{column} = ?")
-                bindings.append(str(value))
-        test, bound = node_filter(where)
-        of_all = " AND ".join([*tests, test])
+        of_all, bindings = _listed(channel, level, kind, where)
+        of_all += " AND curated > 0" if curated else ""
         sql = f"SELECT {NODE_COLUMNS} FROM node WHERE {of_all} ORDER BY created_at DESC, node_id LIMIT ? OFFSET ?"
-        return list(self._nodes(sql, (*bindings, *bound, limit, offset)))
+        return list(self._nodes(sql, (*bindings, limit, offset)))
+
+    def tags(
+        self, channel: str | None = None, level: Level | None = None, kind: Kind | None = None, where: Filter = ()
+    ) -> list[tuple[tuple[str, ...], int]]:
+        """Return the tags that live memories have together, and the number of these."""
+        of_all, bindings = _listed(channel, level, kind, where)
+        sql = f"SELECT tags, count(*) FROM node WHERE {of_all} AND live AND tags != '[]' GROUP BY tags ORDER BY tags"
+        return [(tuple(json.loads(tags)), number) for tags, number in self._rows(sql, bindings)]
 
     def newest_turns(self, most: int, least_chars: int, most_chars: int) -> list[str]:
         """Return the beginnings of the turns that were read last, of those that are not short."""
@@ -762,6 +778,18 @@ class Catalog:
     def _one(self, sql: str, bindings: Sequence[Any] = ()) -> Any:
         row = next(self._rows(sql, bindings), None)
         return row[0] if row else None
+
+
+def _listed(
+    channel: str | None, level: Level | None, kind: Kind | None, where: Filter
+) -> tuple[str, list[str | int | float | None]]:
+    """Return the test of the nodes of a listing, and its bindings; turns only when asked for by kind."""
+    asks_kind = kind is not None or "kind" in wanted_fields(where)
+    given = {"channel": channel, "level": level, "kind": kind}
+    chosen = {column: str(value) for column, value in given.items() if value is not None}
+    test, bound = node_filter(where)
+    tests = [*([] if asks_kind else ["kind != 'turn'"]), *(f"{column} = ?" for column in chosen), test]
+    return " AND ".join(tests), [*chosen.values(), *bound]
 
 
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""People, things and their relations in the index: the rows of their pages, and the queries over them.
+"""People, things and their relations in the index, and the links of texts: their rows, and the queries over them.
 
 The pages are files of the vault, so a rebuild makes the same rows. A relation names its two ends by folded names
 (`entity_page.key_of`), which `alias` leads to pages; an end without a page is a text.
@@ -7,22 +7,25 @@ The pages are files of the vault, so a rebuild makes the same rows. A relation n
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import apsw
 
-from ..model import NodeId
+from ..model import GLOBAL_CHANNEL, NodeId
 from ..okf.entity_page import EntityPage, key_of
 from ..results import EntityLine, RelationLine
-from .projection import Node
+from .projection import RELATES, Node, Projection, keys_of_reference
 
 MOST_WALKED: Final = 2000
 """Names that a walk reaches at most."""
 
 MOST_RELATED: Final = 500
 """Relations that are read of some names."""
+
+MOST_REFERRING: Final = 200
+"""The memories that link to some others in their text which are read."""
 
 _ENTITY = "entity.node_id, entity.channel, type, name, entity.key, aliases, mentions, relations"
 
@@ -61,6 +64,43 @@ def remove_entity(connection: apsw.Connection, node_id: NodeId) -> None:
     """Remove the rows of a page, if it has any."""
     for table, column in (("entity", "node_id"), ("alias", "node_id"), ("relation", "page")):
         connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (node_id,))
+
+
+def write_references(connection: apsw.Connection, projection: Projection) -> None:
+    """Write the names of a memory and the links in its text in place of those that it had."""
+    node = projection.nodes[0]
+    remove_references(connection, node.node_id)
+    connection.executemany("INSERT INTO name VALUES(?, ?)", [(key, node.node_id) for key in projection.names])
+    connection.executemany(
+        "INSERT INTO reference VALUES(?, ?, ?, ?, ?)",
+        [
+            (node.node_id, rank, choice, key, str(reference))
+            for rank, reference in enumerate(projection.references)
+            for choice, key in enumerate(keys_of_reference(node.path, reference))
+        ],
+    )
+
+
+def remove_references(connection: apsw.Connection, node_id: NodeId) -> None:
+    """Remove the names of a memory and the links in its text."""
+    connection.execute("DELETE FROM name WHERE node_id = ?", (node_id,))
+    connection.execute("DELETE FROM reference WHERE source = ?", (node_id,))
+
+
+class TextLink(NamedTuple):
+    """A link in the text of a memory: as it was written, and the memories that it may mean.
+
+    It is an edge where it means one of them alone.
+    """
+
+    source: NodeId
+    text: str
+    targets: tuple[NodeId, ...]
+
+    @property
+    def target(self) -> NodeId | None:
+        """The memory that is meant; None for a link that is no edge."""
+        return self.targets[0] if len(self.targets) == 1 else None
 
 
 class Graph:
@@ -160,6 +200,36 @@ class Graph:
         rows = self._rows(_WALK, _listed(channels), key_of(name), depth, MOST_WALKED)
         return dict(rows)
 
+    def links_of(self, node_ids: Collection[NodeId]) -> list[tuple[NodeId, NodeId, float]]:
+        """Return the pairs of memories, one at least among some, of which the first is related to the second."""
+        one = "kind = ?1 AND {} IN (SELECT value FROM json_each(?2))"
+        sql = " UNION ".join(f"SELECT source, target, weight FROM link WHERE {one.format(end)}" for end in _ENDS)
+        return [(*row,) for row in self._rows(f"{sql} ORDER BY 3 DESC, 1, 2", RELATES, json.dumps([*node_ids]))]
+
+    def references_of(self, node_ids: Collection[NodeId]) -> list[TextLink]:
+        """Return the links in the texts of some memories, and of those that link to them, to any memory."""
+        rows = self._rows(_REFERRING, json.dumps([*node_ids]), MOST_REFERRING)
+        return self._resolved([*dict.fromkeys((*node_ids, *(source for (source,) in rows)))])
+
+    def unresolved(self) -> list[TextLink]:
+        """Return the links in texts that mean no memory, or several."""
+        sources = [source for (source,) in self._rows("SELECT DISTINCT source FROM reference")]
+        return [one for one in self._resolved(sources) if one.target is None]
+
+    def _resolved(self, sources: Collection[NodeId]) -> list[TextLink]:
+        sql = """SELECT source, rank, reference.text, key, channel FROM reference JOIN node ON node.node_id = source
+        WHERE source IN (SELECT value FROM json_each(?)) ORDER BY source, rank, choice"""
+        rows = self._rows(sql, json.dumps([*sources]))
+        named: dict[str, dict[NodeId, tuple[str, bool]]] = {}
+        for key, target, channel, live in self._rows(_NAMED, json.dumps([*{row[3] for row in rows}])):
+            named.setdefault(key, {})[target] = (channel, bool(live))
+        found: dict[tuple[NodeId, int], TextLink] = {}
+        for source, rank, text, key, channel in rows:
+            known = found.get((source, rank))
+            if known is None or not known.targets:
+                found[source, rank] = TextLink(source, text, _meant(named.get(key, {}), source, channel))
+        return list(found.values())
+
     def _lines(self, sql: str, channels: Collection[str] | None, *bindings: Any) -> list[EntityLine]:
         return [
             EntityLine(
@@ -214,10 +284,42 @@ def grouped(entities: Iterable[EntityLine]) -> list[list[EntityLine]]:
     return sorted(groups.values(), key=lambda group: (-sum(one.mentions for one in group), group[0].name))
 
 
+def _meant(named: Mapping[NodeId, tuple[str, bool]], source: NodeId, channel: str) -> tuple[NodeId, ...]:
+    """Return the memories of a name that a text of a channel can mean, of those that are the nearest to it.
+
+    `named` maps all of that name to their channel, and if they are live. A live one is nearer than another, and then
+    one of the same channel than a global one; other channels are out of reach.
+    """
+    near: dict[tuple[bool, bool], list[NodeId]] = {}
+    for node_id, (of, live) in named.items():
+        if node_id != source and of in (channel, GLOBAL_CHANNEL):
+            near.setdefault((not live, of != channel), []).append(node_id)
+    return tuple(sorted(near[min(near)])) if near else ()
+
+
 def _listed(channels: Collection[str] | None) -> str | None:
     return None if channels is None else json.dumps(sorted(channels))
 
 
+_ENDS: Final = ("source", "target")
+
+# A path is looked up among the files, anything else among the names and the ids.
+_NAMED: Final = """
+SELECT name.key, node.node_id, channel, live FROM json_each(?1) AS wanted CROSS JOIN name ON name.key = wanted.value
+JOIN node ON node.node_id = name.node_id
+UNION SELECT wanted.value, node.node_id, channel, live FROM json_each(?1) AS wanted
+CROSS JOIN node ON node.path = substr(wanted.value, 2) AND node.kind != 'turn' WHERE wanted.value LIKE '/%'
+UNION SELECT wanted.value, node.node_id, channel, live FROM json_each(?1) AS wanted
+CROSS JOIN node ON node.node_id = wanted.value
+"""
+_REFERRING: Final = """
+SELECT DISTINCT source FROM json_each(?1) AS wanted CROSS JOIN name ON name.node_id = wanted.value
+CROSS JOIN reference ON reference.key = name.key
+UNION SELECT source FROM json_each(?1) AS wanted CROSS JOIN reference ON reference.key = wanted.value
+UNION SELECT source FROM json_each(?1) AS wanted CROSS JOIN node ON node.node_id = wanted.value
+CROSS JOIN reference ON reference.key = '/' || node.path
+LIMIT ?2
+"""
 _IN: Final = "(?1 IS NULL OR {}.channel IN (SELECT value FROM json_each(?1)))"
 _LAST: Final = "LEFT JOIN node AS last ON last.node_id = entity.last_mention"
 _WALK: Final = f"""

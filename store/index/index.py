@@ -24,7 +24,7 @@ from ..settings import ChunkSettings
 from ..text.chunking import chunk
 from ..vault.vault import MOST_BYTES, FileStamp, Vault, largest
 from .catalog import NODE_COLUMNS, Catalog, FileRow, node_row
-from .graph import remove_entity, write_entity
+from .graph import remove_entity, remove_references, write_entity, write_references
 from .images import Images
 from .projection import (
     FORGOTTEN,
@@ -481,6 +481,8 @@ class Index:
         self._note_new([node for node in projection.nodes if node.node_id not in known])
         self._write(projection.nodes, known)
         self._write_links(projection.nodes, projection.links)
+        if projection.nodes and not is_session(path):
+            write_references(self._connection, projection)
         if projection.entity and projection.nodes:
             write_entity(self._connection, projection.nodes[0], projection.entity)
         if stamp.size > largest(path):  # a person's: no deletion of it is undone
@@ -678,8 +680,8 @@ class Index:
         for node in nodes:
             if node.kind is not Kind.TURN:
                 self._connection.execute("DELETE FROM link WHERE source = ?", (node.node_id,))
-        rows = [(link.source, link.target, link.kind, rank) for rank, link in enumerate(links)]
-        self._connection.executemany("INSERT OR REPLACE INTO link VALUES(?, ?, ?, ?)", rows)
+        rows = [(link.source, link.target, link.kind, rank, link.weight) for rank, link in enumerate(links)]
+        self._connection.executemany("INSERT OR REPLACE INTO link VALUES(?, ?, ?, ?, ?)", rows)
 
     def _remove_file(self, path: str) -> None:
         gone = [node_id for (node_id,) in self._connection.execute("SELECT node_id FROM node WHERE path = ?", (path,))]
@@ -697,6 +699,7 @@ class Index:
             self._connection.execute("DELETE FROM link WHERE source = ?", (node_id,))
             self._connection.execute("DELETE FROM cue WHERE node_id = ?", (node_id,))
             remove_entity(self._connection, node_id)
+            remove_references(self._connection, node_id)
             self._connection.execute("DELETE FROM node WHERE node_id = ?", (node_id,))
 
     def _remove_chunks(self, chunk_ids: Collection[NodeId]) -> None:

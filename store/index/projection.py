@@ -9,22 +9,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from pathlib import PurePosixPath
+from posixpath import normpath
 from typing import NamedTuple, TypeVar
 
 from .. import okf
-from ..filters import ALWAYS, FOREVER, Payload, fold
+from ..filters import ALWAYS, FOREVER, Payload, fold, fold_tag
 from ..limits import NEIGHBOURS
 from ..model import GLOBAL_CHANNEL, PROMOTED_FROM, Kind, Level, Memory, NodeId, SessionHead, Turn
 from ..okf import session
-from ..okf.entity_page import EntityPage, entity_of
+from ..okf.entity_page import ALIASES, EntityPage, entity_of, key_of
 from ..okf.memory_file import reworded_at
+from ..okf.notes import Reference, references_in
 from ..roles import Role
 from ..text import acts
 from ..text.dates import format_date
 from ..text.words import entities_in
 
 # The version of these rules; raise it with every change, so that an index made by older rules is rebuilt.
-PROJECTION_VERSION = 13
+PROJECTION_VERSION = 14
 
 # The characters of each neighbour that are taken: long answers in full would drown the turn between them, any@5 by
 # keyword .31 against .49 when cut (BEAM, ten chats).
@@ -53,6 +56,12 @@ REWORDS = "rewords"
 AWAITS, THE_PERSON = "awaits", "person:"
 
 STRAY_SESSION = "it is a session outside of `sessions/`: its turns are not found until it is back below that folder"
+
+# The arrow between two memories that a person or a dream related.
+RELATES = "relates"
+
+# The arrow from a memory to one that its text links to; the index looks its target up by name when it is asked.
+LINKS = "links"
 
 # The arrow from the page of a person or a thing to a turn that names it.
 MENTIONS_LINK = "mentions"
@@ -184,7 +193,7 @@ class Node(NamedTuple):
     def marks(self) -> dict[str, Payload]:
         """Return the fields for filters that few nodes have, or that have several values: those that are not null."""
         marks: dict[str, Payload] = {"agent": self.agent, "task": self.task, "user": self.user}
-        marks |= {"tags": tuple(map(fold, self.tags)), "entity": self.entities}
+        marks |= {"tags": tuple(dict.fromkeys(map(fold_tag, self.tags))), "entity": self.entities}
         marks[FORGOTTEN] = "yes" if self.forgotten else None
         marks |= {"role": self.speaker, "asks": "yes" if self.asks else None}
         return {field: value for field, value in marks.items() if value}
@@ -204,23 +213,30 @@ class Node(NamedTuple):
 class Link:
     """`source` points at `target`: it `cites` it as evidence, `supersedes` or `contradicts` it, `relates` to it.
 
-    It was `superseded_by` it, one arrow at most, or probably so: `later`. It `rewords` what was said in it.
+    It was `superseded_by` it, one arrow at most, or probably so: `later`. It `rewords` what was said in it. `weight`, 0
+    to 1, is how close those are of which one `relates` to the other.
     """
 
     source: NodeId
     target: NodeId
     kind: str
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """The nodes and links of one file, or of the tail of a session; `entity` is read from the page of one."""
+    """The nodes and links of one file, or of the tail of a session; `entity` is read from the page of one.
+
+    `names` are the keys by which a link in a text finds it, and `references` the links in its own text.
+    """
 
     nodes: tuple[Node, ...]
     links: tuple[Link, ...] = ()
     parsed_to: int = 0
     problem: str | None = None
     entity: EntityPage | None = None
+    names: tuple[str, ...] = ()
+    references: tuple[Reference, ...] = ()
 
 
 def is_turn(node_id: NodeId) -> bool:
@@ -245,7 +261,9 @@ def project_memory(path: str, data: bytes, written_at: datetime) -> Projection:
     if (at := reworded_at(memory, written_at)) is not None:
         memory = replace(memory, created_at=at, valid_from=at)
         links = (*(Link(memory.node_id, turn, REWORDS) for turn in memory.sources[:1]), *links)
-    return Projection((memory_node(memory),), links, len(data), problem, entity_of(memory))
+    node, entity = memory_node(memory), entity_of(memory)
+    names = tuple(_names(memory, entity))
+    return Projection((node,), links, len(data), problem, entity, names, tuple(references_in(node.text)))
 
 
 # The fields of a memory that its node has as they are; its text is without footnotes.
@@ -273,10 +291,11 @@ def memory_node(memory: Memory) -> Node:
 
 def memory_links(memory: Memory) -> Iterable[Link]:
     """Yield the memory's links, in the file's order, each once."""
+    related = related_to(memory)
     arrows = [("cites", memory.sources), ("supersedes", memory.supersedes), ("contradicts", memory.contradicts)]
     arrows.append((LATER, memory.later))
     arrows.append((SUCCESSOR, (memory.superseded_by,) if memory.superseded_by else ()))
-    arrows.append(("relates", _related(memory.extra.get("relates"))))
+    arrows.append((RELATES, tuple(related)))
     arrows.append((PROMOTED_FROM, ids_listed(memory.extra.get(PROMOTED_FROM))))
     arrows.append((AWAITS, (THE_PERSON,) if memory.is_waiting else ()))
     entity = entity_of(memory)
@@ -286,7 +305,35 @@ def memory_links(memory: Memory) -> Iterable[Link]:
         for target in targets:
             if (target, kind) not in seen:
                 seen.add((target, kind))
-                yield Link(memory.node_id, target, kind)
+                yield Link(memory.node_id, target, kind, related[target] if kind == RELATES else 1.0)
+
+
+def _names(memory: Memory, entity: EntityPage | None) -> Iterable[str]:
+    """Yield the keys of a memory's names: its file's, its title and its aliases.
+
+    A fact that was drawn from a turn has its file's alone: its title is a sentence.
+    """
+    named = [PurePosixPath(memory.path).stem]
+    if memory.level is not Level.FACT or not any(map(is_turn, memory.sources)):
+        named += [memory.title, *ids_listed(memory.extra.get(ALIASES))]
+    keys = (*map(key_of, named), *(entity.keys if entity else ()))
+    return dict.fromkeys(key for key in keys if key)
+
+
+def keys_of_reference(path: str, reference: Reference) -> list[str]:
+    """Return the keys of a link's target, that of the file at `path` has; the first that is known counts.
+
+    That of a path begins with a slash. A note that was imported lies elsewhere than its author knows, so a relative
+    path is a name as well.
+    """
+    target = PurePosixPath(reference.target)
+    if not reference.is_path and len(target.parts) == 1:
+        return [key_of(reference.target)]
+    file = target if reference.is_path else target.with_name(f"{target.name}.md")
+    at = file if reference.target.startswith("/") else PurePosixPath("/", path).parent / file
+    roots = [at] if reference.is_path else [PurePosixPath("/", file), at]
+    keys = dict.fromkeys(normpath(str(one)) for one in roots)
+    return [*keys, *([] if reference.target.startswith("/") else [key_of(target.stem)])]
 
 
 def cues_of(node: Node) -> set[int]:
@@ -417,16 +464,22 @@ def _name(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _related(value: object) -> tuple[NodeId, ...]:
-    """Yield the memories that a dream related to this one: `relates: [{title: NODE, weight, because}]`."""
-    entries = value if isinstance(value, list) else []
-    return tuple(
-        entry["title"] for entry in entries if isinstance(entry, Mapping) and isinstance(entry.get("title"), str)
-    )
+def related_to(memory: Memory) -> dict[NodeId, float]:
+    """Map the nodes that a memory is related to, `relates: [{title: NODE, weight, because}]`, to the weight, 0 to 1."""
+    entries = memory.extra.get(RELATES)
+    listed = entries if isinstance(entries, list) else []
+    found = (entry for entry in listed if isinstance(entry, Mapping) and isinstance(entry.get("title"), str))
+    return {entry["title"]: _weight(entry.get("weight")) for entry in found}
 
 
-def ids_listed(value: object) -> tuple[NodeId, ...]:
-    """Return the ids in a list of a file's frontmatter; () where it is none."""
+def _weight(value: object) -> float:
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        return 1.0
+    return min(max(float(value), 0.0), 1.0)
+
+
+def ids_listed(value: object) -> tuple[str, ...]:
+    """Return the ids, or names, in a list of a file's frontmatter; () where it is none."""
     return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
 
 

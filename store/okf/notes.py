@@ -1,4 +1,4 @@
-"""The title and the date of a note that another program wrote: Obsidian's rules, for imports and vaults alike."""
+"""The title, the date and the links of a note, also of one that another program wrote: Obsidian's rules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 TITLE_CHARS = 200
 DATE_KEYS = (
@@ -25,6 +26,40 @@ _FIRST, _LAST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC
 """A year from the ends of the calendar: an instant leaves it in no time zone, and by nothing that is added to it."""
 
 _MILLISECONDS_FROM = 1e11  # as seconds this is the year 5138; a larger number counts milliseconds
+
+
+MOST_REFERENCES = 500
+"""The links of a text that are read: a page with more is a list of everything."""
+
+# Blocks and spans of code, and comments, in which nothing is a link. An open fence ends with the text.
+_CODE = re.compile(
+    r"^ {0,3}(?P<fence>`{3,}+|~{3,}+)[^\n]*+\n.*?(?:^ {0,3}(?P=fence)[`~]*[ \t]*$|\Z)"
+    r"|(?<!`)(?P<span>`++)(?:(?!\n\s*\n).)*?(?<!`)(?P=span)(?!`)|<!--(?:(?!<!--).)*?-->",
+    re.DOTALL | re.MULTILINE,
+)
+_WIKI_LINK = re.compile(r"\[\[([\w/.][^\[\]\n|#^\\]{0,199})(?:[#^][^\[\]\n|]{0,200})?(?:\\?\|[^\[\]\n]{0,200})?\]\]")
+_BODY_LINK = re.compile(r"(?<!!)\[[^\]\n]{0,400}\]\(<?([^)\s<>#:]{1,400}\.md)(?:#[^)\s>]{0,400})?>?\)")
+
+
+class Reference(NamedTuple):
+    """A link in a text: its target as it was written, a path with `is_path`, else a name or a path without suffix."""
+
+    target: str
+    is_path: bool = False
+
+    def __str__(self) -> str:
+        """Return the target as a person sees it in the text."""
+        return self.target if self.is_path else f"[[{self.target}]]"
+
+
+def references_in(text: str) -> list[Reference]:
+    """Return the links to other notes in a text, in its order, each once; none of those in code and comments."""
+    if "](" not in text and "[[" not in text:
+        return []
+    plain = _CODE.sub(" ", text)
+    found = [(one.start(), Reference(one[1].strip().removesuffix(".md"))) for one in _WIKI_LINK.finditer(plain)]
+    found += [(one.start(), Reference(unquote(one[1]), is_path=True)) for one in _BODY_LINK.finditer(plain)]
+    return list(dict.fromkeys(one for _, one in sorted(found)))[:MOST_REFERENCES]
 
 
 def title_of(path: str, meta: Mapping[str, Any], body: str) -> str:

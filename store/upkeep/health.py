@@ -79,6 +79,9 @@ BEHIND = (
     " newer one brings back"
 )
 
+# Links without a target that are named of one file.
+MOST_NAMED = 3
+
 FLAT_NOTE = (
     "the vault is laid out as at first, all facts in one folder, and works so; `dreamctl migrate --dry-run` shows where"
     " its files would lie by project and kind, `dreamctl migrate` moves them"
@@ -267,6 +270,7 @@ class Checkup:
             problems += notes_on(self._derived.foreign())
             problems += self._secrets()
             problems += self._held()
+            problems += self._dead_links()
             problems += [Problem("", FLAT_NOTE, "note")] if self._core.layout is Layout.FLAT else []
         if waiting := len(self._opened.catalog.waiting()):
             problems.append(Problem("", _to_review(waiting), "note"))
@@ -301,6 +305,17 @@ class Checkup:
             is_page = page.level in {Level.SCENARIO, Level.PROFILE}
             if is_page and is_edited_page(self._vault.read_if_any(page.path) or b""):
                 yield Problem(page.path, HELD, "note")
+
+    def _dead_links(self) -> Iterator[Problem]:
+        """Yield the texts with links that lead to no memory, or might to several."""
+        found: dict[str, list[str]] = {}
+        for one in self._opened.graph.unresolved():
+            which = f"which {len(one.targets)} memories are called" if one.targets else "which is not there"
+            path = self._opened.catalog.path_of(one.source) or one.source
+            found.setdefault(path, []).append(f"{redact(one.text).text}, {which}")
+        for path, told in sorted(found.items()):
+            more = f", and {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
+            yield Problem(path, f"it links to {'; to '.join(told[:MOST_NAMED])}{more}", "note")
 
     def _accept(self) -> Sequence[Problem]:
         """Record missing files as deleted, and return notes on the runs that undo that."""

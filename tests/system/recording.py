@@ -141,6 +141,8 @@ class Recording:
         self.ask("document_rename", **recipe, to="loaf.md")
         self.ask("document_delete", space=["recipes"])
         self.ask("document_delete", "nothing to delete", space=["recipes"])
+        salt = self.ask("remember", text="The salt stands beside the oven.", channel="kitchen")["node_id"]
+        self.ask("link", **{"from": self.bread, "to": salt})
         self.ask("link", **{"from": self.bread, "to": "weekly", "relation": "HasTag"})
 
     def _page_of(self, name: str, also: list[str]) -> None:
@@ -195,6 +197,7 @@ class Recording:
         self.ask("recent", **here)
         self.ask("list", "a page", limit=1)
         self.ask("list", "a list", limit=1000)
+        self.ask("list", "tags", tags=True)
         self.ask("show", "a memory", node_id=self.bread)
         self.ask("history", node_id=self.bread)
         self.ask("recall", like=self.bread)

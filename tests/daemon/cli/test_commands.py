@@ -57,9 +57,10 @@ LISTED: dict[str, Any] = {
     "node_id": "k2m4", "level": "L1", "kind": "fact", "title": "Linz", "channel": "work", "created_at": None,
     "live": True, "curated": 0,
 }  # fmt: skip
+LINK = {"node_id": "m5n6", "title": "The office is in Graz.", "relation": "LinksTo", "out": False, "weight": 1.0}
 SHOWN = {
     **LISTED, "text": "The office is in Linz.", "path": "facts/linz--k2m4.md", "tags": ["office"], "cited_by": [],
-    "superseded_by": None, "supersedes": [], "later": [], "contradicts": [], "version": "3f2a",
+    "superseded_by": None, "supersedes": [], "later": [], "contradicts": [], "links": [LINK], "version": "3f2a",
     "certainty": 0.95, "provenance": "user_stated", "use": {"told": 2, "told_at": None, "used": 1, "again": 0},
     "evidence": [{"node_id": "s#1", "external_id": None}],
 }  # fmt: skip
@@ -557,6 +558,7 @@ def test_show_puts_the_pages_together(daemon: FakeDaemon, run: Run) -> None:
     assert "The office is in Linz." in out
     assert "facts/linz--k2m4.md" in out
     assert "#office" in out
+    assert "linked from  m5n6 The office is in Graz." in out
     assert [asked.get("offset") for _, asked in daemon.asked] == [None, 11]
     assert json.loads(run("show", "k2m4", "--json")[1])["text"] == "The office is in Linz."
 
@@ -565,6 +567,13 @@ def test_a_list_of_several_channels_names_them(daemon: FakeDaemon, run: Run) -> 
     assert "channel" not in run("list")[1]
     daemon.answers["list"] = {"memories": [LISTED, LISTED | {"channel": "home"}], "next": None}
     assert all(name in run("list")[1] for name in ("channel", "work", "home"))
+
+
+def test_list_counts_tags(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["list"] = {"memories": [], "next": None, "tags": [{"tag": "office", "memories": 12}]}
+    code, out, _ = run("list", "--tags", "--channel", "work")
+    assert daemon.asked == [("list", {"channel": "work", "tags": True})]
+    assert (code, out.split()) == (0, ["tag", "memories", "#office", "12"])
 
 
 def test_remember_reads_standard_input(daemon: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

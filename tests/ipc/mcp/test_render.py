@@ -57,6 +57,7 @@ def shown(text: str, **changed: Any) -> Any:
         "supersedes": [],
         "later": [],
         "contradicts": [],
+        "links": [],
         "provenance": "",
         "use": {"told": 0, "told_at": None, "used": 0, "again": 0},
         "offset": 0,
@@ -113,6 +114,13 @@ def test_a_hit_says_who_spoke_and_what_was_replied() -> None:
     assert "(the assistant answered: “NATS JetStream.”)" in render.recalled(recall(asked), {})
     other = render.recalled(recall(hit("n1", "Found it.", speaker="assistant", channel="blog")), {})
     assert "[n1] fact, assistant, 2026-11-20, blog, sure 0.90" in other
+
+
+def test_links_are_named_both_ways() -> None:
+    ends = (("n2", "LinksTo", True), ("n3", "LinksTo", False), ("n4", "RelatesTo", True), ("n5", "RelatesTo", False))
+    links = [{"node_id": one, "title": "", "relation": name, "out": out, "weight": 1.0} for one, name, out in ends]
+    text = render.shown(shown("The oven.", links=links), {})
+    assert text.endswith("links to: n2\nlinked from: n3\nrelated to: n4, n5")
 
 
 def test_ids_are_shown_as_short_as_they_can_be_read_back() -> None:

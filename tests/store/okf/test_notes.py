@@ -79,3 +79,24 @@ def test_every_note_has_a_title_of_one_line(body: str) -> None:
     assert title
     assert len(title) <= notes.TITLE_CHARS
     assert title.splitlines() == [title]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("See [[Oven]], [[Oven|the oven]] and [[Oven#Heat|it]].", ["[[Oven]]"]),
+        ("![[Plan]] and [[plans/Plan.md]], in a table [[Rye\\|rye]]", ["[[Plan]]", "[[plans/Plan]]", "[[Rye]]"]),
+        ("[one](/facts/a.md#top), [two](../b%20c.md), [other](https://x.org/d.md)", ["/facts/a.md", "../b c.md"]),
+        ("![shot](/facts/a.md) [page](a.html) [[1, 2], [3]] [[ -f x ]] [[]]", []),
+        ("`[[a]]` ``[[b]] ` `` <!-- [[c]] -->\n\n```sh\n[[d]]\n```\n\n~~~\n[[e]]\n~~~\n[[f]]", ["[[f]]"]),
+        ("an open fence\n````\n[[a]]\n```\n[[b]]", []),
+        ("a single ` mark\n\nbefore [[a]]", ["[[a]]"]),
+    ],
+)
+def test_links_outside_of_code(text: str, found: list[str]) -> None:
+    assert [str(one) for one in notes.references_in(text)] == found
+
+
+@given(st.text("[]|`~#()\n<!-> a/.md", max_size=300))
+def test_links_of_any_text(text: str) -> None:
+    assert all(one.target for one in notes.references_in(text))
