@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PREFIX = "DREAMD_"
 # Read before, or without, the settings: by this module, the thin client, and agents' hooks.
-NOT_SETTINGS = frozenset({"DREAMD_CONFIG", "DREAMD_SOCKET", "DREAMD_NO_HOOKS"})
+NOT_SETTINGS = frozenset({"DREAMD_CONFIG", "DREAMD_SOCKET", "DREAMD_NO_HOOKS", "DREAMD_USER"})
 
 
 class SettingsError(HintedError):

@@ -6,10 +6,24 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from ..store.channel import WITHIN, channel_of_folder, channel_of_user, is_in_repository, may_read
-from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, InvalidInput, NotFound
+from ..store.channel import (
+    TEAM,
+    WITHIN,
+    channel_of_folder,
+    channel_of_user,
+    is_in_repository,
+    is_of_session,
+    may_read,
+    user_part,
+)
+from ..store.filters import Condition, Filter
+from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, InvalidInput, NodeId, NotFound
 from ..store.results import Elsewhere
+
+if TYPE_CHECKING:
+    from ..store import MemoryStore
 
 MOST_NAMED = 3
 Names = Callable[[str], Collection[str]]
@@ -101,17 +115,95 @@ def channel_of_repository(channel: str | None, cwd: str | None, names: Names) ->
     return channel_of_folder(Path(cwd))
 
 
+# ---- one of several users: each method asks here which channels, memories, sessions and runs are theirs to see
+
+
+class InChannel(Protocol):
+    """The parameters of a request of a channel, and of a user."""
+
+    @property
+    def user_id(self) -> str | None:
+        """Return one of several users, None for the owner."""
+
+    @property
+    def channel(self) -> str | None:
+        """Return the channel that is named, None for none."""
+
+    @property
+    def cwd(self) -> str | None:
+        """Return the caller's working directory, None where it is not sent."""
+
+
+def searched_by(store: MemoryStore, params: InChannel) -> str:
+    """Return the channel that a request looks into, of a user their part. Raises NotFound as `searched_channel`."""
+    return searched_channel(params.channel, params.cwd, store.channel_names_with, user=params.user_id)
+
+
+def kept_by(store: MemoryStore, params: InChannel) -> str:
+    """Return the channel that a request keeps something in, of a user their part."""
+    named = channel_of(params.channel, params.cwd, lambda _: store.channel_names(), beginning=False)
+    return channel_for(params.user_id, named)
+
+
+def node_of(store: MemoryStore, user: str | None, named: str, *, own: bool = False) -> NodeId:
+    """Return the full id of a memory. Raises NotFound where it is another user's; `own`: unless it is this one's."""
+    node_id = store.full_id(named)
+    if user is not None:
+        channel = store.channel_of_node(node_id)
+        if not may_read(user, channel) or (own and not user_part(channel)):
+            # In the words for an unknown one: that it is there is the other user's to tell.
+            raise NotFound(f"there is no {node_id}", hint="`dreamctl list` and `dreamctl recall` show ids.")
+    return node_id
+
+
+def session_of(store: MemoryStore, user: str | None, session: str | None) -> None:
+    """Raise NotFound for a session with words, an anchor or goals in another user's part."""
+    if user is None or session is None:
+        return
+    if not all(may_read(user, channel) for channel in store.channels_of_session(session)):
+        raise NotFound(f"there is no session {session!r} of this user's", hint="Give it another id.")
+
+
+def run_of(store: MemoryStore, user: str | None, run_id: str) -> str:
+    """Return the id of a run. Raises NotFound where it changed something of another user's, or too much to tell."""
+    if user is not None and not is_run_of(store, user, run_id):
+        raise NotFound(f"there is no run {run_id!r} of this user's", hint="`dreamctl runs --user NAME` lists them.")
+    return run_id
+
+
+def is_run_of(store: MemoryStore, user: str, run_id: str) -> bool:
+    """Return True for a run that changed memories which a user sees, and no others."""
+    channels = store.channels_of_run(run_id)
+    return bool(channels) and all(may_read(user, channel) for channel in channels)
+
+
+def readable_by(store: MemoryStore, user: str | None) -> Filter:
+    """Return the test of the channels that a user sees; () without a user."""
+    if user is None:
+        return ()
+    return (Condition("channel", "in", tuple(name for name in store.channel_names() if may_read(user, name))),)
+
+
 def not_looked_in(channel: str, sizes: Mapping[str, int]) -> list[str]:
     """Return a note that names non-empty channels that were not searched."""
     if channel == ALL_CHANNELS:
         return []
-    others = [name for name in sizes if name not in (channel, GLOBAL_CHANNEL)]
+    others = [
+        name
+        for name in sizes
+        if name not in (channel, GLOBAL_CHANNEL) and not is_of_session(name) and not name.endswith(TEAM)
+    ]
     others.sort(key=lambda name: -sizes[name])
     if not others:
         return []
     more = len(others) - 1
     named = f"`{others[0]}`" + (f" and {more} other channel{'s' * (more > 1)}" if more else "")
     return [f'{named} {"were" if more else "was"} not looked in; channel "*" looks everywhere']
+
+
+def lasting(found: Sequence[Elsewhere]) -> list[Elsewhere]:
+    """Return the hits of other channels without those that hold in one session alone."""
+    return [place for place in found if not is_of_session(place.channel)]
 
 
 def found_elsewhere(found: Sequence[Elsewhere]) -> list[str]:

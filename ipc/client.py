@@ -41,7 +41,7 @@ _OF_A_CHANNEL = (
     *("recall", "context", "brief", "recent", "remember", "reflect", "about", "entities"),
     *("anchor_set", "anchor_get", "anchor_recover", "goal_set", "goals"),
     *("find_strategy", "select_tools", "tools"),
-    "document_put",
+    *("document_put", "team_share", "team_unshare", "team_list", "team_sync"),
 )
 """The methods that belong to the working folder's channel where neither channel nor folder is named."""
 

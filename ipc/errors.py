@@ -110,7 +110,8 @@ def _known_at(params: type[BaseModel], place: Sequence[int | str]) -> str:
     for part in at:
         fields = {field.alias or name: field for name, field in model.model_fields.items()}
         model = next(_models_in(fields[part].annotation), model) if part in fields else model
-    known = ", ".join(field.alias or name for name, field in model.model_fields.items()) or "none"
+    names = [field.alias or name for name, field in model.model_fields.items()]
+    known = ", ".join(sorted(names, key="user_id".__eq__)) or "none"  # the rarest comes last
     return f"{f'parameters of {at[-1]}' if at else 'parameters'}: {known}"
 
 

@@ -13,8 +13,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ..store import Observed
+from ..store.channel import channel_of_session, channels_in_reach, user_part
 from ..store.filters import Condition, Filter
-from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Edit, Kind, NewTurn, SessionHead
+from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Edit, InvalidInput, Kind, NewTurn, SessionHead
 from ..store.names import as_reference
 from ..store.results import Edited, Forgotten, Kept, Linked, Named, Tagged
 from .answers import (
@@ -28,8 +29,15 @@ from .answers import (
     widened,
 )
 from .call import Call, Method
-from .channels import Names, channel_for, channel_of, channel_of_repository, searched_channel
-from .document_methods import DOCUMENT_METHODS
+from .channels import (
+    channel_for,
+    channel_of,
+    channel_of_repository,
+    node_of,
+    readable_by,
+    searched_by,
+    session_of,
+)
 from .params import (
     EditParams,
     EntityMergeParams,
@@ -48,7 +56,7 @@ from .params import (
 )
 from .protocol import Json
 from .question_methods import MAX_TEXT_BYTES, QUESTION_METHODS, bounded, cut_to_bytes, filter_of
-from .work_methods import WORK_METHODS
+from .work_methods import DOCUMENT_METHODS, WORK_METHODS
 
 if TYPE_CHECKING:
     from ..store import MemoryStore
@@ -82,20 +90,32 @@ async def _in_its_session(store: MemoryStore, params: RememberParams, agent: str
 
 
 def _keep(store: MemoryStore, params: RememberParams) -> Future[Kept] | Coroutine[Any, Any, Kept]:
+    channel, session = _place_of(store, params)
     kept = store.keep(
         params.text,
         kind=Kind(params.kind),
-        channel=channel_for(
-            params.user_id, channel_of_repository(params.channel, params.cwd, lambda _: store.channel_names())
-        ),
+        channel=channel,
         tags=params.tags,
         agent_id=params.agent_id,
-        session=params.session,
+        session=session,
         curated=params.priority if params.always else 0,
         idempotency_key=params.idempotency_key,
     )
     # The write is acknowledged by a future: the server answers when the ledger has it, without a thread that waits.
     return _curated(store, kept, params.priority) if params.always else kept
+
+
+def _place_of(store: MemoryStore, params: RememberParams) -> tuple[str, str | None]:
+    """Return the channel to keep a statement in, and its session. Raises InvalidInput where none is known to end."""
+    named = GLOBAL_CHANNEL if params.scope == "global" else params.channel
+    channel = channel_for(params.user_id, channel_of_repository(named, params.cwd, lambda _: store.channel_names()))
+    if params.scope != "session":
+        return channel, params.session
+    at_work = store.session_at_work(params.session, params.agent_id, channel if params.channel is None else None)
+    if at_work is None:
+        raise InvalidInput("no session is known in which this holds", hint="Name it: `session`.")
+    session_of(store, params.user_id, at_work)
+    return channel_of_session(channel, at_work), at_work
 
 
 async def _curated(store: MemoryStore, acknowledged: Future[Kept], priority: int) -> Kept:
@@ -110,6 +130,7 @@ async def _curated(store: MemoryStore, acknowledged: Future[Kept], priority: int
 def observe(store: MemoryStore, params: ObserveParams, call: Call) -> Future[Observed]:
     """Add turns to a session."""
     # The parameters have the fields of the store's values, bounded: only the channel is worked out here.
+    session_of(store, params.session.user_id, params.session.session_id)
     channel = channel_for(params.session.user_id, channel_of(params.session.channel, params.session.cwd))
     head: Json = {**dict(params.session), "channel": channel}
     turns = [NewTurn(**dict(turn)) for turn in params.turns]
@@ -119,35 +140,36 @@ def observe(store: MemoryStore, params: ObserveParams, call: Call) -> Future[Obs
 
 def forget(store: MemoryStore, params: ForgetParams, call: Call) -> Forgotten:
     """Take a memory back, as a run that `undo` can undo."""
-    return store.forget(store.full_id(params.node_id), params.reason)
+    return store.forget(node_of(store, params.user_id, params.node_id), params.reason)
 
 
 def feedback(store: MemoryStore, params: FeedbackParams, call: Call) -> FeedbackAnswer:
     """Note a verdict on a memory that was shown."""
-    node_id = store.full_id(params.node_id)
+    node_id = node_of(store, params.user_id, params.node_id)
     store.feedback(node_id, params.verdict, params.idempotency_key)
     return FeedbackAnswer(node_id, params.verdict)
 
 
 def link(store: MemoryStore, params: LinkParams, call: Call) -> Linked:
     """Relate two memories, or a memory and a tag."""
-    source = store.full_id(params.from_)
+    source = node_of(store, params.user_id, params.from_)
     if params.relation == "HasTag":
         tagged = store.tag(source, [params.to])
         return Linked(source, params.to, "HasTag", tagged.run_id)
-    return store.link(source, store.full_id(str(as_reference(params.to))), params.relation)
+    target = node_of(store, params.user_id, str(as_reference(params.to)))
+    return store.link(source, target, params.relation)
 
 
 def tag(store: MemoryStore, params: TagParams, call: Call) -> Tagged:
     """Add tags to a memory, and take some from it."""
-    return store.tag(store.full_id(params.node_id), params.add, params.remove)
+    return store.tag(node_of(store, params.user_id, params.node_id), params.add, params.remove)
 
 
 def edit(store: MemoryStore, params: EditParams, call: Call) -> Edited:
     """Change a memory by hand, as a run that `undo` takes back."""
     always = None if params.always is None else params.priority if params.always else 0
     change = Edit(params.text, params.title, params.kind and Kind(params.kind), params.tags, always)
-    node_id = store.full_id(params.node_id)
+    node_id = node_of(store, params.user_id, params.node_id)
     return store.edit(node_id, change, params.if_version or "", params.agent_id, params.session)
 
 
@@ -156,7 +178,7 @@ def show(store: MemoryStore, params: ShowParams, call: Call) -> ShowAnswer:
     """Return one memory with as much of its text, from an offset, as a line can carry."""
     if params.linked:
         store.settle_links(LINKING_S)
-    shown = store.show(store.full_id(params.node_id))
+    shown = store.show(node_of(store, params.user_id, params.node_id))
     # The offset counts characters, not bytes: it is the same in every client, and no page splits a character.
     page = cut_to_bytes(shown.text[params.offset :])
     end = params.offset + len(page)
@@ -167,8 +189,11 @@ def show(store: MemoryStore, params: ShowParams, call: Call) -> ShowAnswer:
 @bounded
 def history(store: MemoryStore, params: HistoryParams, call: Call) -> HistoryAnswer:
     """Return the events of a node, the oldest first."""
-    node_id = store.full_id(params.node_id)
+    node_id = node_of(store, params.user_id, params.node_id)
     events = store.history(node_id)[-params.limit :]
+    if params.user_id is not None and not user_part(store.channel_of_node(node_id)):
+        # Of what all share, the questions of other users stay theirs.
+        events = [event if event.run_id else replace(event, why="") for event in events]
     left = MAX_TEXT_BYTES // max(1, len(events))
     return HistoryAnswer(node_id, [replace(event, why=cut_to_bytes(event.why, left)) for event in events])
 
@@ -176,7 +201,7 @@ def history(store: MemoryStore, params: HistoryParams, call: Call) -> HistoryAns
 @bounded
 def list_(store: MemoryStore, params: ListParams, call: Call) -> ListAnswer:
     """Return a page of memories, newest first."""
-    channel, within_channels = _listed_in(params, store.channel_names_with)
+    channel, within_channels = _listed_in(store, params)
     where = (*filter_of(params.filter, store.channel_names_with), *within_channels, *_held_at(params.as_of))
     if params.tags:
         counted = store.tags(channel=channel, level=params.level, kind=params.kind, where=where)
@@ -196,24 +221,23 @@ def list_(store: MemoryStore, params: ListParams, call: Call) -> ListAnswer:
     return ListAnswer(listed[:limit], params.offset + limit if more else None)
 
 
-def _listed_in(params: ListParams, names: Names) -> tuple[str | None, Filter]:
+def _listed_in(store: MemoryStore, params: ListParams) -> tuple[str | None, Filter]:
     """Return the only channel to list, or None and a test of the channels that a question from the folder searches."""
+    if params.channel == ALL_CHANNELS or (params.channel is None and params.cwd is None):
+        return None, readable_by(store, params.user_id)
     if params.channel is not None:
-        channel = searched_channel(params.channel, params.cwd, names)
-        return (None if channel == ALL_CHANNELS else channel), ()
-    if params.cwd is None:
-        return None, ()
-    return None, (Condition("channel", "in", (channel_of(None, params.cwd), GLOBAL_CHANNEL)),)
+        return searched_by(store, params), ()
+    return None, (Condition("channel", "in", channels_in_reach(searched_by(store, params))),)
 
 
 def entity_merge(store: MemoryStore, params: EntityMergeParams, call: Call) -> Named:
     """Make one page of two of the same person or thing."""
-    return store.merge_entities(store.full_id(params.node_id), store.full_id(params.other))
+    return store.merge_entities(*(node_of(store, params.user_id, one) for one in (params.node_id, params.other)))
 
 
 def entity_split(store: MemoryStore, params: EntitySplitParams, call: Call) -> Named:
     """Take names away from the page of a person or thing, and give them their own."""
-    return store.split_entity(store.full_id(params.node_id), params.names)
+    return store.split_entity(node_of(store, params.user_id, params.node_id), params.names)
 
 
 def _held_at(at: datetime | None) -> Filter:

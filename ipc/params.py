@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from ..store import in_calendar
-from ..store.model import Kind, Level, Verdict
+from ..store.model import GLOBAL_CHANNEL, Kind, Level, Verdict
 from ..store.names import Channel, DocumentKey, Label, Name, NodeRef
 from ..store.results import GoalState
 from .filter_params import BoundedFilter
@@ -79,6 +79,12 @@ class Params(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class UserParams(Params):
+    """Parameters of a method for one of several users: `user_id` sees the shared channels, and their own part."""
+
+    user_id: Name | None = None
+
+
 class NoParams(Params):
     """A method that takes none."""
 
@@ -90,7 +96,7 @@ class HelloParams(Params):
     protocol: Annotated[int, Field(strict=True, ge=1)] = PROTOCOL_VERSION
 
 
-class RecallParams(Params):
+class RecallParams(UserParams):
     """The question, or several, or the memory that others are to be `like`.
 
     No channel: that of the caller's working directory, `cwd`, or of that memory; `*`: all of them. Turns of the asking
@@ -104,7 +110,6 @@ class RecallParams(Params):
     cwd: Folder | None = None
     session: Name | None = None
     agent_id: Name | None = None
-    user_id: Name | None = None
     levels: Annotated[tuple[Level, ...], Field(max_length=4)] = ()
     include_archived: bool = False
     as_of: Instant | None = None
@@ -132,7 +137,7 @@ class RecallParams(Params):
         return self
 
 
-class ContextParams(Params):
+class ContextParams(UserParams):
     """The question, and the budget of the answer: its tokens, its memories, and the least confidence of each."""
 
     query: Query
@@ -141,14 +146,13 @@ class ContextParams(Params):
     cwd: Folder | None = None
     session: Name | None = None
     agent_id: Name | None = None
-    user_id: Name | None = None
     as_of: Instant | None = None
     filter: BoundedFilter | None = None
     min_score: Score = 0.0
     max_facts: Limit | None = None
 
 
-class RecentParams(Params):
+class RecentParams(UserParams):
     """The sessions that are wanted: of a channel, of a day, with a change of a `file`, or one `session`.
 
     `agent_id`: the session that its hooks heard last is left out.
@@ -161,14 +165,14 @@ class RecentParams(Params):
     file: Annotated[str, Field(max_length=4096)] = ""
     limit: Annotated[int, NUMBER, Field(strict=True, ge=1, le=30)] = 5
     agent_id: Name | None = None
-    user_id: Name | None = None
 
 
-class RememberParams(Params):
+class RememberParams(UserParams):
     """One thing to keep. No channel: that of the git repository of the caller's working directory, `cwd`.
 
     `agent_id` names the agent that wrote it down, in its `session`; without one it is the person's own. `always`: it
-    begins every envelope of its channel, the highest `priority` first.
+    begins every envelope of its channel, the highest `priority` first. `scope` session: the session alone reads it, and
+    it is archived when that is over; global: every project does.
     """
 
     text: Words
@@ -177,11 +181,19 @@ class RememberParams(Params):
     cwd: Folder | None = None
     tags: Annotated[tuple[Label, ...], Field(max_length=64)] = ()
     agent_id: Name | None = None
-    user_id: Name | None = None
     session: Name | None = None
+    scope: Literal["session", "project", "global"] = "project"
     always: bool = False
     priority: Annotated[int, NUMBER, Field(strict=True, ge=1, le=10)] = 5
     idempotency_key: Key | None = None
+
+    @model_validator(mode="after")
+    def _has_one_place(self) -> Self:
+        if self.scope == "global" and self.channel not in (None, GLOBAL_CHANNEL):
+            raise ValueError("`scope` global and a channel name two places")
+        if self.scope == "session" and self.session is None and self.agent_id is None:
+            raise ValueError("`scope` session needs the `session`, or the `agent_id` whose hooks heard of one")
+        return self
 
 
 class SessionParams(Params):
@@ -214,7 +226,7 @@ class ObserveParams(Params):
     idempotency_key: Key | None = None
 
 
-class ShowParams(Params):
+class ShowParams(UserParams):
     """One memory or turn; a long text comes in pages, `offset` in characters.
 
     `linked`: wait a moment until new memories are compared with older ones.
@@ -225,14 +237,14 @@ class ShowParams(Params):
     linked: Annotated[bool, Field(strict=True)] = False
 
 
-class HistoryParams(Params):
+class HistoryParams(UserParams):
     """The node whose history is wanted, and how many of its newest events."""
 
     node_id: NodeRef
     limit: Limit = 200
 
 
-class ListParams(Params):
+class ListParams(UserParams):
     """A page of memories, newest first. `always`: only those of every envelope. `as_of`: those that held then.
 
     `texts`: with the beginnings of their texts, and the times from and until which they hold. `tags`: the tags of
@@ -255,14 +267,14 @@ class ListParams(Params):
     offset: Offset = 0
 
 
-class ForgetParams(Params):
+class ForgetParams(UserParams):
     """One memory to take back, as a run that `undo` can undo."""
 
     node_id: NodeRef
     reason: Annotated[str, Field(max_length=1024)] = ""
 
 
-class FeedbackParams(Params):
+class FeedbackParams(UserParams):
     """A verdict on a memory that was shown."""
 
     node_id: NodeRef
@@ -270,7 +282,7 @@ class FeedbackParams(Params):
     idempotency_key: Key | None = None
 
 
-class LinkParams(Params):
+class LinkParams(UserParams):
     """Two nodes and their relation; with `HasTag`, `to` is a tag."""
 
     from_: Annotated[NodeRef, Field(alias="from")]
@@ -278,7 +290,7 @@ class LinkParams(Params):
     relation: Literal["RelatesTo", "Supersedes", "Contradicts", "HasTag"] = "RelatesTo"
 
 
-class TagParams(Params):
+class TagParams(UserParams):
     """The tags to add to a memory, and to take from it."""
 
     node_id: NodeRef
@@ -286,7 +298,7 @@ class TagParams(Params):
     remove: Annotated[tuple[Label, ...], LISTED, Field(max_length=64)] = ()
 
 
-class EditParams(Params):
+class EditParams(UserParams):
     """The fields of a memory to change; one that is left out stays. `if_version`: only what `show` answered with it.
 
     `always` false takes it out of every envelope. `agent_id` names the agent that edits, in its `session`.
@@ -307,7 +319,7 @@ class EditParams(Params):
 # ---- work under way
 
 
-class AnchorSetParams(Params):
+class AnchorSetParams(UserParams):
     """The change of a session's anchor; a field that is left out stays unchanged."""
 
     session: Name
@@ -320,7 +332,7 @@ class AnchorSetParams(Params):
     next_step: Line | None = None
 
 
-class WorkParams(Params):
+class WorkParams(UserParams):
     """A session, new, known or not named, and its channel, where one is named."""
 
     session: Name | None = None
@@ -344,7 +356,7 @@ class AnchorGetParams(WorkParams):
         return self
 
 
-class StrategyParams(Params):
+class StrategyParams(UserParams):
     """A task, as its person or agent puts it."""
 
     query: Annotated[str, Field(min_length=1, max_length=2**16)]
@@ -367,7 +379,7 @@ class OfferedParams(Params):
         return {"name": given} if isinstance(given, str) else given
 
 
-class SelectToolsParams(Params):
+class SelectToolsParams(UserParams):
     """A request, the tools to choose from, and how many."""
 
     query: Annotated[str, Field(min_length=1, max_length=2**14)]
@@ -377,7 +389,7 @@ class SelectToolsParams(Params):
     cwd: Folder | None = None
 
 
-class ToolsParams(Params):
+class ToolsParams(UserParams):
     """The channel whose calls are counted; `*`: all of them."""
 
     channel: Name | None = None
@@ -401,7 +413,7 @@ class LearnedParams(Params):
         return {"text": given} if isinstance(given, str) else given
 
 
-class ReflectParams(Params):
+class ReflectParams(UserParams):
     """The lessons of an agent in a session, and the `outcome` of its task."""
 
     session: Name
@@ -428,13 +440,13 @@ class GoalSetParams(WorkParams):
     parent: Annotated[str, Field(max_length=64)] | None = None
 
 
-class SessionIdParams(Params):
+class SessionIdParams(UserParams):
     """A session."""
 
     session: Name
 
 
-class AboutParams(Params):
+class AboutParams(UserParams):
     """The name of a person or a thing, and the token budget of the answer. `*`: of every channel."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
@@ -443,7 +455,7 @@ class AboutParams(Params):
     cwd: Folder | None = None
 
 
-class EntitiesParams(Params):
+class EntitiesParams(UserParams):
     """The people and things to list: of a channel, or of all; of one `type`."""
 
     type: EntityKind | None = None
@@ -453,14 +465,14 @@ class EntitiesParams(Params):
     cwd: Folder | None = None
 
 
-class EntityMergeParams(Params):
+class EntityMergeParams(UserParams):
     """Two pages of one person or thing: `node_id` stays, `other` goes into it."""
 
     node_id: NodeRef
     other: NodeRef
 
 
-class EntitySplitParams(Params):
+class EntitySplitParams(UserParams):
     """The page of a person or thing, and those of its names that are another's."""
 
     node_id: NodeRef

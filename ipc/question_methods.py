@@ -25,7 +25,18 @@ from .answers import (
     widened,
 )
 from .call import Call, Method
-from .channels import Names, channel_for, found_elsewhere, full_name, not_looked_in, nothing_there, searched_channel
+from .channels import (
+    Names,
+    channel_for,
+    found_elsewhere,
+    full_name,
+    lasting,
+    node_of,
+    not_looked_in,
+    nothing_there,
+    searched_by,
+    session_of,
+)
 from .filter_params import FilterParams
 from .params import AboutParams, ContextParams, EntitiesParams, Params, RecallParams, RecentParams
 
@@ -69,7 +80,7 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
         return _like(store, params, params.like)
     if params.queries is not None:
         return _each(store, params, params.queries, call)
-    channel = searched_channel(params.channel, params.cwd, store.channel_names_with, user=params.user_id)
+    channel = searched_by(store, params)
     session = _asking(store, params, channel)
     where = filter_of(params.filter, store.channel_names_with)
     found = store.recall(
@@ -97,15 +108,14 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
         reasons, is_empty = why_nothing(store, params, channel)
         notes += reasons
         if is_empty:
-            elsewhere = elsewhere_that_fits(store.elsewhere(params.query, params.limit, session))
+            elsewhere = elsewhere_that_fits(lasting(store.elsewhere(params.query, params.limit, session)))
     _note_told(store, params, channel, session, [(hit.node_id, hit.text or hit.title) for hit in hits])
     answer = RecallAnswer(hits, found.abstained, notes, channel, found.confidence, elsewhere, found.exact)
     if params.explain:
         answer = replace(answer, trace=trace_answer(found.trace))
     # `wanted=False`: to ask why a memory was not found is no use of it, and must not keep it from fading.
     if params.why_not is not None:
-        node = store.show(params.why_not, wanted=False)
-        channel_for(params.user_id, node.channel)
+        node = store.show(node_of(store, params.user_id, params.why_not), wanted=False)
         ruled_out_by = store.ruled_out_by(params.why_not, where)
         answer = replace(answer, why_not=why_not(node, params, answer, found.trace, ruled_out_by, session))
     return answer
@@ -113,10 +123,10 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
 
 def _like(store: MemoryStore, params: RecallParams, named: str) -> RecallAnswer:
     """Find the memories that are similar to one; by default in its own channel and the global one."""
-    node = store.show(store.full_id(named), wanted=False)
+    node = store.show(node_of(store, params.user_id, named), wanted=False)
     channel = channel_for(params.user_id, node.channel)
     if params.channel is not None:
-        channel = searched_channel(params.channel, params.cwd, store.channel_names_with, user=params.user_id)
+        channel = searched_by(store, params)
     found = store.recall(
         node.text or node.title,
         limit=params.limit,
@@ -155,7 +165,7 @@ def _each(store: MemoryStore, params: RecallParams, queries: Sequence[str], call
 @bounded
 def context(store: MemoryStore, params: ContextParams, call: Call) -> ContextAnswer:
     """Return one text within a token budget for an agent."""
-    channel = searched_channel(params.channel, params.cwd, store.channel_names_with, user=params.user_id)
+    channel = searched_by(store, params)
     session = _asking(store, params, channel)
     envelope = store.context(
         params.query,
@@ -174,14 +184,15 @@ def context(store: MemoryStore, params: ContextParams, call: Call) -> ContextAns
         reasons, is_empty = why_nothing(store, params, channel)
         notes += reasons
         if is_empty:
-            notes += found_elsewhere(store.elsewhere(params.query))
+            notes += found_elsewhere(lasting(store.elsewhere(params.query)))
     return widened(ContextAnswer, envelope, notes=tuple(notes), channel=channel)
 
 
 @bounded
 def recent(store: MemoryStore, params: RecentParams, call: Call) -> RecentAnswer:
     """Return the last sessions, with their prompts and changes."""
-    channel = searched_channel(params.channel, params.cwd, store.channel_names_with, user=params.user_id)
+    channel = searched_by(store, params)
+    session_of(store, params.user_id, params.session and store.full_id(params.session))
     asking = store.session_at_work(None, params.agent_id, channel)
     found = store.recent(
         channel, params.limit, session=params.session, day=params.day, file=params.file, left_out=asking
@@ -219,14 +230,14 @@ def _note_told(
 @bounded
 def about(store: MemoryStore, params: AboutParams, call: Call) -> About:
     """Return the knowledge of a person or a thing."""
-    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
+    channel = searched_by(store, params)
     return store.about(params.name, channel, params.budget_tokens)
 
 
 @bounded
 def entities(store: MemoryStore, params: EntitiesParams, call: Call) -> EntityGraph:
     """Return a page of the people and things, most mentioned first, with their relations."""
-    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
+    channel = searched_by(store, params)
     return store.entities(channel, params.type, params.limit, params.offset)
 
 

@@ -1,13 +1,20 @@
-"""The methods about work under way: anchors, goals, and the lessons that an agent learned."""
+"""The methods about work under way: anchors, goals, the lessons that an agent learned, and documents kept by key."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..store.filters import Condition
 from ..store.model import ALL_CHANNELS, STRATEGY, Kind, Level
-from ..store.results import FoundAnchor, Goal, OfferedTool
+from ..store.results import Document, FoundAnchor, Goal, Moved, OfferedTool, Stored
 from .answers import (
+    DocumentGetAnswer,
+    DocumentHit,
+    DocumentListAnswer,
+    DocumentSearchAnswer,
     GoalsAnswer,
     ReflectAnswer,
     SelectToolsAnswer,
@@ -17,11 +24,17 @@ from .answers import (
     ToolsAnswer,
 )
 from .call import Call, Method
-from .channels import channel_of, searched_channel
+from .channels import channel_of, kept_by, searched_by, session_of
 from .params import (
     AnchorGetParams,
     AnchorRecoverParams,
     AnchorSetParams,
+    DocumentDeleteParams,
+    DocumentGetParams,
+    DocumentListParams,
+    DocumentPutParams,
+    DocumentRenameParams,
+    DocumentSearchParams,
     GoalSetParams,
     ReflectParams,
     SelectToolsParams,
@@ -30,12 +43,16 @@ from .params import (
     ToolsParams,
     WorkParams,
 )
+from .protocol import as_json
 
 if TYPE_CHECKING:
     from ..store import MemoryStore
 
 LEAST_CONFIDENCE = 0.2
 """A procedure less likely to fit a task than that is not told."""
+
+MOST_PAGE_BYTES = 2**20 - 2**12
+"""The size of the documents in one answer, of which any one fits."""
 
 
 def anchor_set(store: MemoryStore, params: AnchorSetParams, call: Call) -> FoundAnchor:
@@ -53,9 +70,8 @@ def anchor_set(store: MemoryStore, params: AnchorSetParams, call: Call) -> Found
 
 def anchor_get(store: MemoryStore, params: AnchorGetParams, call: Call) -> FoundAnchor:
     """Return the anchor of a session, or the newest of a channel."""
-    if params.session is not None:
-        return store.anchor_of_session(params.session)
-    return store.anchor_of_channel(_channel_of(store, params))
+    channel = _channel_of(store, params)
+    return store.anchor_of_channel(channel) if params.session is None else store.anchor_of_session(params.session)
 
 
 def anchor_recover(store: MemoryStore, params: AnchorRecoverParams, call: Call) -> FoundAnchor:
@@ -103,7 +119,7 @@ def goals(store: MemoryStore, params: WorkParams, call: Call) -> GoalsAnswer:
 
 def find_strategy(store: MemoryStore, params: StrategyParams, call: Call) -> StrategiesAnswer:
     """Find the procedures that fit a task, among those that worked several times."""
-    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
+    channel = searched_by(store, params)
     is_strategy = Condition("tags", "in", (STRATEGY,))
     found = store.recall(
         params.query, limit=params.limit, channel=channel, levels=(Level.SCENARIO,), where=(is_strategy,)
@@ -118,24 +134,85 @@ def find_strategy(store: MemoryStore, params: StrategyParams, call: Call) -> Str
 def select_tools(store: MemoryStore, params: SelectToolsParams, call: Call) -> SelectToolsAnswer:
     """Choose the tools that serve a request."""
     offered = [OfferedTool(tool.name, tool.description) for tool in params.tools]
-    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
+    channel = searched_by(store, params)
     return SelectToolsAnswer(store.select_tools(params.query, offered, params.k, channel))
 
 
 def tools(store: MemoryStore, params: ToolsParams, call: Call) -> ToolsAnswer:
     """Count the calls of tools."""
-    channel = searched_channel(params.channel, params.cwd, store.channel_names_with)
+    channel = searched_by(store, params)
     return ToolsAnswer(store.tool_uses(None if channel == ALL_CHANNELS else channel))
 
 
 def session_end(store: MemoryStore, params: SessionIdParams, call: Call) -> SessionEndAnswer:
     """Note that a session is over."""
+    session_of(store, params.user_id, params.session)
     open_goals = store.end_session(params.session)
     return SessionEndAnswer(store.session_name(params.session), open_goals)
 
 
+# ---- documents
+
+
+def document_put(store: MemoryStore, params: DocumentPutParams, call: Call) -> Stored:
+    """Keep a value under a key."""
+    return store.put_document(
+        params.space,
+        params.key,
+        params.value,
+        channel=channel_of(params.channel, params.cwd, lambda _: store.channel_names(), beginning=False),
+        if_version=params.if_version,
+        ttl_minutes=params.ttl_minutes,
+        searched=params.searched,
+    )
+
+
+def get_document(store: MemoryStore, params: DocumentGetParams, call: Call) -> DocumentGetAnswer:
+    """Return a document, null where there is none."""
+    return DocumentGetAnswer(store.document(params.space, params.key, refresh=params.refresh))
+
+
+def document_list(store: MemoryStore, params: DocumentListParams, call: Call) -> DocumentListAnswer:
+    """Return the documents of a space that fit into one answer."""
+    listed = store.documents(params.space, prefix=params.prefix, deep=params.deep, after=params.after)
+    return _page_of_documents(listed, params.limit, values=params.values)
+
+
+def find_documents(store: MemoryStore, params: DocumentSearchParams, call: Call) -> DocumentSearchAnswer:
+    """Return the places of the documents that are nearest to a question."""
+    ranked = store.search_documents(params.space, params.query)[: params.limit]
+    return DocumentSearchAnswer([DocumentHit(each.document.space, each.document.key, each.score) for each in ranked])
+
+
+def document_rename(store: MemoryStore, params: DocumentRenameParams, call: Call) -> Moved:
+    """Give documents other keys."""
+    return store.rename_document(params.space, params.key, params.to, tree=params.tree)
+
+
+def document_delete(store: MemoryStore, params: DocumentDeleteParams, call: Call) -> Moved:
+    """Delete documents."""
+    return store.delete_document(params.space, params.key, tree=params.tree, if_version=params.if_version)
+
+
+def _page_of_documents(listed: Iterator[tuple[str, Document]], limit: int, *, values: bool) -> DocumentListAnswer:
+    """Return the first documents with the mark of the last one, if others follow."""
+    documents: list[Document] = []
+    last, left_bytes = None, MOST_PAGE_BYTES
+    for mark, found in listed:
+        document = found if values else replace(found, value=None)
+        # One document more than the page is read: only then is it known that another page follows.
+        left_bytes -= len(json.dumps(document, ensure_ascii=False, default=as_json).encode())
+        if documents and (len(documents) == limit or left_bytes < 0):
+            return DocumentListAnswer(documents, last)
+        documents.append(document)
+        last = mark
+    return DocumentListAnswer(documents, None)
+
+
 def _channel_of(store: MemoryStore, params: WorkParams | AnchorSetParams | ReflectParams) -> str:
-    return channel_of(params.channel, params.cwd, lambda _: store.channel_names(), beginning=False)
+    """Return the channel of a session's work. Raises NotFound for another user's session."""
+    session_of(store, params.user_id, params.session)
+    return kept_by(store, params)
 
 
 WORK_METHODS: tuple[Method[Any, Any], ...] = (
@@ -151,4 +228,15 @@ WORK_METHODS: tuple[Method[Any, Any], ...] = (
     Method("select_tools", SelectToolsParams, SelectToolsAnswer, select_tools, blocking=True, activity=True),
     Method("tools", ToolsParams, ToolsAnswer, tools, blocking=True),
     Method("session_end", SessionIdParams, SessionEndAnswer, session_end, blocking=True),
+)
+
+DOCUMENT_METHODS: tuple[Method[Any, Any], ...] = (
+    Method("document_put", DocumentPutParams, Stored, document_put, blocking=True, activity=True, first=True),
+    Method(
+        "document_get", DocumentGetParams, DocumentGetAnswer, get_document, blocking=True, activity=True, first=True
+    ),
+    Method("document_list", DocumentListParams, DocumentListAnswer, document_list, blocking=True, activity=True),
+    Method("document_search", DocumentSearchParams, DocumentSearchAnswer, find_documents, blocking=True, activity=True),
+    Method("document_rename", DocumentRenameParams, Moved, document_rename, blocking=True, activity=True),
+    Method("document_delete", DocumentDeleteParams, Moved, document_delete, blocking=True, activity=True),
 )

@@ -123,6 +123,7 @@ class DecaySettings(BaseModel):
     archive_below: float = Field(0.05, gt=0, lt=1)
     least_age_days: float = Field(30, ge=0)
     unused_days: float = Field(30, ge=0)
+    session_days: float = Field(1, ge=0, description="after the last turn of its session, of a memory of that alone")
     share_per_run: float = Field(0.01, ge=0, le=1, validation_alias=AliasChoices("share_per_run", "share_a_night"))
     least_per_run: int = Field(10, ge=0, validation_alias=AliasChoices("least_per_run", "least_a_night"))
 
@@ -245,6 +246,7 @@ STEPS: tuple[DreamStep, ...] = (
     DreamStep(Stage.SYNTHESIS, "synthesis", "relate", function="relate", weekly_only=True),
     DreamStep(Stage.SYNTHESIS, "synthesis", "synthesis", weekly_only=True),
     DreamStep(Stage.SYNTHESIS, "promotion", "promotion", weekly_only=True),
+    DreamStep(Stage.SYNTHESIS, "know_how", "worked_with", weekly_only=True, function="worked_with"),
     DreamStep(Stage.LINT, "lint", "lint"),
     DreamStep(Stage.DECAY, "decay", "decay"),
     DreamStep(Stage.DECAY, "profiles", "refresh after decay", function="refresh"),

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
     from .upkeep.backup import make_backup, restore_backup
     from .upkeep.backup_archive import read_archive
     from .upkeep.cleanup import DecayInputs
+    from .upkeep.colleagues import LetIn, TeamEntry
     from .upkeep.health import check_closed, noted_in_ledger
+    from .upkeep.memory_bundles import check_bundle, committed, lay_bundle, made_of, root_page
     from .upkeep.replica import LocalFile
     from .vault.disk import beginning, opened, replace_file
     from .vault.vault import is_digest, is_kept
@@ -61,6 +63,7 @@ __all__ = [
     "Extensions",
     "HandedSession",
     "Histogram",
+    "LetIn",
     "LocalFile",
     "MemoryStore",
     "Observed",
@@ -68,12 +71,15 @@ __all__ = [
     "Selection",
     "SkippedAction",
     "StorePaths",
+    "TeamEntry",
     "Waiting",
     "beginning",
     "bounds_of_secret",
     "calendar_day",
+    "check_bundle",
     "check_closed",
     "checkouts",
+    "committed",
     "current_extensions",
     "discard_ledgers",
     "embedder_for",
@@ -86,7 +92,9 @@ __all__ = [
     "is_digest",
     "is_full",
     "is_kept",
+    "lay_bundle",
     "lines_of_errors",
+    "made_of",
     "make_backup",
     "may_pass",
     "new_run_id",
@@ -100,6 +108,7 @@ __all__ = [
     "redact",
     "replace_file",
     "restore_backup",
+    "root_page",
     "salvage_ledgers",
     "session_id",
     "term_stems",
@@ -117,6 +126,8 @@ _HOMES = {
     "Histogram": "search.gathering",
     "LANDED": "ledger.records",
     "LINK": "ledger.records",
+    "LetIn": "upkeep.colleagues",
+    "TeamEntry": "upkeep.colleagues",
     "LocalFile": "upkeep.replica",
     "MONTH_NUMBERS": "text.dates",
     "AppliedRun": "changes.run_kinds",
@@ -135,6 +146,11 @@ _HOMES = {
     "noted_in_ledger": "upkeep.health",
     "make_backup": "upkeep.backup",
     "restore_backup": "upkeep.backup",
+    "check_bundle": "upkeep.memory_bundles",
+    "committed": "upkeep.memory_bundles",
+    "lay_bundle": "upkeep.memory_bundles",
+    "made_of": "upkeep.memory_bundles",
+    "root_page": "upkeep.memory_bundles",
     "read_archive": "upkeep.backup_archive",
     "checkouts": "channel",
     "Extensions": "extensions",

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path, PureWindowsPath
 
-from .model import GLOBAL_CHANNEL
+from .model import ALL_CHANNELS, GLOBAL_CHANNEL
 from .redaction import redact
 from .vault.disk import beginning
 
@@ -236,21 +236,50 @@ def _small_text(path: Path) -> str:
 
 # ---- namespaces: parts of a channel, and channels that are read alone
 
-WITHIN, ALONE, OF_USER = "/", "=", "@"
+WITHIN, ALONE, OF_USER, OF_SESSION = "/", "=", "@", "~"
+_LONGEST_SESSION, _SESSION_DIGITS = 64, 16
+
+TEAM = f"{WITHIN}+team"
+"""The end of the channel in which the words of a project's colleagues wait: nothing reads it unasked."""
 
 
-def channels_in_reach(channel: str) -> tuple[str, ...]:
+def team_of(channel: str) -> str:
+    """Return the channel in which a project's colleagues wait; "" for one that is of no project."""
+    project = channel.partition(WITHIN)[0]
+    return "" if channel.startswith((GLOBAL_CHANNEL, ALONE)) or project == ALL_CHANNELS else f"{project}{TEAM}"
+
+
+def channels_in_reach(channel: str, session: str | None = None) -> tuple[str, ...]:
     """Return the channels that are read from one: itself, those that it lies within, and the global one.
 
     `shop/spike` reads what `shop` has, and what is kept there is not `shop`'s. `shop/@ana` is a user's part of it, from
-    which their part of the global channel is read too. A name that begins with `=` is read alone.
+    which their part of the global channel is read too; `shop/~S` is a session's part, which that `session` reads alone.
+    A name that begins with `=` is read alone.
     """
+    within = enclosing(channel)
+    own = [f"{GLOBAL_CHANNEL}{WITHIN}{part}" for part in channel.split(WITHIN)[1:] if part.startswith(OF_USER)]
+    reach = within if channel.startswith(ALONE) else tuple(dict.fromkeys((*within, *own, GLOBAL_CHANNEL)))
+    return reach if session is None else (*(channel_of_session(one, session) for one in reach), *reach)
+
+
+def enclosing(channel: str) -> tuple[str, ...]:
+    """Return a channel and those that it lies within, the widest last."""
     parts = channel.split(WITHIN)
-    within = [WITHIN.join(parts[:end]) for end in range(len(parts), 0, -1)]
-    if channel.startswith(ALONE):
-        return tuple(within)
-    own = [f"{GLOBAL_CHANNEL}{WITHIN}{part}" for part in parts[1:] if part.startswith(OF_USER)]
-    return tuple(dict.fromkeys((*within, *own, GLOBAL_CHANNEL)))
+    return tuple(WITHIN.join(parts[:end]) for end in range(len(parts), 0, -1))
+
+
+def channel_of_session(channel: str, session: str) -> str:
+    """Return a session's part of a channel; the channel itself where it is in that part already."""
+    name = session.replace("%", "%25").replace(WITHIN, "%2F")
+    if len(name) > _LONGEST_SESSION:
+        name = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:_SESSION_DIGITS]
+    part = OF_SESSION + name
+    return channel if part in channel.split(WITHIN)[1:] else f"{channel}{WITHIN}{part}"
+
+
+def is_of_session(channel: str) -> bool:
+    """Return True for a session's part of a channel, which ends with it."""
+    return any(part.startswith(OF_SESSION) for part in channel.split(WITHIN)[1:])
 
 
 def channel_of_user(channel: str, user: str) -> str:

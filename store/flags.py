@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from .channel import know_projects, learn_project
+from .channel import enclosing, know_projects, learn_project
 from .door import Door
 from .ledger import records
 from .ledger.ledger import Ledger
@@ -35,16 +35,18 @@ class Switches:
 
     def is_off(self, channel: str) -> bool:
         """Return True if learning is off in a channel."""
-        return self.paused or channel in self.channels_off
+        return self.paused or self._off_at(channel) is not None
+
+    def _off_at(self, channel: str) -> str | None:
+        """Return the channel that is off: this one, or one that it lies within."""
+        return next((one for one in enclosing(channel) if one in self.channels_off), None)
 
     def refuse_if_off(self, channel: str) -> None:
         """Raise StoreReadOnly if learning is off in a channel."""
         if self.paused:
             raise StoreReadOnly("learning is paused", hint="Resume it with `dreamctl resume`.")
-        if channel in self.channels_off:
-            raise StoreReadOnly(
-                f"learning is off in {channel}", hint=f"`dreamctl channel {channel} on` switches it on."
-            )
+        if (off := self._off_at(channel)) is not None:
+            raise StoreReadOnly(f"learning is off in {off}", hint=f"`dreamctl channel {off} on` switches it on.")
 
     def pause(self) -> None:
         """Switch all learning off, until `resume`."""

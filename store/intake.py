@@ -15,6 +15,7 @@ from .changes.edits import TITLE_CHARS
 from .changes.remembering import REMEMBER, Once, Remembering, Reviving
 from .changes.run_kinds import new_run_id
 from .changes.session_plans import Observed, SessionPlans
+from .channel import is_of_session
 from .core import Core
 from .index.projection import CURATED
 from .index.tombstones import fingerprint
@@ -125,6 +126,8 @@ class Intake:
         """
         memory = _curated(self._memory(text, kind, channel, tags, agent_id), curated)
         memory, is_said = self._trusted(memory, session)
+        if session is not None and is_of_session(channel):
+            memory = replace(memory, session_id=self._door.session_name(session))
         acknowledged, remembering = self._keep(memory, key=idempotency_key, is_said=is_said)
         redacted = _redacted(memory, text)
 
@@ -191,7 +194,7 @@ class Intake:
             title=title,
             text=kept,
             channel=channel,
-            scope="global" if channel == GLOBAL_CHANNEL else "project",
+            scope=_scope_of(channel),
             tags=tuple(map(self._door.name, tags)),
             created_at=created_at or self._now(),
             certainty=STATED_CERTAINTY,
@@ -347,6 +350,11 @@ def _kept(acknowledged: Future[NodeId], answer: Callable[[NodeId], Kept]) -> Fut
     # Runs in the writer's thread right after the commit, or here if that is done already.
     acknowledged.add_done_callback(resolve)
     return kept
+
+
+def _scope_of(channel: str) -> str:
+    """Return the scope that a memory of a channel is of: it ends with its session, is of a project, or of all."""
+    return "session" if is_of_session(channel) else "global" if channel == GLOBAL_CHANNEL else "project"
 
 
 def _curated(memory: Memory, priority: int) -> Memory:

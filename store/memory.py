@@ -93,8 +93,8 @@ __all__ = ["MemoryStore", "StorePaths"]
 class MemoryStore:
     """One vault with its ledger and its index. Open it once; every method may be called from any thread.
 
-    Other rooms use the methods, and `pages`, `followed`, `handed`, `told`, `exports` and `replica`; `core` and
-    `operations` are for tests and the programs that measure.
+    Other rooms use the methods, and `pages`, `followed`, `handed`, `told`, `exports`, `replica` and `colleagues`;
+    `core` and `operations` are for tests and the programs that measure.
     """
 
     def __init__(
@@ -120,6 +120,7 @@ class MemoryStore:
         self.told = self.operations.told
         self.exports = self.operations.exports
         self.replica = self.operations.replica
+        self.colleagues = self.operations.colleagues
         self.vault, self.ledger = self.core.vault, self.core.ledger
         self.index, self.catalog = self.core.index, self.core.catalog
         self.code = CodeChecks(self.catalog, self.vault, now)
@@ -524,6 +525,16 @@ class MemoryStore:
         """Return the channel of a session that is known; it stays in it, whatever a later batch names."""
         return self.core.lookup.channel_of_session(session_id)
 
+    def channel_of_node(self, node_id: NodeId) -> str:
+        """Return the channel of a memory, session or turn, also of one that was forgotten. Raises NotFound."""
+        return self.operations.recall.channel_of_node(node_id)
+
+    def channels_of_session(self, session_id: NodeId) -> Collection[str]:
+        """Return the channels of a session: of its turns, its anchor and its goals."""
+        name = self.session_name(session_id)
+        of_work = [one.channel for one in (self.ledger.anchor(name), *self.ledger.goals(name)) if one is not None]
+        return {*of_work, *filter(None, [self.channel_of_session(name)])}
+
     def feedback(self, node_id: NodeId, verdict: Verdict, idempotency_key: str | None = None) -> None:
         """Keep a judgement of a memory that was shown, once for each `idempotency_key`. Raises NotFound."""
         self.operations.feedback.feedback(node_id, verdict, idempotency_key)
@@ -628,6 +639,10 @@ class MemoryStore:
     def title_of_run(self, run_id: str) -> str:
         """Return the title of the first memory that a run changed; "" without any."""
         return self.operations.runs.title_of(run_id)
+
+    def channels_of_run(self, run_id: str) -> Collection[str]:
+        """Return the channels of the memories that a run changed; none where they are too many. Raises NotFound."""
+        return self.operations.runs.channels_of(run_id)
 
     def changes_of(self, run_id: str, offset: int, limit: int) -> Sequence[RunChange]:
         """Return a page of the changes of a run. Raises NotFound."""

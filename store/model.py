@@ -36,6 +36,9 @@ STRATEGY, SKILL_DRAFT = "strategy", "skill-draft"
 AWAITS_REVIEW = "awaits_review"
 """The key of a memory that an agent wrote down and its person has not accepted: what it is to become, and why."""
 
+COLLEAGUE = "colleague"
+"""The provenance of a memory that a colleague shared, the first word of its speaker, and the key of its origin."""
+
 PROMOTED_FROM = "promoted_from"
 """The key of a memory of all projects that a dream proposed: the facts of projects that say the same."""
 

@@ -21,6 +21,7 @@ from .purge.erase import SETTLED_WITHIN_S, Purge
 from .recall import Recall
 from .search.search import Judgements, QueryCache, Search
 from .upkeep.cleanup import Cleanup
+from .upkeep.colleagues import Colleagues
 from .upkeep.embed_queue import EmbedQueue
 from .upkeep.export import Exports, Pages
 from .upkeep.feedback import Feedback
@@ -154,6 +155,7 @@ class Operations:
         self.health = Health(core, self.queue, self.deletions, self.questions)
         self.exports = Exports(core, self.recall.rank)
         self.replica = Replica(core, self.runs, self.sessions)
+        self.colleagues = Colleagues(core, self.runs)
         self.checkup = Checkup(core, self.deletions, derived, leftovers, self.reconciliation)
         self.purge = Purge(core, self.deletions, derived, leftovers, self._forget_working, self.work_gate)
         running.callback(self.purge.stop)

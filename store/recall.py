@@ -11,15 +11,17 @@ from typing import TypeVar
 
 from . import okf
 from .changes import run_kinds
+from .channel import TEAM, team_of
 from .core import Core
 from .door import HITS_KEPT, outgoing, outgoing_envelope, outgoing_hit
-from .filters import Filter, fold_tag, unmet, values_of
+from .filters import Condition, Filter, fold_tag, unmet, values_of
 from .index.projection import LATER, SUCCESSOR, Node
 from .index.repairs import repeated_after_repair
 from .index.visibility import Scope, aware, living_scope_beside, scope_beside
 from .ledger import records
 from .model import (
     ALL_CHANNELS,
+    COLLEAGUE,
     CURRENT_PAGE,
     GLOBAL_CHANNEL,
     STRATEGY,
@@ -30,13 +32,13 @@ from .model import (
     Level,
     Memory,
     NodeId,
+    NotFound,
     Slot,
 )
 from .results import PERSON, Elsewhere, HistoryEvent, LinkLine, LinkRelation, ListedNode, RecentSession, Shown, TagCount
 from .roles import MACHINES, Role
 from .search import exact, hits, packing
-from .search.fetch import evidence_of
-from .search.gathering import Ranking
+from .search.gathering import Ranking, evidence_of
 from .search.question import Question, asks_of_alone
 from .search.recent import recent_sessions
 from .search.search import QueryCache, Search
@@ -80,6 +82,9 @@ EDITED, OF_ONE_EDIT = "edited", timedelta(seconds=5)
 SHORTEST_ID = 6
 """Characters of a session's id that are enough to name it."""
 
+MOST_OF_COLLEAGUES, LEAST_TOKENS = 10, 40
+"""Candidates among the memories of colleagues, and the tokens from which a line of theirs may fit behind one's own."""
+
 MODEL_WAIT_S = 1.5
 """The longest wait of the first questions for the embedding model, before keywords answer alone."""
 
@@ -110,6 +115,7 @@ class Recall:
         self._feedback = feedback
         self.known_to: Callable[[str], frozenset[NodeId]] = lambda agent: frozenset()
         """Returns the copies of files that a program reads by itself."""
+        self._teams: tuple[object, frozenset[str]] = (None, frozenset())  # with the state of the index
         self.held_back: Callable[[str, Sequence[Hit | Slot]], Collection[NodeId]] | None = None
         """Returns the hits that extensions leave out of an answer; None where none of them filters."""
 
@@ -147,6 +153,7 @@ class Recall:
             as_of=as_of,
             where=where,
             min_score=min_score,
+            session=session,
         )
         ranking = self._rank(question)
         ranking.leave_out_session(session)
@@ -159,6 +166,11 @@ class Recall:
             # A successor is put before its predecessor although it was left out.
             return replace(found, hits=[hit for hit in found.hits if hit.node_id not in same])
         found = self._answer(ranking, limit)
+        own = found.hits
+        if len(found.hits) < limit and (theirs := self._of_colleagues(question, limit - len(found.hits))) is not None:
+            of_team = self._answer(theirs, theirs.question.limit).hits
+            found = replace(found, hits=[*found.hits, *of_team], abstained=found.abstained and not of_team)
+            own = found.hits[: len(found.hits) - len(of_team)]
         if question.is_plain and (asked := exact.asked_by(query)) is not None:
             graph = self._core.opened.graph
             answers = exact.answers_to(asked, found.hits, self._catalog, graph, question.scope)
@@ -172,7 +184,7 @@ class Recall:
             return replace(found, trace=hits.trace(ranking))
         self._log(found.hits, "recalled", agent, query)
         if not (levels or include_archived or as_of or where or min_score):
-            self._feedback.answered(query, channel, session, ranking, [shown_hit(hit) for hit in found.hits])
+            self._feedback.answered(query, channel, session, ranking, [shown_hit(hit) for hit in own])
         return found
 
     @repeated_after_repair
@@ -207,6 +219,7 @@ class Recall:
             where=where,
             min_score=min_score,
             max_facts=max_facts,
+            session=session,
         )
         ranking = self._rank(asked)
         ranking.leave_out_session(session)
@@ -228,7 +241,31 @@ class Recall:
         if not (as_of or where or min_score):
             self._feedback.answered(query, channel, session, ranking, [shown_slot(slot) for slot in envelope.slots])
         asked_tokens = 0 if only_sure else budget_tokens
-        return outgoing_envelope(packing.with_curated(envelope, always, asked_tokens)) if always else envelope
+        if always:
+            envelope = outgoing_envelope(packing.with_curated(envelope, always, asked_tokens))
+        return envelope if only_sure else self._with_colleagues(envelope, asked, budget_tokens, given)
+
+    def _of_colleagues(self, question: Question, limit: int) -> Ranking | None:
+        """Rank the memories of a project's colleagues that nobody accepted, apart from one's own; None for none.
+
+        So they take no place of these, in the search or in an answer.
+        """
+        if (known := self._teams)[0] != (state := self._core.opened.generation):
+            known = self._teams = (state, frozenset(name for name in self.channel_names() if name.endswith(TEAM)))
+        if not known[1] or (team := team_of(question.channel or GLOBAL_CHANNEL)) not in known[1]:
+            return None
+        there = Condition("channel", "in", (team,))
+        return self._rank(replace(question, channel=team, limit=limit, where=(*question.where, there)))
+
+    def _with_colleagues(self, own: Envelope, asked: Question, budget_tokens: int, given: Sequence[str]) -> Envelope:
+        """Return an envelope with the lines of colleagues behind its own, in the tokens that it left."""
+        left, places = budget_tokens - own.tokens, None if asked.max_facts is None else asked.max_facts - len(own.slots)
+        if left < LEAST_TOKENS or places == 0 or (theirs := self._of_colleagues(asked, MOST_OF_COLLEAGUES)) is None:
+            return own
+        with self._search.alone.held():
+            packed = packing.envelope(theirs, self._catalog, left, self._now(), given=given)
+        packed = self._let_lines_through(asked.text, outgoing_envelope(packed))
+        return outgoing_envelope(packing.with_more(own, packed.slots[:places])) if packed.slots else own
 
     def _page(self, ranking: Ranking, left_tokens: int) -> Envelope | None:
         """Return the page of a project, for a question that names it and nothing else; None for any other."""
@@ -457,6 +494,16 @@ class Recall:
         return tuple(lines.values())[:MOST_LINKS]
 
     @repeated_after_repair
+    def channel_of_node(self, node_id: NodeId) -> str:
+        """Return the channel of a memory, session or turn, also of one that was forgotten. Raises NotFound."""
+        try:
+            return self._core.node(node_id).channel
+        except NotFound:
+            if (channel := self._history.channel_of(node_id)) is None:
+                raise
+            return channel
+
+    @repeated_after_repair
     def ruled_out_by(self, node_id: NodeId, where: Filter) -> dict[str, tuple[str, ...]]:
         """Return the fields by which a filter leaves a memory out, with its own values. Raises NotFound."""
         payload = self._core.node(node_id).payload()
@@ -592,7 +639,8 @@ class Recall:
             turn = nodes.get(said_in[hit.node_id])
             if turn is None or turn.kind is not Kind.TURN:
                 is_file = turn is not None and turn.kind is Kind.DOCUMENT and turn.role not in MACHINES
-                with_speakers.append(replace(hit, speaker=turn.role) if turn is not None and is_file else hit)
+                is_named = is_file or (turn is not None and turn.role.startswith(f"{COLLEAGUE} "))
+                with_speakers.append(replace(hit, speaker=turn.role) if turn is not None and is_named else hit)
                 continue
             behind = [nodes[name] for name in _turns_after(turn.node_id) if name in nodes]
             reply = next((one for one in behind if _answers(one, turn)), None)
@@ -605,6 +653,8 @@ class Recall:
         self._core.calls.note()
         if self._core.index.wants_vectors and not self._core.embedder.ready:
             self._core.embedder.wait(MODEL_WAIT_S)
+        if question.channel == ALL_CHANNELS:
+            question.leave_out(TEAM, self.channel_names())
         ranking = self._questions.rank(question)
         ranking.notes += self._core.limits(settled)
         return ranking

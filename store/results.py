@@ -283,7 +283,8 @@ class Shown:
     place, and those that it `contradicts` say otherwise. `links` are those of its text and of others' texts, and its
     relations, where none of the above says more. All of its own channel or the global one. `version` changes
     with its words, title, kind, tags and priority; a turn or session has none. `certainty`, 0 to 1, is how sure it was
-    that this was said and is worth keeping; `provenance`: user_stated, user_corrected, observed, inferred, extracted.
+    that this was said and is worth keeping; `provenance`: user_stated, user_corrected, observed, inferred, extracted,
+    colleague.
     """
 
     node_id: NodeId

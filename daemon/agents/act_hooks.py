@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...ipc.channels import channel_of
 from ...store import EDITS, SHELL, estimate_tokens, fenced
 from ..importing.tool_calls import as_known, is_our_own
 
@@ -62,10 +61,13 @@ def act_of(hook: HookInput) -> AgentAct | None:
 
 
 def text_at_act(
-    store: MemoryStore, name: str, folder: str, act: AgentAct, session: HandedSession, budget_tokens: int
+    store: MemoryStore, name: str, place: tuple[str, str], act: AgentAct, session: HandedSession, budget_tokens: int
 ) -> str:
-    """Return what an act in a folder recalls, fenced; "" for nothing, or nothing that is new in this session."""
-    channel = channel_of(None, folder)
+    """Return the lines that an act recalls, fenced; "" for nothing, or nothing that is new in this session.
+
+    `place` is the channel and the folder of the act.
+    """
+    channel, folder = place
     if act.failed is not False and act.tool == SHELL and act.output:
         lines = store.after_failure(channel, name, act.words, act.output, is_sure=act.failed is True)
         opening = AFTER_FAILURE

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...ipc.channels import searched_channel
 from ...store import estimate_tokens, fenced, redact, unmarked
-from ...store.channel import channels_in_reach
+from ...store.channel import channels_in_reach, user_part
 from ...store.model import Kind, Level, NodeId
 from ...store.roles import Role
 from .instruction_files import InstructionFiles
@@ -146,22 +146,27 @@ class Briefs:
         for channel in dict.fromkeys(one.channel for one in newest):
             self.brief(Start(channel))
 
-    def of_channel(self, channel: str | None, cwd: str | None) -> tuple[str, Brief]:
+    def of_channel(self, channel: str | None, cwd: str | None, user: str | None = None) -> tuple[str, Brief]:
         """Return a channel, by its name or else by a working directory, and the briefing of its sessions."""
-        named = searched_channel(channel, cwd, self._store.channel_names_with)
+        named = searched_channel(channel, cwd, self._store.channel_names_with, user=user)
         return named, self.brief(Start(named))
 
     def _parts(self, start: Start, today: date, last: ListedNode | None) -> list[BriefPart]:
         # Loaded at the first briefing, since the daemon's start is to be short.
         from ...pipelines.pages.briefing import parts_of
 
-        channels = channels_in_reach(start.channel)
+        channels = channels_in_reach(start.channel, start.session_id or None)
         facts = [
             fact
             for channel in channels
             for fact in (*self._store.facts(channel, FACTS_READ), *self._undreamt.facts_of(channel))
         ]
-        people = [fact for fact in self._store.facts(None, PEOPLE_READ, Kind.PERSON) if fact.channel not in channels]
+        shared = ("", user_part(start.channel))  # a person whom another user knows is not this one's
+        people = [
+            fact
+            for fact in self._store.facts(None, PEOPLE_READ, Kind.PERSON)
+            if fact.channel not in channels and user_part(fact.channel) in shared
+        ]
         return parts_of(facts, today, last.node_id if last else None, people)
 
     def _last_session(self, start: Start) -> ListedNode | None:

@@ -132,7 +132,7 @@ FORMATS: Mapping[str, AgentFormat] = {
 class HookInput:
     """The inputs of an agent's hook; "" for missing ones. `agent_id` is that of a sub-agent.
 
-    `is_failure`: its event is that of a failed call; None where that is not known.
+    `is_failure`: its event is that of a failed call; None where that is not known. `user`: one of several users.
     """
 
     session: str
@@ -149,6 +149,7 @@ class HookInput:
     is_failure: bool | None = False
     message_ids: tuple[str, str] = ("", "")
     messages: str = ""
+    user: str | None = None
 
 
 def read_input(form: AgentFormat, event: str, given: Mapping[str, Any], cwd: str | None) -> HookInput | None:

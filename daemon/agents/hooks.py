@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...ipc.channels import channel_of
+from ...ipc.channels import channel_for, channel_of, session_of
 from ...store import estimate_tokens, fenced, session_id, without_element, without_recalled
 from ...store.model import NewTurn, SessionHead
 from ...store.results import ToldText
@@ -84,22 +84,33 @@ class Hooks:
         }
 
     def answer(
-        self, agent: str, event: str, given: Mapping[str, Any], cwd: str | None, at: datetime | None = None
+        self,
+        agent: str,
+        event: str,
+        given: Mapping[str, Any],
+        cwd: str | None,
+        at: datetime | None = None,
+        user: str | None = None,
     ) -> str:
-        """Return the JSON to answer an agent with; "" for an event without an answer. `at`: the time of the request."""
+        """Return the JSON to answer an agent with; "" for an event without an answer. `at`: the time of the request.
+
+        A `user` is one of several, whose part of the folder's channel it is.
+        """
         form = FORMATS.get(agent)
         if form is None or (moment := form.moments.get(event)) is None:
             return ""
         hook = read_input(form, event, given, cwd)
         if hook is None:
             return ""
+        hook = replace(hook, user=user)
+        session_of(self.store, user, session_id(hook.session))
         self.read_lost()
         # A sub-agent has a context of its own, which holds none of what its session was given.
         session = self.store.handed.get(agent, "/".join(filter(None, (hook.session, hook.agent_id))))
-        channel, name = channel_of(None, hook.folder), session_id(hook.session)
+        channel, name = _channel_of(hook), session_id(hook.session)
         session.named = []
         session.is_at_work(agent, channel, name)
-        session.transcript = hook.transcript or session.transcript
+        session.transcript = (hook.transcript if user is None else "") or session.transcript
         if moment in (Moment.START, Moment.END) and hook.folder:
             self.on_folder(hook.folder)
         if moment is Moment.START and form.starts_with_prompt:
@@ -160,7 +171,7 @@ class Hooks:
         if since is None:
             session.forget_given()
         session.is_owed = False
-        channel, name = channel_of(None, hook.folder), session_id(hook.session)
+        channel, name = _channel_of(hook), session_id(hook.session)
         start = Start(channel, name, agent, hook.folder, since, session.given)
         brief = self.briefs.brief(start, min(BRIEF_TOKENS, SESSION_TOKENS - session.tokens))
         session.hand(brief.lines, estimate_tokens(brief.text) if brief.text else 0, brief.nodes)
@@ -205,7 +216,7 @@ class Hooks:
         envelope = self.store.context(
             prompt[:LONGEST_QUESTION],
             budget_tokens=budget,
-            channel=channel_of(None, hook.folder),
+            channel=_channel_of(hook),
             session=session_id(hook.session),
             given=session.given,
             only_sure=True,
@@ -226,12 +237,12 @@ class Hooks:
         if act is None:
             return ""
         name, left = session_id(hook.session), SESSION_TOKENS - session.tokens
-        return text_at_act(self.store, name, hook.folder, act, session, left)
+        return text_at_act(self.store, name, (_channel_of(hook), hook.folder), act, session, left)
 
     def _compacting(self, agent: str, hook: HookInput, session: HandedSession) -> str:
         """Keep the session's work, and allow every text again: the agent is about to forget both."""
         session.forget_given()
-        channel, name = channel_of(None, hook.folder), session_id(hook.session)
+        channel, name = _channel_of(hook), session_id(hook.session)
         self.store.see_work(name, channel, own_words(session.prompt), hook.folder)
         return ""
 
@@ -253,6 +264,9 @@ class Hooks:
         return ""
 
     def _is_in_transcript(self, agent: str, hook: HookInput) -> bool:
+        # A transcript is the owner's: who read it would not know whose words these are.
+        if hook.user is not None:
+            return False
         if hook.transcript and self._follower.take(Path(hook.transcript), agent):
             return True
         # Without the ids of the program's own store the same turns would be kept twice.
@@ -271,13 +285,19 @@ class Hooks:
         ]
         head = SessionHead(
             session_id=session_id(hook.session),
-            channel=channel_of(None, hook.folder),
+            channel=_channel_of(hook),
             agent_id=agent,
+            user_id=hook.user,
             cwd=hook.folder or None,
         )
         if turns:
             self.store.observe(by_first_words(head, tuple(turns)), turns).result(KEPT_WITHIN_S)
         session.is_kept = True
+
+
+def _channel_of(hook: HookInput) -> str:
+    """Return the channel of a hook's folder, of a user their part of it."""
+    return channel_for(hook.user, channel_of(None, hook.folder))
 
 
 def own_words(text: str) -> str:

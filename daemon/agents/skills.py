@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ...ipc.protocol import Refused
 from ...store import redact, replace_file
-from ...store.channel import channel_of_folder, is_in_repository
+from ...store.channel import WITHIN, channel_of_folder, is_in_repository
 from ...store.model import SKILL, SKILL_DRAFT, Memory, NodeId
 from ...store.results import Decided
 
@@ -65,7 +65,7 @@ class Skills:
         page = next(page for page in self._store.procedures() if page.node_id == node_id)
         if folder is None:
             raise Refused("A skill needs a folder.", "`dreamctl review ID --accept --to FOLDER`.")
-        if is_in_repository(folder) and channel_of_folder(folder) != page.channel:
+        if is_in_repository(folder) and channel_of_folder(folder) != page.channel.partition(WITHIN)[0]:
             raise Refused(
                 f"{folder} is of another project than the skill.",
                 f"Accept it in a folder of {page.channel}, or --to one.",

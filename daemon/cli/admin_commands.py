@@ -69,13 +69,21 @@ def channel(options: Namespace, terminal: Terminal) -> int:
 
 def sync_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of sync."""
-    parser.add_argument("do", nargs="?", default="now", choices=("now", "init", "status", "off", "on", "channel"))
-    parser.add_argument("what", nargs="?", help="of init the remote: a folder, or what git understands; or a channel")
+    parser.add_argument(
+        "do", nargs="?", default="now", choices=("now", "init", "status", "off", "on", "channel", "team")
+    )
+    parser.add_argument(
+        "what",
+        nargs="?",
+        help="of init the remote: a folder, or what git understands; a channel; of team a remote's name",
+    )
     parser.add_argument("setting", nargs="?", choices=("off", "mine"), help="off: the channel stays on this machine")
     parser.add_argument("--key", metavar="FILE", help="the key that the first machine printed, on every other machine")
     parser.add_argument("--plain", action="store_true", help="do not encrypt: for a folder on your own disk")
+    parser.add_argument("--adopt", action="store_true", help="of team: what the remote has under your name is yours")
     parser.epilog = (
-        "init REMOTE begins, and prints the key that your other machines need; without a word it syncs now. What one "
+        "team exchanges what this folder's project shares (`dreamctl review --share`) with its remote. init REMOTE "
+        "begins, and prints the key that your other machines need; without a word it syncs now. What one "
         "machine remembers, changes or forgets is so on all of them. docs/sync.md says how."
     )
 
@@ -92,6 +100,11 @@ def sync(options: Namespace, terminal: Terminal) -> int:
         answer = ask(terminal, "sync_set", {"setting": "off" if options.do == "off" else "mine"})
         ends = "The sync is off; what came from elsewhere stays." if options.do == "off" else "The sync goes on."
         return _done(terminal, answer, ends)
+    if options.do == "team":
+        wanted = {"remote": options.what, "adopt": options.adopt}
+        answer = ask(terminal, "team_sync", wanted, timeout_s=None)
+        terminal.report(answer, team_synced_in_words(answer, terminal.look))
+        return 0
     if options.do == "status":
         answer = ask(terminal, "sync_status")
         terminal.report(answer, sync_status_in_words(answer, terminal.look))
@@ -139,6 +152,17 @@ def synced_in_words(answer: Mapping[str, Any], look: Look) -> list[str]:
     undo = f" `dreamctl undo {answer['run_id']}` takes the changes back." if answer["run_id"] else ""
     lines = look.wrap(f"Synced: {came}, {went}.{undo}")
     return lines + [line for note in answer["notes"] for line in look.wrap(sentence(note))]
+
+
+def team_synced_in_words(answer: Mapping[str, Any], look: Look) -> list[str]:
+    """Describe one exchange of a project's team with its remote."""
+    went = "what you share is there" if answer["pushed"] else "nothing of yours was new"
+    came = f"{count(answer['came'], 'memory', 'memories')} of colleagues came, {answer['went']} withdrawn"
+    undo = f" `dreamctl undo {answer['run_id']}` takes that back." if answer["run_id"] else ""
+    waits = " `dreamctl review` asks about each." if answer["came"] else ""
+    lines = look.wrap(f"{clean(answer['remote'])}: {went}; {came}.{waits}{undo}")
+    lines += [line for note in answer["notes"] for line in look.wrap(sentence(clean(note)))]
+    return lines + [line for one in answer["refused"] for line in look.wrap(f"- not let in: {clean(one)}", "  ", 4)]
 
 
 def sync_status_in_words(answer: Mapping[str, Any], look: Look) -> list[str]:
@@ -196,7 +220,7 @@ def status_in_words(answer: Json, look: Look) -> list[str]:
         ("memories", memories_in_words(answer)),
         ("channels", channels_in_words(answer)),
         ("searchable", searchable_in_words(answer)),
-        ("server", server_in_words(answer["server"])),
+        ("server", server_in_words(answer.get("server"))),
         ("learning", learning_in_words(answer)),
         ("watching", progress_in_words(answer["transcripts"])),
         ("dreams", dreams_in_words(answer, look)),
@@ -337,7 +361,7 @@ def told_in_words(answer: Json, look: Look) -> Iterator[str]:
 def counts_in_words(counts: Json) -> str:
     """Count texts, sessions and losses in a sentence."""
     said = f"{count(counts['texts'], 'text')} to {count(counts['sessions'], 'session')}"
-    behind = f" (the whole sessions behind them: {counts['cited']:,})" if counts["cited"] else ""
+    behind = f" (the whole sessions behind them: {counts['cited']:,})" if counts.get("cited") else ""
     said += f", {count(counts['tokens'], 'token')}{behind}, {counts['used']} used" if counts["texts"] else ""
     lost = [
         f"{count(number, noun)} lost"

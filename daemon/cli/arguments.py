@@ -41,7 +41,6 @@ def day(text: str) -> str:
 MINUTES = {"m": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}
 
 LEVELS = ("L0", "L1", "L2", "L3")
-USER_HELP = "one of several users of this memory: their part of the channel, which no other user sees"
 
 KINDS = (*KEPT_KINDS, "turn", "session", "scenario", "insight", "profile")
 FIELDS = ("level", "kind", "channel", "agent", "session", "task", "user", "tags", "entity")

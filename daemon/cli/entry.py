@@ -194,6 +194,8 @@ def _request(agent: str, event: str, given: dict[str, Any], at_s: float) -> byte
     """Return the request's line, or the notification's; long texts are cut where it would exceed the wire's bound."""
     for longest in (LONGEST, SHORTENED):
         params = {"agent": agent, "event": event, "given": _plain(given, longest), "cwd": _folder(given), "at": at_s}
+        if user := os.environ.get("DREAMD_USER"):
+            params["user_id"] = user
         request = {"jsonrpc": "2.0", "method": "hook", "params": params} | ({"id": 1} if event in AWAITED else {})
         line = json.dumps(request).encode() + b"\n"
         if len(line) <= MOST_LINE_BYTES:

@@ -18,6 +18,8 @@ from ...ipc.protocol import CANCELLED, NOT_FOUND
 from .. import HintedError
 from .terminal import Terminal
 
+USER_HELP = "one of several users of this memory: what all share and their own part, no other's ($DREAMD_USER)"
+
 OK, ANSWERED_ERROR, USAGE, UNREACHABLE, NOTHING_FOUND = range(5)
 INTERRUPTED = 130
 # What a shell reports of a program that SIGPIPE ended.
@@ -86,6 +88,16 @@ COMMANDS = {
 }
 
 
+OF_USERS = frozenset(
+    (
+        *("recall", "context", "brief", "show", "history", "about", "entities", "merge", "split", "list", "remember"),
+        *("edit", "forget", "feedback", "link", "tag", "anchor", "goals", "tools", "purge", "export", "told"),
+        *("runs", "undo", "redo", "review", "decay", "restore"),
+    )
+)
+"""The commands for one of several users; the others are the owner's alone."""
+
+
 class Parser(ArgumentParser):
     """argparse, with errors in our form."""
 
@@ -146,6 +158,7 @@ def _run(words: list[str], terminal: Terminal) -> int:
         options: Namespace = parser.parse_args(rest) if "--" in rest else parser.parse_intermixed_args(rest)
     except SystemExit:  # --help was printed
         return OK
+    terminal.user = getattr(options, "user", None)
     return int(getattr(module, name)(options, terminal))
 
 
@@ -158,6 +171,8 @@ def summary_of(command: str) -> str:
 def declare_arguments(command: str, parser: ArgumentParser) -> None:
     """Declare the arguments of a command."""
     parser.add_argument("--json", action="store_true", help="answer in one JSON document")
+    if command in OF_USERS:
+        parser.add_argument("--user", default=os.environ.get("DREAMD_USER") or None, metavar="NAME", help=USER_HELP)
     if declare := getattr(import_module(f".{COMMANDS[command][0]}", __package__), f"{command}_arguments", None):
         declare(parser)
 

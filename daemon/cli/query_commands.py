@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..formatting import BOLD, DIM, YELLOW, Look, clean, clip, count, listing, pairs, table
-from .arguments import KINDS, LEVELS, USER_HELP, as_of, budget_arguments, chosen_filter, filter_arguments, whole
+from .arguments import KINDS, LEVELS, as_of, budget_arguments, chosen_filter, filter_arguments, whole
 from .request import ask, shown_whole
 from .terminal import Terminal
 
@@ -35,7 +35,7 @@ def recall_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--like", metavar="NODE", help="instead of words: what is similar to this memory")
     parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most N memories (10)")
     parser.add_argument("--channel", help=CHANNEL_HELP)
-    parser.add_argument("--user", help=USER_HELP)
+    parser.add_argument("--session", help="the id of the asking session; its own turns are left out")
     parser.add_argument(
         "--level", action="append", choices=LEVELS, help="L0 turns, L1 facts, L2 scenarios, L3 profiles"
     )
@@ -64,7 +64,7 @@ def recall(options: Namespace, terminal: Terminal) -> int:
         "like": options.like,
         "limit": options.limit,
         "channel": options.channel,
-        "user_id": options.user,
+        "session": options.session,
         "levels": options.level,
         "explain": options.explain or None,
         "why_not": options.why_not,
@@ -110,7 +110,6 @@ def context_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("text", nargs="+", help="what the agent is about to do")
     parser.add_argument("--budget", type=whole(1, 100_000), metavar="TOKENS", help="the most tokens (1000)")
     parser.add_argument("--channel", help=CHANNEL_HELP)
-    parser.add_argument("--user", help=USER_HELP)
     parser.add_argument("--session", help="the id of the asking session; its own turns are left out")
     budget_arguments(parser)
     parser.add_argument("--as-of", type=as_of, metavar="WHEN", help=AS_OF_HELP)
@@ -123,7 +122,6 @@ def context(options: Namespace, terminal: Terminal) -> int:
         "query": " ".join(options.text),
         "budget_tokens": options.budget,
         "channel": options.channel,
-        "user_id": options.user,
         "session": options.session,
         "min_score": options.min_score,
         "max_facts": options.max_facts,

@@ -24,6 +24,7 @@ from .terminal import Terminal
 
 if TYPE_CHECKING:
     from ...ipc.protocol import Json
+    from ...store import MemoryStore
     from ..settings import Settings
 
 POLL_S = 0.2
@@ -33,6 +34,7 @@ ONLY_BY_DAEMON = "the vault's files, and what of them is found: only a daemon co
 
 def check_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of check."""
+    parser.add_argument("bundle", nargs="?", metavar="BUNDLE", help="instead: a bundle of `export`, byte for byte")
     parser.add_argument(
         "--accept", action="store_true", help="accept that files which vanished from the vault are deleted"
     )
@@ -40,6 +42,8 @@ def check_arguments(parser: ArgumentParser) -> None:
 
 def check(options: Namespace, terminal: Terminal) -> int:
     """Print problems; without a daemon, only those of the settings and the databases."""
+    if options.bundle:
+        return _check_bundle(Path(options.bundle).expanduser().absolute(), terminal)
     offline = {}
     try:
         answer = ask(terminal, "check", {"accept": options.accept or None}, timeout_s=None)
@@ -59,8 +63,29 @@ def check(options: Namespace, terminal: Terminal) -> int:
     return 1 if wrong or answer["settings_problems"] else 0
 
 
+def _check_bundle(path: Path, terminal: Terminal) -> int:
+    with _errors_in_words():
+        from dataclasses import asdict
+
+        from ...store import check_bundle
+
+        with shown_progress(terminal, "Verifying") as on_progress:
+            answer = asdict(check_bundle(path, _staged(on_progress)))
+    terminal.report(answer, bundle_in_words(answer, terminal.look))
+    return 0
+
+
+def rebuild_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of rebuild."""
+    parser.add_argument(
+        "--from", dest="source", metavar="PATH", help="a new memory of a vault's folder or a bundle, where none is yet"
+    )
+
+
 def rebuild(options: Namespace, terminal: Terminal) -> int:
-    """Rebuild the index."""
+    """Rebuild the index, or make a memory of a vault or a bundle."""
+    if options.source:
+        return _rebuild_from(Path(options.source).expanduser().absolute(), terminal)
     with shown_progress(terminal, "Rebuilding") as on_progress:
         try:
             answer = ask(terminal, "rebuild", {}, on_progress, timeout_s=None)
@@ -182,15 +207,38 @@ def _rebuild_alone(on_progress: OnProgress | None) -> Json:
     with _without_daemon() as settings:
         from dataclasses import asdict
 
-        from ...store import MemoryStore, embedder_for
-        from ..clock import utc_now
+        with _opened(settings) as store:
+            return asdict(store.rebuild(progress))
+
+
+def _rebuild_from(source: Path, terminal: Terminal) -> int:
+    """Make a memory of a vault's folder or a bundle, where nothing is remembered, while no daemon runs."""
+    with shown_progress(terminal, "Rebuilding") as on_progress, _without_daemon() as settings:
+        from dataclasses import asdict
+
+        from ...store import lay_bundle, made_of
         from ..settings import store_paths
 
-        paths = store_paths(settings)
-        embedder = embedder_for(settings.store.embedding, paths.models)
-        embedder.start()
-        with contextlib.closing(MemoryStore.open(paths, settings.store, embedder, utc_now)) as store:
-            return asdict(store.rebuild(progress))
+        laid = lay_bundle(source, store_paths(settings), _staged(on_progress))
+        with _opened(settings) as store:
+            rebuilt = store.rebuild(partial(_staged(on_progress), "rebuild"))
+            answer = {**asdict(made_of(store.core, laid)), **asdict(rebuilt)}
+    terminal.report(answer, made_in_words(answer, terminal.look))
+    return 1 if answer["differences"] else 0
+
+
+@contextlib.contextmanager
+def _opened(settings: Settings) -> Iterator[MemoryStore]:
+    """Open the store without a daemon, whose lock is held."""
+    from ...store import MemoryStore, embedder_for
+    from ..clock import utc_now
+    from ..settings import store_paths
+
+    paths = store_paths(settings)
+    embedder = embedder_for(settings.store.embedding, paths.models)
+    embedder.start()
+    with contextlib.closing(MemoryStore.open(paths, settings.store, embedder, utc_now)) as store:
+        yield store
 
 
 def _move_index(backend: str, on_progress: OnProgress | None) -> Json:
@@ -362,6 +410,25 @@ def backup_in_words(answer: Json, look: Look) -> list[str]:
     if left := answer["left_out"]:
         lines += look.wrap(f"Left out, since they are no regular files: {listing(left, 5)}.")
     return lines
+
+
+def bundle_in_words(answer: Json, look: Look) -> list[str]:
+    """Count the contents of a bundle that is as it was written."""
+    held = f"{count(answer['memories'], 'memory', 'memories')} and {count(answer['sessions'], 'session')}"
+    state = f", {count(answer['decisions'], 'decision')}, state {answer['state'][:12]}" if answer["state"] else ""
+    return look.wrap(f"{clean(answer['path'])} is whole: {held}{state}.")
+
+
+def made_in_words(answer: Json, look: Look) -> list[str]:
+    """Count the contents of a memory that was made of a bundle, and name the differences."""
+    bundle = answer["bundle"]
+    held = f"{count(answer['memories'], 'memory', 'memories')}, {count(bundle['sessions'], 'session')}"
+    lines = look.wrap(
+        f"{clean(answer['vault'])} holds what {clean(bundle['path'])} does: {held} with"
+        f" {count(answer['turns'], 'turn')}, {count(answer['links'], 'link')}. Its history begins now."
+    )
+    lines += [look.paint(clean(one), YELLOW) for one in answer["differences"]]
+    return [*lines, *look.wrap("`dreamctl install`, or `dreamd`, starts it.")]
 
 
 def verified_in_words(answer: Json, look: Look) -> list[str]:

@@ -30,6 +30,8 @@ def ask(
 ) -> Json:
     """Return the daemon's answer, the JSON of the method's `result`. Ctrl-C cancels the request."""
     given = {name: value for name, value in (params or {}).items() if value is not None}
+    if terminal.user is not None:  # a method that is the owner's alone refuses it
+        given["user_id"] = terminal.user
     with Client(timeout_s=timeout_s, name=f"dreamctl {__version__}") as client:
         try:
             answer = client.call(method, given, on_progress)

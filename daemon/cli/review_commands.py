@@ -44,6 +44,12 @@ KEYS = {
     "n": "newer", "o": "older", "b": "both", "e": "edit", "s": "skip", "q": "quit", "": "skip",
 }  # fmt: skip
 CLAIM_KEYS = {"a": "accept", "r": "reject", "s": "skip", "q": "quit", "": "skip"}
+SHARE_KEYS = {"y": "yes", "n": "no", "q": "no", "": "no"}
+SHARE_PROMPT = "Share this? [y]es  [n]o "
+WITHDRAWN = (
+    "It is withdrawn here: `dreamctl sync team` tells the remote. Clones that fetched it keep it, and so does whoever "
+    "accepted it."
+)
 CLAIM_PROMPT = "[a]ccept  [r]eject  [s]kip  [q]uit "
 PROMPT = "[n]ewer holds  [o]lder holds  [b]oth hold  [e]dit  [s]kip  [q]uit "
 
@@ -95,6 +101,10 @@ def review_arguments(parser: ArgumentParser) -> None:
         "--accept", action="store_true", help="what an agent wrote down holds; write, or change, a file"
     )
     choice.add_argument("--reject", action="store_true", help="forget what an agent wrote down; leave the file")
+    choice.add_argument("--share", metavar="NODE", help="share a memory with the colleagues of this folder's project")
+    choice.add_argument("--unshare", metavar="NODE", help="withdraw it; clones that fetched it keep it")
+    choice.add_argument("--shared", action="store_true", help="list what is shared here, yours and your colleagues'")
+    parser.add_argument("--yes", action="store_true", help="share it without asking")
     parser.add_argument("--to", metavar="FOLDER", help="the folder of skills (.claude/skills of this project)")
     parser.add_argument("--by", metavar="NAME", help="the name of who decides (your login)")
 
@@ -103,6 +113,8 @@ def review(options: Namespace, terminal: Terminal) -> int:
     """List open decisions and marks, settle one, or ask about each decision."""
     if options.keep or options.edit or options.accept or options.reject:
         return _settle(options, terminal)
+    if options.share or options.unshare or options.shared:
+        return _share(options, terminal)
     answer = ask(terminal, "review_list")
     if options.decision or options.list or terminal.as_json:
         _ask_for_all_marks(answer, terminal)
@@ -153,6 +165,32 @@ def _settle(options: Namespace, terminal: Terminal) -> int:
 def _decide(terminal: Terminal, name: str, keep: str, options: Namespace, text: str | None = None) -> Json:
     to = _folder_of_skills(options.to) if keep == "accept" else None
     return ask(terminal, "review_decide", {"decision": name, "keep": keep, "by": options.by, "text": text, "to": to})
+
+
+def _share(options: Namespace, terminal: Terminal) -> int:
+    """List the shared memories, withdraw one, or show one and share it if its person says so."""
+    if options.shared:
+        answer = ask(terminal, "team_list")
+        terminal.report(answer, team_in_words(answer, terminal.look))
+        return 0
+    if options.unshare:
+        answer = ask(terminal, "team_unshare", {"name": options.unshare})
+        terminal.report(answer, [WITHDRAWN])
+        return 0
+    wanted = {"node_id": options.share}
+    answer = ask(terminal, "team_share", wanted)
+    is_new, is_asked = answer["memory"]["state"] == "shown", sys.stdin.isatty() and sys.stdout.isatty()
+    if not is_new or not (options.yes or (is_asked and not terminal.as_json)):
+        terminal.report(answer, sharing_in_words(answer, terminal.look))
+        return 0
+    if not options.yes:
+        terminal.lines(sharing_in_words(answer, terminal.look, asks=True))
+        if _choice(terminal, SHARE_PROMPT, SHARE_KEYS) != "yes":
+            terminal.note("nothing was shared")
+            return 0
+    answer = ask(terminal, "team_share", {**wanted, "seen": answer["memory"]["entry_id"]})
+    terminal.report(answer, sharing_in_words(answer, terminal.look))
+    return 0
 
 
 def _folder_of_skills(named: str | None) -> str:
@@ -285,10 +323,41 @@ def claim_in_words(claim: Json, look: Look) -> list[str]:
     """Describe an agent's claim: its kind and place, and why it waits."""
     wanted = claim["kind"] + (", in every envelope" if claim["always"] else "")
     since = look.ago(claim["at"]) if claim["at"] else "undated"
-    about = " · ".join(clean(part) for part in (since, claim["channel"], claim["agent"]) if part)
-    lines = [f"  {look.paint('TO ACCEPT', BOLD, YELLOW)}  {look.paint(about, DIM)}"]
+    about = " · ".join(clean(part) for part in (since, claim["channel"], claim["agent"] or claim["author"]) if part)
+    title = "OF A COLLEAGUE" if claim["author"] else "TO ACCEPT"
+    lines = [f"  {look.paint(title, BOLD, YELLOW)}  {look.paint(about, DIM)}"]
     lines += look.wrap(claim["text"], "    ", 8)
+    lines += [line for quote in claim["quotes"] for line in look.wrap(f"because {clean(quote)}", "      ", 8)]
     return [*lines, *look.wrap(clean(f"as {wanted}; waits, since {claim['because']}"), "      ")]
+
+
+def sharing_in_words(answer: Json, look: Look, *, asks: bool = False) -> list[str]:
+    """Describe the entry that leaves, or has left: the text, its evidence and its author."""
+    memory, ref = answer["memory"], clean(answer["ref"])
+    if memory["state"] == "shared":
+        return look.wrap(f"It is shared: it is in {ref}, and `dreamctl sync team` sends it to the project's remote.")
+    lines = look.wrap(f"This would leave, to all who can read the repository of {clean(answer['project'])}:")
+    lines += shared_in_words(memory, look)
+    more = [] if asks else look.wrap("Nothing was shared: say so at a terminal, or with --yes.")
+    return [*lines, *look.wrap(f"It is written to {ref}, in plain text."), *more]
+
+
+def shared_in_words(memory: Json, look: Look) -> list[str]:
+    """Describe an entry of a team: its author, its words, and those on which it rests."""
+    said_on = f", {memory['said_at'][:10]}" if memory["said_at"] else ""
+    lines = ["", look.paint(clean(f"  {memory['author']}, as {memory['kind']}{said_on}"), DIM)]
+    lines += look.wrap(clean(memory["text"]), "    ", 4)
+    return lines + [line for quote in memory["quotes"] for line in look.wrap(f"because {clean(quote)}", "      ", 8)]
+
+
+def team_in_words(answer: Json, look: Look) -> list[str]:
+    """List the entries of a project's team, each with its state."""
+    lines = look.wrap(f"Shared in {clean(answer['project'])}; you are {clean(answer['author'])}.")
+    for memory in (*answer["mine"], *answer["colleagues"]):
+        state = "yours" if memory["state"] == "shared" else memory["state"]
+        lines += ["", look.paint(memory["entry_id"][:8], BOLD) + look.paint(f"  {state}", DIM)]
+        lines += shared_in_words(memory, look)[1:]
+    return lines if len(lines) > 1 else [*lines, "Nothing is shared yet: `dreamctl review --share NODE` does."]
 
 
 def file_in_words(proposal: Json, look: Look) -> list[str]:

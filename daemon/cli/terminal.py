@@ -20,6 +20,8 @@ class Terminal:
 
     def __init__(self, as_json: bool = False, now: datetime | None = None) -> None:
         self.as_json = as_json
+        self.user: str | None = None
+        """The user for whom a command asks, None for the owner."""
         self.look = Look(_width(), _wants_colour(sys.stdout), now or datetime.now().astimezone())
         self._err = Look(self.look.width, _wants_colour(sys.stderr), self.look.now)
 

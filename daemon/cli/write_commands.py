@@ -13,7 +13,7 @@ from ...ipc.client import ClientError
 from ...ipc.protocol import KEPT_KINDS, Json
 from ..formatting import Look, clean, clip, count, listing, sentence
 from ..importing import FORMAT_NAMES
-from .arguments import USER_HELP, whole
+from .arguments import whole
 from .request import ask, shown_progress, shown_whole
 from .terminal import Terminal, edited_text
 
@@ -59,8 +59,10 @@ def remember_arguments(parser: ArgumentParser) -> None:
         help="the channel, one for each project, by its name; a new name makes a new channel. By default that of this "
         "git repository",
     )
-    parser.add_argument("--user", help=USER_HELP)
     where.add_argument("--global", action="store_true", dest="for_all", help="for all projects (the channel _global)")
+    scopes = ("session", "project", "global")
+    parser.add_argument("--scope", choices=scopes, help="session: read in that alone, and archived when it is over")
+    parser.add_argument("--session", metavar="ID", help="the session in which it is said")
     parser.add_argument("--tag", action="append", help="a word to find it by; may be repeated")
     parser.add_argument("--always", action="store_true", help="have it in every envelope of the channel")
     parser.add_argument("--priority", type=whole(1, 10), metavar="1..10", help="its place among those (5)")
@@ -78,10 +80,12 @@ def remember(options: Namespace, terminal: Terminal) -> int:
         "text": text,
         "kind": options.kind,
         "channel": channel,
-        "user_id": options.user,
         "tags": options.tag,
+        "scope": options.scope,
         **written_by(os.environ),
     }
+    if options.session:
+        params["session"] = options.session
     if options.always or options.priority:
         params |= {"always": True, "priority": options.priority}
     answer = ask(terminal, "remember", params)
@@ -268,10 +272,17 @@ def _done(sentence: str, run_id: str | None) -> str:
     return f"{sentence}. `dreamctl undo {run_id}` takes it back." if run_id else f"{sentence} already."
 
 
+FORMS = ("okf", "ocf", "jsonl", "handover")
+"""The forms of an export; the name of its file says which, where none is named."""
+
+
 def export_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of export."""
-    parser.add_argument("path", metavar="FILE", help="a new file: NAME.tar.gz, NAME.jsonl, or NAME.md or .html")
+    parser.add_argument("path", metavar="FILE", help="a new file: NAME.tar.gz, NAME.ocf, NAME.jsonl, NAME.md or .html")
     form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--format", choices=FORMS, help="okf: a bundle of files; ocf: a committed state (docs/importing.md)"
+    )
     form.add_argument("--handover", action="store_true", help="a project's rules, decisions, people, pitfalls, threads")
     form.add_argument("--jsonl", action="store_true", help="a JSON object a line (guessed from NAME.jsonl)")
     parser.add_argument("--channel", help="only this project's memories (a handover: this folder's project)")
@@ -282,7 +293,8 @@ def export(options: Namespace, terminal: Terminal) -> int:
     """Write memories into a file for another program, or another person."""
     path = os.path.abspath(os.path.expanduser(options.path))  # noqa: PTH100, PTH111  (as the shell's folder is)
     is_page = options.handover or path.endswith((".md", ".html", ".htm"))
-    form = "handover" if is_page else "jsonl" if options.jsonl or path.endswith(".jsonl") else "okf"
+    by_name = next((form for form in FORMS if path.endswith(f".{form}")), "okf")
+    form = options.format or ("handover" if is_page else "jsonl" if options.jsonl else by_name)
     channel = options.channel
     if form == "handover" and channel is None:
         channel = ask(terminal, "brief")["channel"]

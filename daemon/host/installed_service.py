@@ -342,7 +342,8 @@ def _own_variables(environ: Mapping[str, str]) -> dict[str, str]:
     own = {
         name: value
         for name, value in sorted(environ.items())
-        if name.startswith(PREFIX) and name != "DREAMD_NO_HOOKS"  # which is for agents in a shell, not for the daemon
+        if name.startswith(PREFIX)
+        and name not in ("DREAMD_NO_HOOKS", "DREAMD_USER")  # which are for programs in a shell
     }
     for name, value in own.items():
         if key := secret_in_variable(name, value):

@@ -15,7 +15,8 @@ from pydantic import Field
 
 from ...ipc.answers import IF_ANY, widened
 from ...ipc.call import Call, Method
-from ...ipc.params import Nodes, NoParams, Offset, Params
+from ...ipc.channels import is_run_of, run_of
+from ...ipc.params import Nodes, NoParams, Offset, Params, UserParams
 from ...ipc.protocol import NOT_FOUND, ProtocolError, Refused
 from ...pipelines.messages import Progress, RunKind
 from ...store import LINK, Run, SkippedAction
@@ -50,7 +51,7 @@ class DreamParams(Params):
     wait: bool = False
 
 
-class RunsParams(Params):
+class RunsParams(UserParams):
     """The number of runs to list; those of one `kind`, or with `all` also the runs of kind `link`."""
 
     limit: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20
@@ -58,14 +59,14 @@ class RunsParams(Params):
     all: bool = False
 
 
-class RunParams(Params):
+class RunParams(UserParams):
     """The run whose changes are wanted, from an offset."""
 
     run_id: Name
     offset: Offset = 0
 
 
-class UndoParams(Params):
+class UndoParams(UserParams):
     """The run to undo, or to do again, or only its changes of some memories: `items`."""
 
     run_id: Name
@@ -263,11 +264,13 @@ class DreamMethods:
         # A run of kind `link` follows each `remember`; by default they would hide the rest of the history.
         kinds = [params.kind] if params.kind else []
         runs = self._store.runs(params.limit, kinds=kinds, hidden=() if params.all else (LINK,))
+        if (user := params.user_id) is not None:
+            runs = [run for run in runs if is_run_of(self._store, user, run.run_id)]
         return RunsAnswer([self._answer(run) for run in runs])
 
     def run(self, params: RunParams, call: Call) -> RunChangesAnswer:
         """Return a run with a page of its changes."""
-        run = self._answer(self._store.run(params.run_id))
+        run = self._answer(self._store.run(run_of(self._store, params.user_id, params.run_id)))
         changes = self._store.changes_of(params.run_id, params.offset, MOST_CHANGES + 1)
         more = len(changes) > MOST_CHANGES
         return RunChangesAnswer(run, changes[:MOST_CHANGES], params.offset + MOST_CHANGES if more else None)
@@ -280,7 +283,7 @@ class DreamMethods:
     def undo(self, params: UndoParams, call: Call) -> UndoAnswer:
         """Undo a run, or its changes of some memories."""
         # Read before the undo: afterwards both cases look alike.
-        already = self._store.run(params.run_id).state == "undone"
+        already = self._store.run(run_of(self._store, params.user_id, params.run_id)).state == "undone"
         skills = self._skills.written()
         undone = self._store.undo(params.run_id, params.items)
         self._skills.remove(skills)
@@ -308,7 +311,7 @@ class DreamMethods:
 
     def redo(self, params: UndoParams, call: Call) -> RedoAnswer:
         """Do an undone run again, or its changes of some memories."""
-        redone = self._store.redo(params.run_id, params.items)
+        redone = self._store.redo(run_of(self._store, params.user_id, params.run_id), params.items)
         if redone.restored:
             self._write_pages(partial(self._pages.redone, params.run_id, redone.left))
         return RedoAnswer(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from io import BytesIO
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ...ipc.call import Call, Method
-from ...ipc.channels import full_name, project_name
-from ...ipc.params import Params
+from ...ipc.channels import channel_for, full_name, project_name
+from ...ipc.params import UserParams
 from ...ipc.protocol import Refused
-from ...store import redact, replace_file, unmarked
+from ...store import committed, redact, replace_file, root_page, unmarked
+from ...store.channel import may_read
 from ...store.model import Kind, Memory
 from ...store.names import Channel
 from ..agents.briefs import rendered
@@ -26,15 +27,14 @@ from ..clock import local_now
 if TYPE_CHECKING:
     from ...store import MemoryStore
 
-Form = Literal["okf", "jsonl", "handover"]
+Form = Literal["okf", "ocf", "jsonl", "handover"]
 
 FACTS_READ = 5000
 PITFALLS, THREADS = "Pitfalls", "Open threads"
 _TRAPS = frozenset({Kind.PITFALL, Kind.NEGATIVE, Kind.FINDING})
-_ROOT = '---\nokf_version: "0.2"\n---\n\n# {title}\n\nExported by dreamd on {day}: {count} files.\n'
 
 
-class ExportParams(Params):
+class ExportParams(UserParams):
     """The new file, an absolute path, and its form; of one channel, or of all. `sessions`: those too."""
 
     path: Annotated[str, Field(min_length=1, max_length=4096)]
@@ -68,25 +68,29 @@ class ExportMethods:
         if os.path.lexists(target) or not target.parent.is_dir():
             raise Refused(f"{target} cannot be written.", "Name a new file in a folder that is there.")
         channel = params.channel and full_name(params.channel, self._store.channel_names_with(params.channel))
+        channel = channel and channel_for(params.user_id, channel)
         if params.form == "handover":
             if channel is None:
                 raise Refused("A handover is of one channel.", "Name it: --channel NAME.")
             return self._hand_over(target, channel)
-        memories = redacted = 0
-        content = BytesIO()
-        lines = bytearray()
-        with tarfile.open(fileobj=content, mode="w:gz") as tar:
-            for file in self._store.exports.files(channel, sessions=params.sessions):
-                memories, redacted = memories + 1, redacted + file.redacted
-                call.progress("export", memories)
-                if params.form == "jsonl":
-                    lines += file.line()
-                else:
-                    _add(tar, file.path, file.content)
-            root = _ROOT.format(title=channel or "All channels", day=local_now().date(), count=memories)
-            _add(tar, "index.md", root.encode())
-        replace_file(target, bytes(lines) if params.form == "jsonl" else content.getvalue())
-        return ExportAnswer(str(target), params.form, channel, memories, redacted)
+        files = [
+            file
+            for file in self._store.exports.files(channel, sessions=params.sessions)
+            if params.user_id is None or may_read(params.user_id, file.record["channel"])
+        ]
+        title = channel or "All channels"
+        call.progress("export", len(files))
+        if params.form == "ocf":
+            is_whole = channel is None and params.user_id is None
+            content = committed(files, self._store.exports.decisions(files, whole=is_whole), title, channel)
+        elif params.form == "jsonl":
+            content = b"".join(file.line() for file in files)
+        else:
+            content = _packed({file.path: file.content for file in files}, title)
+        replace_file(target, content)
+        return ExportAnswer(
+            str(target), params.form, channel, len(files), redacted=sum(file.redacted for file in files)
+        )
 
     def _hand_over(self, target: Path, channel: str) -> ExportAnswer:
         self._store.refuse_if_off(channel)
@@ -154,10 +158,16 @@ def _lead(today: date) -> str:
     return f"What holds here on {today:%-d %B %Y}, in the words in which it was said; secrets are masked."
 
 
-def _add(tar: tarfile.TarFile, path: str, content: bytes) -> None:
-    entry = tarfile.TarInfo(path)
-    entry.size, entry.mode = len(content), 0o600
-    tar.addfile(entry, BytesIO(content))
+def _packed(files: Mapping[str, bytes], title: str) -> bytes:
+    """Return an OKF bundle of files, with a page at its root."""
+    content = BytesIO()
+    root = root_page(title, len(files), local_now().date())
+    with tarfile.open(fileobj=content, mode="w:gz") as tar:
+        for path, data in (*files.items(), ("index.md", root)):
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mode = len(data), 0o600
+            tar.addfile(entry, BytesIO(data))
+    return content.getvalue()
 
 
 EXPORT_METHODS: tuple[Method[Any, Any], ...] = (

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ...ipc.call import Call, Method
-from ...ipc.channels import searched_channel
-from ...ipc.params import Folder, Instant, Limit, Params
+from ...ipc.channels import channel_for, searched_channel
+from ...ipc.params import Folder, Instant, Limit, UserParams
+from ...store.channel import may_read
 from ...store.model import ALL_CHANNELS
 from ...store.names import Channel, Name, NodeRef
 from ...store.results import ToldCounts, ToldText
@@ -21,7 +22,7 @@ from ..agents.hooks import Hooks
 Word = Annotated[str, Field(max_length=64)]
 
 
-class HookParams(Params):
+class HookParams(UserParams):
     """An agent's event with the data that the agent gives; the answer to an unknown event is empty.
 
     `at`: the time of the request, in seconds since the epoch, by which a hook may note that it got no answer.
@@ -34,14 +35,14 @@ class HookParams(Params):
     at: Annotated[float, Field(ge=0, le=2**33)] | None = None
 
 
-class BriefParams(Params):
+class BriefParams(UserParams):
     """The channel whose briefing is wanted, else that of the working directory."""
 
     channel: Channel | None = None
     cwd: Folder | None = None
 
 
-class ToldParams(Params):
+class ToldParams(UserParams):
     """The texts that are wanted: since a time, of one session, of one channel (`*` and none: of all)."""
 
     since: Instant | None = None
@@ -77,12 +78,12 @@ class ToldAnswer:
 def hook(hooks: Hooks, params: HookParams, call: Call) -> HookAnswer:
     """Answer an agent's hook."""
     at = None if params.at is None else datetime.fromtimestamp(params.at, UTC)
-    return HookAnswer(hooks.answer(params.agent, params.event, params.given, params.cwd, at))
+    return HookAnswer(hooks.answer(params.agent, params.event, params.given, params.cwd, at, params.user_id))
 
 
 def brief(hooks: Hooks, params: BriefParams, call: Call) -> BriefAnswer:
     """Return the briefing that a session of a channel starts with."""
-    channel, found = hooks.briefs.of_channel(params.channel, params.cwd)
+    channel, found = hooks.briefs.of_channel(params.channel, params.cwd, params.user_id)
     return BriefAnswer(channel, found.text, found.sections)
 
 
@@ -92,9 +93,12 @@ def told(hooks: Hooks, params: ToldParams, call: Call) -> ToldAnswer:
     store = hooks.store
     session = params.session and store.full_id(store.session_name(params.session))
     texts = store.told.since(params.since, session)
+    if params.user_id is not None:
+        texts = [one for one in texts if may_read(params.user_id, one.channel)]
     if params.channel not in (None, ALL_CHANNELS):
         named = {one.channel for one in texts}
         channel = searched_channel(params.channel, None, lambda name: {*named, *store.channel_names_with(name)})
+        channel = channel_for(params.user_id, channel)
         texts = [one for one in texts if one.channel == channel]
     return ToldAnswer(texts[: params.limit], store.told.counts(texts))
 

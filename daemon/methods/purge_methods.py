@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from loguru import logger
 from pydantic import Field, model_validator
 
 from ...ipc.call import Call, Method
-from ...ipc.channels import searched_channel
-from ...ipc.params import Instant, Params
+from ...ipc.channels import node_of, searched_channel
+from ...ipc.params import Instant, UserParams
 from ...store import Selection
+from ...store.channel import may_read
 from ...store.model import StoreError
 from ...store.names import Name
 from ...store.results import Purged
@@ -24,12 +26,12 @@ if TYPE_CHECKING:
     from ...store import MemoryStore
 
 
-class PurgeParams(Params):
+class PurgeParams(UserParams):
     """The data to remove for good, named in one way; `dry_run` only counts it.
 
     `nodes`: memories, turns or whole sessions. `matching`: all texts with these words. `before`: all that is older.
     `secrets`: all that today's rules take for secrets, and nothing around them. `probes`: every past question, with the
-    memories that were of use for it.
+    memories that were of use for it. A user purges only their own.
     """
 
     nodes: Annotated[tuple[Name, ...], Field(max_length=1000)] = ()
@@ -47,6 +49,8 @@ class PurgeParams(Params):
             raise ValueError("name what is to be purged in one way")
         if self.probes and self.dry_run:
             raise ValueError("questions are not looked at before they are purged")
+        if self.user_id is not None and not (self.nodes or self.channel):
+            raise ValueError("a user purges nodes, or their part of a channel")
         return self
 
 
@@ -65,16 +69,20 @@ class PurgeMethods:
             return Purged(questions=await asyncio.to_thread(self._store.purge_questions))
         selection = await asyncio.to_thread(self._selection, params)
         if params.dry_run:
-            return await asyncio.to_thread(self._store.preview_purge, selection)
+            return _seen_by(params.user_id, await asyncio.to_thread(self._store.preview_purge, selection))
         # Shielded: a purge that its client leaves half-way must still erase everything.
         task = asyncio.create_task(self._purge(selection, call.progress))
-        return await asyncio.shield(task)
+        return _seen_by(params.user_id, await asyncio.shield(task))
 
     def _selection(self, params: PurgeParams) -> Selection:
         channel = params.channel
         if channel is not None:
-            channel = searched_channel(channel, None, self._store.channel_names_with, beginning=False)
-        return Selection(params.nodes, channel, params.matching, params.before, params.secrets)
+            names = self._store.channel_names_with
+            channel = searched_channel(channel, None, names, beginning=False, user=params.user_id)
+        nodes = params.nodes
+        if params.user_id is not None:
+            nodes = tuple(node_of(self._store, params.user_id, one, own=True) for one in nodes)
+        return Selection(nodes, channel, params.matching, params.before, params.secrets)
 
     async def _purge(self, selection: Selection, on_progress: Callable[[str, int, int], None]) -> Purged:
         # A dream that has read the data already could write it back after the purge.
@@ -90,6 +98,14 @@ class PurgeMethods:
                 self._pages.refresh()
         except (StoreError, OSError) as error:  # it is purged all the same; the next dream writes them
             logger.warning("the catalogue is as the purge left it: {}", type(error).__name__)
+
+
+def _seen_by(user: str | None, purged: Purged) -> Purged:
+    """Return the account of a purge without the memories of others that say the same."""
+    if user is None:
+        return purged
+    items = tuple(item for item in purged.items if may_read(user, item.channel))
+    return replace(purged, items=items, titles=(), repeated_in=(), traces=(), copies=())
 
 
 PURGE_METHODS: tuple[Method[Any, Any], ...] = (Method("purge", PurgeParams, Purged, PurgeMethods.purge, long=True),)

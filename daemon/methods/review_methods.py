@@ -1,10 +1,12 @@
-"""The methods by which a person keeps the memory in order: decay, restore, review."""
+"""The methods by which a person keeps the memory in order: decay, restore, review, and sharing with colleagues."""
 
 from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -13,17 +15,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ...ipc.call import Call, Method
-from ...ipc.params import Folder, Offset, Params
+from ...ipc.channels import node_of
+from ...ipc.params import Folder, Offset, Params, UserParams
 from ...ipc.protocol import Refused
-from ...store import LANDED, Decision, Waiting
-from ...store.model import Kind
-from ...store.names import Name
+from ...store import LANDED, Decision, TeamEntry, Waiting, unmarked, unmarked_lines
+from ...store.channel import channel_of_folder, may_read, repository_of
+from ...store.model import Kind, NotFound, StoreError
+from ...store.names import Name, NodeRef
 from ...store.results import Decided, FileProposal, Restored
 from ..agents.skills import SkillDraft, Skills
 from ..clock import utc_now
 from ..settings import Settings
+from ..sync.entries import SyncEntry
+from ..sync.segments import SyncError, without_credentials
+from ..sync.team import Author, TeamRepository, TeamSegment, united, without
+from .sync_methods import reasons_after, recheck_of
 
 if TYPE_CHECKING:
+    from ...pipelines.gate.gate import Recheck
     from ...store import MemoryStore
 
 MOST_FADING = 500
@@ -35,25 +44,25 @@ LINTING = ("daily", "weekly")
 RUNS_LOOKED_AT = 20
 
 
-class DecayParams(Params):
+class DecayParams(UserParams):
     """The days to look ahead."""
 
     days: Annotated[int, Field(strict=True, ge=1, le=3650)] = 30
 
 
-class RestoreParams(Params):
+class RestoreParams(UserParams):
     """The archived memory to bring back."""
 
     node_id: Name
 
 
-class ReviewParams(Params):
+class ReviewParams(UserParams):
     """The marks to pass over."""
 
     offset: Offset = 0
 
 
-class DecideParams(Params):
+class DecideParams(UserParams):
     """A person's decision about two memories; `edit` comes with the `text` that holds instead.
 
     `accept` and `reject` are about a memory or the change of a file that waits, whose id is the `decision`, or a skill,
@@ -135,10 +144,11 @@ class ReviewMethods:
             call.progress("decay", done)
 
         found = decay.preview(self._store.decay_inputs(), self._settings.pipelines.decay, now, params.days, on_progress)
+        fading = [one for one in found.fading if _is_seen(params.user_id, one[1].memory.channel)]
         return DecayAnswer(
             days=params.days,
             most_a_night=found.most_per_run,
-            total=len(found.fading),
+            total=len(fading),
             fading=[
                 FadingAnswer(
                     node_id=confidence.memory.node_id,
@@ -148,30 +158,53 @@ class ReviewMethods:
                     confidence=round(confidence.at(now), 3),
                     fades_at=at,
                 )
-                for at, confidence in found.fading[:MOST_FADING]
+                for at, confidence in fading[:MOST_FADING]
             ],
         )
 
     def restore(self, params: RestoreParams, call: Call) -> Restored:
         """Bring an archived memory back."""
-        return self._store.restore(params.node_id)
+        return self._store.restore(node_of(self._store, params.user_id, params.node_id))
 
     def review_list(self, params: ReviewParams, call: Call) -> ReviewAnswer:
         """Return the decisions and claims that wait, a page of the marks, and the files with secrets."""
         # All of them are read, since the answer has their number; only the first are sent.
-        waiting = self._store.decisions()
-        marked = self._store.marks(params.offset, MOST_MARKS)
-        claims = self._store.waiting()[:MOST_DECISIONS]
+        user = params.user_id
+        waiting = [one for one in self._store.decisions() if _is_seen_whole(user, one)]
+        marked, marks_total = self._marks(user, params.offset)
+        # However many colleagues share: one's own agents are asked about first.
+        claims = sorted(self._store.waiting(), key=lambda claim: bool(claim.author))
+        claims = [one for one in claims if _is_seen(user, one.channel)][:MOST_DECISIONS]
+        drafts = [one for one in self._skills.drafts() if _is_seen(user, one.channel)][:MOST_DECISIONS]
+        files = [one for one in self._store.file_proposals() if _is_seen(user, one.channel)][:MOST_DECISIONS]
         return ReviewAnswer(
             decisions=[_cut(decision, LONGEST_TEXT) for decision in waiting[:MOST_DECISIONS]],
             total=len(waiting),
-            marks=[_cut(mark, LONGEST_MARKED) for mark in marked.marks],
-            marks_total=marked.total,
+            marks=[_cut(mark, LONGEST_MARKED) for mark in marked],
+            marks_total=marks_total,
             waiting=[replace(claim, text=claim.text[:LONGEST_TEXT]) for claim in claims],
-            drafts=[replace(draft, text=draft.text[:LONGEST_TEXT]) for draft in self._skills.drafts()[:MOST_DECISIONS]],
-            leaks=self._leaks(),
-            files=self._store.file_proposals()[:MOST_DECISIONS],
+            drafts=[replace(draft, text=draft.text[:LONGEST_TEXT]) for draft in drafts],
+            leaks=self._leaks() if user is None else (),
+            files=files,
         )
+
+    def _marks(self, user: str | None, offset: int) -> tuple[Sequence[Decision], int]:
+        """Return a page of the marks, and the number of all that a user sees."""
+        if user is None:
+            page = self._store.marks(offset, MOST_MARKS)
+            return page.marks, page.total
+        seen = [one for one in self._store.marks().marks if _is_seen_whole(user, one)]
+        return seen[offset:][:MOST_MARKS], len(seen)
+
+    def _refuse_another_users(self, user: str, name: str) -> None:
+        """Raise NotFound for a decision about memories that a user does not see."""
+        pairs = [one for one in (*self._store.decisions(), *self._store.marks().marks) if _is_seen_whole(user, one)]
+        seen = {part for one in pairs for part in (one.decision_id, one.older.node_id, one.newer.node_id)}
+        seen |= {one.node_id for one in self._store.waiting() if _is_seen(user, one.channel)}
+        seen |= {one.node_id for one in self._skills.drafts() if _is_seen(user, one.channel)}
+        seen |= {one.proposal_id for one in self._store.file_proposals() if _is_seen(user, one.channel)}
+        if name not in seen:
+            raise NotFound(f"no decision {name} waits", hint="`dreamctl review --list` shows those that do.")
 
     def review_decide(self, params: DecideParams, call: Call) -> Decided:
         """Carry out a person's decision."""
@@ -179,6 +212,8 @@ class ReviewMethods:
             raise Refused(
                 "`text` is required with keep=edit and not allowed otherwise.", "`dreamctl review ID --edit TEXT`."
             )
+        if params.user_id is not None:
+            self._refuse_another_users(params.user_id, params.decision)
         if params.keep in ("accept", "reject") and self._skills.is_draft(params.decision):
             return (
                 self._skills.accept(params.decision, Path(params.to) if params.to else None)
@@ -200,6 +235,14 @@ class ReviewMethods:
         return [LeakAnswer(leak.node_id, leak.path, ", ".join(leak.places)) for leak in leaks]
 
 
+def _is_seen(user: str | None, channel: str) -> bool:
+    return user is None or may_read(user, channel)
+
+
+def _is_seen_whole(user: str | None, pair: Decision) -> bool:
+    return _is_seen(user, pair.older.channel) and _is_seen(user, pair.newer.channel)
+
+
 def _cut(decision: Decision, longest: int) -> Decision:
     """Return a decision with its texts cut."""
     older, newer = (replace(side, text=side.text[:longest]) for side in (decision.older, decision.newer))
@@ -215,9 +258,220 @@ def _login() -> str:
         return str(os.getuid())
 
 
+# ---- the team of a project
+
+
+class TeamParams(Params):
+    """A folder of the project's git repository."""
+
+    cwd: Folder
+
+
+class ShareParams(TeamParams):
+    """The memory to share. `seen` is the entry that was shown, which is written; without it nothing is."""
+
+    node_id: NodeRef
+    seen: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+
+
+class UnshareParams(TeamParams):
+    """The memory, or the beginning of the entry, to withdraw."""
+
+    name: NodeRef
+
+
+class TeamSyncParams(TeamParams):
+    """The remote, by its name in the repository. `adopt`: the remote's entries under this author's name are theirs."""
+
+    remote: Name | None = None
+    adopt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMemory:
+    """An entry of a project's team, as it stands there. `state` of one's own is `shared`.
+
+    `quotes` are its evidence. `line` is all that leaves the machine of it.
+    """
+
+    entry_id: str
+    author: str
+    kind: str
+    text: str
+    said_at: str | None
+    quotes: Sequence[str]
+    state: Literal["shown", "shared", "waits", "accepted", "declined", "withdrawn", "yours", "not let in"]
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """One memory that is shown, shared or withdrawn, in the segment `ref` of a project's repository."""
+
+    project: str
+    ref: str
+    memory: SharedMemory
+
+
+@dataclass(frozen=True, slots=True)
+class TeamList:
+    """All that is shared in a project: by its person as `author`, and by colleagues, as it was last fetched."""
+
+    project: str
+    author: str
+    ref: str
+    mine: Sequence[SharedMemory]
+    colleagues: Sequence[SharedMemory]
+
+
+@dataclass(frozen=True, slots=True)
+class TeamSynced:
+    """One exchange with a project's remote. `came` memories wait for review, `went` were withdrawn: the run `run_id`.
+
+    `pushed`: one's own entries are there now. `refused` says why others stay out.
+    """
+
+    project: str
+    remote: str
+    pushed: bool
+    came: int
+    went: int
+    run_id: str | None
+    refused: Sequence[str]
+    notes: Sequence[str]
+
+
+class TeamMethods:
+    """The methods of a project's team; all of them block. Nothing leaves the machine but by `sync`."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._one_at_a_time = threading.Lock()
+
+    def share(self, params: ShareParams, call: Call) -> Sharing:
+        """Show the entry by which a memory would leave; if that was seen, write it to one's own segment."""
+        with self._team(params) as (project, team):
+            body = self._store.colleagues.body_of(params.node_id, project, team.author.name)
+            entry, own = SyncEntry(body), team.own()
+            is_there = any(one.entry_id == entry.entry_id for one in own)
+            if params.seen is not None and params.seen != entry.entry_id:
+                raise Refused("It has changed since it was shown.", "Look at it again.")
+            if params.seen and not is_there:
+                team.keep([*own, entry], utc_now())
+            state = "shared" if is_there or params.seen else "shown"
+            return Sharing(project, team.author.ref, _as_shared(entry, team.author, state))
+
+    def unshare(self, params: UnshareParams, call: Call) -> Sharing:
+        """Withdraw an entry: its text leaves one's own segment, and a line says so."""
+        with self._team(params) as (project, team):
+            own = team.own()
+            found = [one for one in own if one.kind == "shared" and self._is_named(one, params.name, project, team)]
+            if len(found) != 1:
+                hint = "`dreamctl review --shared` lists what is."
+                raise Refused(f"{params.name} is {'not shared' if not found else 'shared more than once'}.", hint)
+            team.keep(without(own, found[0].entry_id), utc_now(), anew=True)
+            return Sharing(project, team.author.ref, _as_shared(found[0], team.author, "withdrawn"))
+
+    def _is_named(self, entry: SyncEntry, name: str, project: str, team: TeamRepository) -> bool:
+        if entry.entry_id.startswith(name):
+            return True
+        try:
+            return bool(self._store.colleagues.body_of(name, project, team.author.name)["text"] == entry.body["text"])
+        except StoreError:
+            return False
+
+    def shared(self, params: TeamParams, call: Call) -> TeamList:
+        """List the shared memories of a project, one's own and colleagues'."""
+        with self._team(params) as (project, team):
+            mine = [_as_shared(one, team.author, "shared") for one in team.own() if one.kind == "shared"]
+            segments, _ = team.colleagues()
+            listed = [
+                _as_shared(entry, segment.author, self._store.colleagues.state_of(project, _of_team(segment, entry)))
+                for segment in segments
+                for entry in segment.entries[:MOST_LISTED]
+                if entry.kind == "shared"
+            ]
+            return TeamList(project, str(team.author), team.author.ref, mine, listed[:MOST_LISTED])
+
+    def sync(self, params: TeamSyncParams, call: Call) -> TeamSynced:
+        """Fetch the entries of colleagues, let them in for review, and push one's own."""
+        with self._team(params) as (project, team):
+            url = team.remote(params.remote)
+            team.fetch(url)
+            notes, pushed = list[str](), False
+            if unknown := team.unknown():
+                if params.adopt:
+                    team.keep(united(team.own(), unknown), utc_now())
+                else:
+                    many = "1 entry" if len(unknown) == 1 else f"{len(unknown)} entries"
+                    notes.append(
+                        f"the remote has {many} under your name that this machine did not write: `git show "
+                        f"refs/dreamd/colleagues/{team.author.key}:entries` shows them, and if they are yours, from "
+                        "another machine, `dreamctl sync team --adopt` takes them; nothing was pushed"
+                    )
+            if not notes:
+                pushed = team.push()
+            segments, refused = team.colleagues()
+            entries = [_of_team(segment, one) for segment in segments for one in segment.entries]
+            rechecks: list[Recheck] = []
+            done = self._store.colleagues.let_in(project, entries, lambda: rechecks.append(recheck_of(self._store)))
+            run_id = done.run_id or None
+            changed = done.came + done.went
+            if rechecks and run_id and (reasons := reasons_after(self._store, rechecks[0], run_id, changed)):
+                self._store.undo(run_id)
+                notes.append(f"it was undone, for recall is worse with it: {'; '.join(reasons)}")
+            refused += done.refused
+            more = [f"and {len(refused) - MOST_REFUSED} more"] if len(refused) > MOST_REFUSED else []
+            shown = [*refused[:MOST_REFUSED], *more]
+            return TeamSynced(project, without_credentials(url), pushed, done.came, done.went, run_id, shown, notes)
+
+    @contextmanager
+    def _team(self, params: TeamParams) -> Iterator[tuple[str, TeamRepository]]:
+        """Open the team of the project that a folder is in, for one call at a time."""
+        try:
+            found = repository_of(Path(params.cwd).resolve())
+            if found is None:
+                raise Refused(f"{params.cwd} is in no git repository.", "A team shares by the project's own.")
+            with self._one_at_a_time:
+                yield channel_of_folder(Path(params.cwd)), TeamRepository(*found)
+        except (SyncError, OSError) as error:
+            raise Refused(str(error), getattr(error, "hint", "")) from error
+
+
+MOST_LISTED, MOST_REFUSED = 500, 20
+
+
+def _of_team(segment: TeamSegment, entry: SyncEntry) -> TeamEntry:
+    return TeamEntry(segment.ref, str(segment.author), entry.entry_id, entry.body)
+
+
+def _as_shared(entry: SyncEntry, author: Author, state: Any) -> SharedMemory:
+    """Return an entry for a client; a colleague's may be anything, so each field is read with care."""
+    body = entry.body
+    said_at, quotes = body.get("said_at"), body.get("quotes")
+    told = [one for one in quotes if isinstance(one, dict)][:3] if isinstance(quotes, list) else []
+    return SharedMemory(
+        entry.entry_id,
+        unmarked(str(author)),
+        unmarked(str(body.get("as")))[:40],
+        unmarked_lines(str(body.get("text"))[:LONGEST_TEXT]),
+        said_at[:40] if isinstance(said_at, str) else None,
+        [unmarked(f"{str(one.get('by'))[:60]}: {str(one.get('text'))[:LONGEST_MARKED]}") for one in told],
+        state,
+        entry.line(entry.seq or 1, entry.at).decode() if state in ("shown", "shared") else "",
+    )
+
+
 REVIEW_METHODS: tuple[Method[Any, Any], ...] = (
     Method("decay_preview", DecayParams, DecayAnswer, ReviewMethods.decay_preview, long=True),
     Method("restore", RestoreParams, Restored, ReviewMethods.restore, blocking=True),
     Method("review_list", ReviewParams, ReviewAnswer, ReviewMethods.review_list, blocking=True),
     Method("review_decide", DecideParams, Decided, ReviewMethods.review_decide, blocking=True),
+)
+
+TEAM_METHODS: tuple[Method[Any, Any], ...] = (
+    Method("team_share", ShareParams, Sharing, TeamMethods.share, blocking=True),
+    Method("team_unshare", UnshareParams, Sharing, TeamMethods.unshare, blocking=True),
+    Method("team_list", TeamParams, TeamList, TeamMethods.shared, blocking=True),
+    Method("team_sync", TeamSyncParams, TeamSynced, TeamMethods.sync, long=True),
 )

@@ -277,9 +277,9 @@ class SyncMethods:
         opened = self._opened or self._open()
         opened.repository.prepare()
         rechecks: list[Recheck] = []
-        opened.syncing.before_change = lambda: rechecks.append(self._recheck())
+        opened.syncing.before_change = lambda: rechecks.append(recheck_of(self._store))
         outcome = opened.syncing.run(may_purge=may_purge, keep_machine=lambda new: self._keep_config({"machine": new}))
-        if rechecks and (reasons := self._reasons(rechecks[0], outcome)):
+        if rechecks and (reasons := reasons_after(self._store, rechecks[0], outcome.run_id, outcome.changed)):
             outcome.notes.append(
                 f"recall is worse for it: {'; '.join(reasons)}; `dreamctl undo {outcome.run_id}` undoes it"
             )
@@ -287,22 +287,6 @@ class SyncMethods:
             opened.repository.prune_remote()
             opened.known.set_note("prune", "")
         return outcome
-
-    def _recheck(self) -> Recheck:
-        """Ask the person's past questions before a change."""
-        from ...pipelines.gate.gate import Recheck
-        from ...pipelines.messages import Check
-
-        asked = self._store.replica.past_questions(MOST_PROBES)
-        checks = [Check(text=one.text, channel=one.channel, gold=one.gold) for one in asked]
-        return Recheck(self._store, checks, lambda: self._store.is_busy)
-
-    def _reasons(self, recheck: Recheck, outcome: Outcome) -> list[str]:
-        """Ask them again, and return the reasons why recall is worse."""
-        if outcome.changed <= MOST_EMBEDDED and outcome.run_id:  # otherwise found by words alone for a while
-            changes = self._store.changes_of(outcome.run_id, 0, MOST_EMBEDDED)
-            self._store.embed({change.node_id for change in changes})
-        return recheck.reasons()
 
     def _begin(self, params: SyncInitParams) -> str | None:
         remote = params.remote
@@ -430,6 +414,23 @@ class SyncMethods:
 
 
 MOST_PROBES, MOST_EMBEDDED = 20, 200
+
+
+def recheck_of(store: MemoryStore) -> Recheck:
+    """Ask the person's past questions before a change that comes from elsewhere."""
+    from ...pipelines.gate.gate import Recheck
+    from ...pipelines.messages import Check
+
+    asked = store.replica.past_questions(MOST_PROBES)
+    checks = [Check(text=one.text, channel=one.channel, gold=one.gold) for one in asked]
+    return Recheck(store, checks, lambda: store.is_busy)
+
+
+def reasons_after(store: MemoryStore, recheck: Recheck, run_id: str | None, changed: int) -> list[str]:
+    """Ask them again after a run, and return the reasons why recall is worse."""
+    if changed <= MOST_EMBEDDED and run_id:  # otherwise found by words alone for a while
+        store.embed({change.node_id for change in store.changes_of(run_id, 0, MOST_EMBEDDED)})
+    return recheck.reasons()
 
 
 def _at(text: str | None) -> datetime | None:

@@ -19,7 +19,7 @@ from .hook_methods import HOOK_METHODS
 from .learn_methods import LEARN_METHODS, LearnMethods
 from .proof import PROOF_METHODS, ProofMethods
 from .purge_methods import PURGE_METHODS, PurgeMethods
-from .review_methods import REVIEW_METHODS, ReviewMethods
+from .review_methods import REVIEW_METHODS, TEAM_METHODS, ReviewMethods, TeamMethods
 from .sync_methods import SYNC_METHODS, SyncMethods
 from .transcript_methods import TRANSCRIPT_METHODS, TranscriptMethods
 
@@ -42,6 +42,7 @@ METHODS: tuple[Method[Any, Any], ...] = (
     *PROOF_METHODS,
     *LEARN_METHODS,
     *SYNC_METHODS,
+    *TEAM_METHODS,
     *DOCTOR_METHODS,
 )
 
@@ -74,6 +75,7 @@ def methods_of(
         (REVIEW_METHODS, ReviewMethods(store, settings)),
         (PAGE_METHODS, page),
         (SYNC_METHODS, sync),
+        (TEAM_METHODS, TeamMethods(store)),
         (DOCTOR_METHODS, DoctorMethods()),
     )
     for methods, home in homes:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from ...ipc.protocol import Json
 from ..formatting import count
-from .asking import PageRequest
+from .guard import PageRequest
 from .wording import address, project, thing_address
 
 DECIDED = {

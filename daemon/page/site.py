@@ -29,8 +29,7 @@ from ...ipc.server.server import Server
 from .. import formatting
 from ..clock import local_now
 from . import markup, wording
-from .asking import PageRequest
-from .guard import KEPT
+from .guard import KEPT, PageRequest
 from .page_acts import ACTS
 from .views import VIEWS
 

@@ -12,7 +12,7 @@ from ...ipc.protocol import NOT_FOUND, Json, ProtocolError
 from ...store.model import ALL_CHANNELS
 from ..clock import local_now
 from ..formatting import when
-from .asking import PageRequest, together
+from .guard import PageRequest, together
 from .wording import ShownTurn, said, turns
 
 HITS, ROWS, TURNS = 20, 30, 120

@@ -145,7 +145,7 @@ def read_lines(data: bytes) -> Iterator[SyncEntry | str]:
                 continue
             _ = entry.node, entry.sha
             yield entry
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             yield f"entry {number} cannot be read"
 
 

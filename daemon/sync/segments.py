@@ -26,6 +26,9 @@ from typing import Any, Final, NamedTuple
 from .. import HintedError
 
 OURS: Final = "refs/dreamd/"
+OF_TEAMS: Final = "refs/dreamd/team/"
+"""Segments of another kind, which a remote may have beside those of machines."""
+
 THEIRS: Final = "refs/from/"
 FILE: Final = "entries"
 
@@ -125,10 +128,11 @@ class Batch(NamedTuple):
 
 
 class Repository:
-    """The daemon's own bare repository, and its remote. One thread at a time."""
+    """The daemon's own bare repository, and its remote; or, not `is_ours`, that of a project. One thread at a time."""
 
-    def __init__(self, folder: Path, remote: str) -> None:
+    def __init__(self, folder: Path, remote: str, *, is_ours: bool = True) -> None:
         self._folder = folder
+        self._is_ours = is_ours
         self.remote = remote
 
     # ---- here
@@ -158,12 +162,13 @@ class Repository:
         found = self._git("for-each-ref", "--format=%(refname) %(committerdate:iso-strict)", prefix).decode()
         return _pairs(found)
 
-    def append(self, parent: str | None, sealed: bytes) -> str:
-        """Write a batch after another, and return its commit. No ref names it yet."""
+    def append(self, parent: str | None, sealed: bytes, author: tuple[str, str] | None = None) -> str:
+        """Write a batch after another, by an author with their address, and return its commit; no ref names it yet."""
         blob = self._git("hash-object", "-w", "--stdin", given=sealed).decode().strip()
         tree = self._git("mktree", given=f"100644 blob {blob}\t{FILE}\n".encode()).decode().strip()
         parents = ("-p", parent) if parent else ()
-        return self._git("commit-tree", tree, *parents, "-m", FILE).decode().strip()
+        written = _call((*self._here, "commit-tree", tree, *parents, "-m", FILE), b"", LOCAL_WITHIN_S, author)
+        return _checked(written).decode().strip()
 
     def point(self, ref: str, commit: str | None) -> None:
         """Have a ref name a commit; None: remove it."""
@@ -199,6 +204,30 @@ class Repository:
             yield out[position : position + size] if size <= LARGEST_BATCH else None
             position += size + 1
 
+    def size_of(self, commit: str) -> int:
+        """Return the bytes of a batch's file, 0 for one without, before it is read."""
+        asked = self._ask("cat-file", "-s", f"{commit}:{FILE}")
+        return int(asked.stdout) if asked.returncode == 0 else 0
+
+    def author_of(self, commit: str) -> tuple[str, str]:
+        """Return the name and the address of a batch's author."""
+        found = self._git("log", "-1", "--no-show-signature", "--format=%an%x00%ae", commit)
+        name, _, email = found.decode("utf-8", "replace").rstrip("\n").partition("\0")
+        return name, email
+
+    def configured(self, folder: Path, key: str) -> str:
+        """Return a setting of git as it holds in a folder of this repository, "" without one."""
+        asked = _call(("-C", str(folder), "config", "--get", key), b"", LOCAL_WITHIN_S)
+        return asked.stdout.decode("utf-8", "replace").strip()
+
+    def remotes(self) -> list[str]:
+        """Return the names of the repository's own remotes."""
+        return self._git("remote").decode("utf-8", "replace").split()
+
+    def address_of(self, name: str) -> str:
+        """Return the address of one of them."""
+        return self._git("remote", "get-url", name).decode("utf-8", "replace").strip()
+
     def prune(self) -> None:
         """Remove every object that no ref leads to."""
         _prune(self._git)
@@ -212,17 +241,23 @@ class Repository:
             self._make(folder)
 
     def _remote_folder(self) -> Path | None:
-        is_path = "://" not in self.remote and not re.match(r"^[^/]+:", self.remote)
-        return Path(self.remote).expanduser() if is_path else None
+        return Path(self.remote).expanduser() if is_folder_of_remote(self.remote) else None
 
     def remote_tips(self) -> dict[str, str]:
         """Return the refs of all machines as the remote has them now. Raises RemoteAway."""
         found = self._there("ls-remote", "--quiet", self._url(), f"{OURS}*").decode()
-        return {ref: commit for commit, ref in (line.split("\t", 1) for line in found.splitlines())}
+        tips = {ref: commit for commit, ref in (line.split("\t", 1) for line in found.splitlines())}
+        return {ref: commit for ref, commit in tips.items() if not ref.startswith(OF_TEAMS)}
 
     def fetch(self) -> None:
         """Fetch the segments of all machines; refs that the remote lacks stay as they were. Raises RemoteAway."""
-        self._there("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", self._url(), f"+{OURS}*:{THEIRS}*")
+        refs = f"+{OURS}*:{THEIRS}*", f"^{OF_TEAMS}*"
+        self._there("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", self._url(), *refs)
+
+    def fetch_refs(self, prefix: str, to: str) -> None:
+        """Fetch the refs below a prefix, and drop those that the remote has no more. Raises RemoteAway."""
+        names = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--prune")
+        self._there("fetch", *names, self._url(), f"+{prefix}*:{to}*")
 
     def push(self, wanted: Mapping[str, tuple[str, str | None]]) -> None:
         """Push commits to refs, each only if the remote has the expected one there (None: none).
@@ -268,18 +303,24 @@ class Repository:
 
     # ---- the program
 
+    @property
+    def _here(self) -> tuple[str, str]:
+        return "--git-dir", str(self._folder)
+
     def _ask(
         self, *arguments: str, given: bytes = b"", within_s: float = LOCAL_WITHIN_S
     ) -> subprocess.CompletedProcess[bytes]:
         """Call git; once more where a lock was in its way that a killed git has left."""
-        done = _call(("--git-dir", str(self._folder), *arguments), given, within_s)
+        done = _call((*self._here, *arguments), given, within_s)
         if done.returncode and self._remove_old_locks(done.stderr.decode("utf-8", "replace")):
-            done = _call(("--git-dir", str(self._folder), *arguments), given, within_s)
+            done = _call((*self._here, *arguments), given, within_s)
         return done
 
     def _remove_old_locks(self, said: str) -> bool:
         """Remove the locks of a killed git that git has named, in our repository or a folder that is the remote."""
         ours, is_removed = [one for one in (self._folder, self._remote_folder()) if one is not None], False
+        if not self._is_ours:  # a lock of a person's repository is one of their own git
+            return False
         for path in map(Path, _LOCK.findall(said)):
             if any(one.resolve() in path.resolve().parents for one in ours):
                 with contextlib.suppress(FileNotFoundError):
@@ -295,6 +336,11 @@ class Repository:
 def without_credentials(text: str) -> str:
     """Return a text, or the address of a remote, without the name and the password in it."""
     return _CREDENTIALS.sub(r"\1", text)
+
+
+def is_folder_of_remote(remote: str) -> bool:
+    """Return True for a remote that is a folder on a disk."""
+    return "://" not in remote and not re.match(r"^[^/]+:", remote)
 
 
 def _pairs(lines: str) -> dict[str, str]:
@@ -318,10 +364,13 @@ def _prune(run: Callable[..., bytes]) -> None:
     run("prune", "--expire=now")
 
 
-def _call(arguments: Collection[str], given: bytes, within_s: float) -> subprocess.CompletedProcess[bytes]:
+def _call(
+    arguments: Collection[str], given: bytes, within_s: float, author: tuple[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    name, email = author or ("dreamd", "dreamd@localhost")
     own = {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": os.environ.get("GIT_CONFIG_NOSYSTEM", "0"), "LC_ALL": "C"}
-    own |= {"GIT_AUTHOR_NAME": "dreamd", "GIT_AUTHOR_EMAIL": "dreamd@localhost"}
-    own |= {"GIT_COMMITTER_NAME": "dreamd", "GIT_COMMITTER_EMAIL": "dreamd@localhost"}
+    own |= {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": email}
+    own |= {"GIT_COMMITTER_NAME": name, "GIT_COMMITTER_EMAIL": email}
     own |= {"GIT_SSH_COMMAND": os.environ.get("GIT_SSH_COMMAND", "ssh -o BatchMode=yes -o ConnectTimeout=10")}
     # The daemon may have been started inside a hook of git, whose repository these would name.
     rest = {key: value for key, value in os.environ.items() if key not in _OF_A_REPOSITORY}

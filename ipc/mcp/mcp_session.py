@@ -37,7 +37,9 @@ from .exchange import PROBE
 class WireClient:
     """One client in the server's lanes: bounded, fair, cancellable, and seen as an agent's activity."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, user: str | None = None) -> None:
+        """`user` is one of several, for whom all is asked: a method that is the owner's alone refuses it."""
+        self._user = user
         self.requests: dict[object, OpenRequest] = {}
         self.paused = False
         self._server = server
@@ -48,6 +50,7 @@ class WireClient:
         """Return a method's result. Raises ProtocolError; cancelled, it cancels the request."""
         self._last_id += 1
         request_id = self._last_id
+        params = params if self._user is None else {**params, "user_id": self._user}
         # The server decides by the size of the line if a message is long; here there is no line, so it is estimated.
         size_bytes = sum(len(value) for value in params.values() if isinstance(value, str))
         answer = self._answers[request_id] = self._server.loop.create_future()
@@ -93,13 +96,13 @@ MOST_LISTENING = 16
 class McpSession:
     """An agent, as far as it is known, and its open requests. The SDK is imported with the first session, in a thread.
 
-    `known` has the agent's `cwd`, `agent`, `session` and `relay`, as far as it sent them. A request is open until it is
-    answered or cancelled; one that listens stays open, and nothing waits for it.
+    `known` has the agent's `cwd`, `agent`, `session`, `user` and `relay`, as far as it sent them. A request is open
+    until it is answered or cancelled; one that listens stays open, and nothing waits for it.
     """
 
     def __init__(self, server: Server, connection: Connection, known: Mapping[str, str]) -> None:
         self.known = known
-        self.wire = WireClient(server)
+        self.wire = WireClient(server, known.get("user"))
         self._connection = connection
         self._most_open = server.settings.max_in_flight
         self._incoming: asyncio.Queue[Json | None] = asyncio.Queue()
@@ -208,6 +211,7 @@ class AttachParams(BaseModel):
     cwd: Folder | None = None
     agent: Name | None = None
     session: Name | None = None
+    user: Name | None = None
     relay: Annotated[str, Field(max_length=64)] = ""
 
 

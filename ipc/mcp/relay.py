@@ -85,7 +85,10 @@ def parties(environ: Mapping[str, str], agent: str) -> Json:
         agent = "claude-code"
     cwd = environ.get("CLAUDE_PROJECT_DIR") or _cwd()
     # A name that the daemon would refuse is left out: the session is worth more than its name.
-    names = {name: value for name, value in (("agent", agent), ("session", session)) if _is_name(value)}
+    named = ("agent", agent), ("session", session)
+    names = {name: value for name, value in named if _is_name(value)}
+    if user := environ.get("DREAMD_USER"):  # never left out: without it the owner would be asked for
+        names["user"] = user
     return {"relay": os.urandom(8).hex(), **names} | ({"cwd": cwd} if 0 < len(cwd) <= LONGEST_PATH else {})
 
 

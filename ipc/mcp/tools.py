@@ -109,13 +109,15 @@ _LESSONS: Schema = {
 }
 _OFFERED: Schema = {"type": "array", "items": {"type": "object"}, "description": "each {name, description}"}
 _CHANNEL = _text("* for all")
+THIS_SESSION = "~"
+"""The channel by which a model says that a statement holds in its session alone."""
 
 TOOLS: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
         Tool(
             "recall",
-            "Ask what was said and decided in earlier sessions.",
+            "Ask what was said and decided.",
             {
                 "query": _text(),
                 "limit": _NUMBER,
@@ -137,7 +139,7 @@ TOOLS: Mapping[str, Tool] = {
             {
                 "text": _text(),
                 "kind": _one_of(KINDS),
-                "channel": _text("_global for every project"),
+                "channel": _text(f"{THIS_SESSION} for this session, _global for all"),
             },
             "remember",
             render.remembered,
@@ -289,6 +291,9 @@ def arguments_of(tool: Tool, given: Mapping[str, Any], known: Mapping[str, Any])
     # A channel that the model names replaces that of the folder; sent together, both would be ambiguous.
     if "channel" in given:
         added.pop("cwd", None)
+    if tool.method == "remember" and given.get("channel") == THIS_SESSION:
+        given = {name: value for name, value in given.items() if name != "channel"} | {"scope": "session"}
+        added = {name: known[name] for name in tool.adds if known.get(name) is not None}
     if tool.method == "recall" and (tests := list(_tests(given))):
         given = {name: value for name, value in given.items() if name not in ("since", "kind")}
         given["filter"] = {"must": tests}

@@ -17,6 +17,7 @@ from functools import lru_cache
 from ...store import okf
 from ...store.changes.decisions import is_reviewed
 from ...store.changes.links import SAME_AS
+from ...store.channel import is_of_session
 from ...store.model import Action, Kind, Level, Memory, NodeId
 from ...store.text.sentences import split
 from ...store.text.words import words
@@ -231,6 +232,8 @@ class _StageCheck:
             return
         if new.superseded_by is None:
             self.losses.archived += old.node_id in self._checker.facts
+            if is_of_session(old.channel):  # it was to hold until its session is over, used or not
+                return
             if old.node_id in self._checker.used or is_reviewed(old.extra):
                 self.counts.never("memories archived though in use: {n}")
             learned_at = okf.instant(old.extra.get("learned_at")) or old.created_at

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import lru_cache
 
@@ -24,7 +24,7 @@ from ..extract.attributes import REMEMBERED_WORTH, REPLY, STANDING, UNKNOWN_WORT
 from ..extract.replies import FEW_WORDS
 from ..extract.worth import FEW_CONTENT
 from .current_facts import LONGEST_NOTE, SURE_WORTH, current, newest_first, place_of, with_plain_successors
-from .outdated import without_outdated
+from .outdated import replaced_sentences, without_outdated
 
 RULES, AHEAD, LAST = "Rules", "Dates ahead", "Last session"
 PEOPLE, CHANGED, STEPS, DECIDED = "People", "Changed lately", "Procedures", "Decided"
@@ -104,9 +104,12 @@ def parts_of(
     newer = {node_id for fact in every for node_id in (fact.superseded_by, *fact.later)}
     by_heading: dict[str, list[BriefLine]] = defaultdict(list)
     lasting = [fact for fact in current(every) if is_worth_a_line(fact)]
+    over = replaced_sentences(lasting)
     for fact in newest_first(without_outdated(lasting, [fact for fact in elsewhere if fact.is_live])):
         heading = _heading(fact, today, fact.node_id in newer or bool(fact.supersedes), last_session)
         line = _line(fact, today) if heading and _worth(fact) >= LEAST_WORTH.get(heading, SURE_WORTH) else None
+        if line is not None and fact.node_id in over:
+            line = _without(line, over[fact.node_id])
         if line is not None and (not line.is_open or heading == AHEAD or (heading == LAST and _is_intended(fact))):
             by_heading[heading].append(line)
     by_heading[AHEAD].sort(key=lambda line: line.day or date.max)
@@ -237,6 +240,15 @@ def _line(fact: Memory, today: date) -> BriefLine | None:
     if number > DEPENDENT_WORDS or (number > FEW_WORDS and estimate_tokens(proposal) > LONGEST_PROPOSAL_TOKENS):
         proposal = ""
     return BriefLine(fact, words, proposal, _day_ahead(fact, today), is_open=is_open)
+
+
+def _without(line: BriefLine, over: Collection[str]) -> BriefLine | None:
+    """Return a line without sentences that hold no more; None where the first is one, for the others rest on it."""
+    first, *others = _sentences(line.words) or (line.words,)
+    if first in over:
+        return None
+    kept = [GAP if sentence in over else sentence for sentence in others]
+    return replace(line, words=" ".join((first, *kept)).removesuffix(f" {GAP}"))
 
 
 def _is_open(words: str, reply_to: str) -> bool:

@@ -8,14 +8,18 @@ costs little. The other knows how near the two are in meaning, and marks memorie
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
+from operator import mul
 from typing import Final
 
-from ...store.model import Kind, Memory
+from ...store.model import Kind, Memory, NodeId
 from ...store.text.quotes import read_reply
+from ...store.text.sentences import sentences_of
 from ...store.text.statements import LONGEST_ENDING, SHORTEST_BEGINNING, Statement, read
 from ..extract.attributes import REPLY
 from .current_facts import in_time
@@ -40,7 +44,8 @@ WEIGHTS: Final[Mapping[str, float]] = {
 LEAST: Final = 0.35
 """Probability from which a fact is outdated: of people left out 71 % of such facts are, a third of all that are."""
 
-OF_WORDS: Final = frozenset({"shared", "rarest", "rare", "of the newer", "of the older"})
+OF_WORDS: Final = ("shared", "rarest", "rare", "of the newer", "of the older")
+_WEIGHTS_OF_WORDS: Final = tuple(WEIGHTS[name] for name in OF_WORDS)
 LEAST_SHARED: Final = (
     math.log(LEAST / (1 - LEAST))
     - BIAS
@@ -74,8 +79,13 @@ CHANGED_IN_WORDS: Final = 0.1
 people left out 49 of 64 such pairs are labelled as changes, and a reader found a third of the others right too; by
 words alone it was 16 of 31."""
 
+MOST_OF_UNIT: Final = 3
+"""The facts that name a thing which is counted anew; a commoner word ("minutes") counts many things."""
+
 MOST_SHARED: Final = 4
 ONE_DAY: Final = timedelta(days=1)
+_SETS: Final = frozenset({Kind.VALUE, Kind.DECISION, Kind.CORRECTION, Kind.PREFERENCE})
+"""The kinds that set a number; a fact of another may count what is there."""
 
 
 def without_outdated(facts: Sequence[Memory], others: Sequence[Memory] = ()) -> list[Memory]:
@@ -89,6 +99,70 @@ def without_outdated(facts: Sequence[Memory], others: Sequence[Memory] = ()) -> 
         if older.node_id in asked
         and not any(compared.is_outdated(older, newer) for newer in compared.sharing(older, ordered[place + 1 :]))
     ]
+
+
+def replaced_sentences(facts: Sequence[Memory]) -> dict[NodeId, frozenset[str]]:
+    """Map facts to those of their sentences whose number a later fact gives anew.
+
+    It counts the same rare thing ("8 attempts", then "attempts: cut down to 6"), or names the number as past ("max
+    20 connections", then "pool_max from 20 to 35"). Where that is the first sentence, the others rest on it.
+    """
+    read_facts = [(fact, _numbers_in(fact.text)) for fact in in_time(facts)]
+    commonness = Counter(stem for _, one in read_facts for stem in one.content)
+    told = [(fact, one) for fact, one in read_facts if one.numbers]
+    found: dict[NodeId, set[str]] = {}
+    for place, (older, was) in enumerate(told, 1):
+        for newer, now in told[place:]:
+            anew = {unit for unit in was.units & now.content if commonness[unit] <= MOST_OF_UNIT}
+            if not (anew or was.numbers & now.ended) or (older.sources and older.sources[:1] == newer.sources[:1]):
+                continue
+            counted = anew if older.kind in _SETS and newer.kind in _SETS else set[str]()
+            over = {said for said, one in was.sentences for _, new in now.sentences if _is_over(one, new, counted)}
+            if over:
+                found.setdefault(older.node_id, set()).update(over)
+    return {node_id: frozenset(over) for node_id, over in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """The numbers that a text names, the things that they count, and its sentences where it names any."""
+
+    content: frozenset[str]
+    numbers: frozenset[str]
+    units: frozenset[str]
+    ended: frozenset[str]
+    sentences: Sequence[tuple[str, Statement]]
+
+
+@lru_cache(maxsize=2048)
+def _numbers_in(text: str) -> _Numbers:
+    said = read_reply(text)[0]
+    whole, plain = read(said), said.lower()
+    numbers = [value for value in whole.values if value.sort == "number"]
+    # "8087, thats what the ingress has" counts nothing.
+    units = {
+        value.unit
+        for value in numbers
+        if value.unit and re.search(rf"\b{re.escape(value.word)} {re.escape(value.unit)}", plain)
+    }
+    sentences = [(sentence, read(sentence)) for sentence in sentences_of(said)] if numbers else []
+    words = frozenset(value.word for value in numbers)
+    return _Numbers(frozenset(whole.content), words, frozenset(units), whole.ended, sentences)
+
+
+def _is_over(old: Statement, new: Statement, counted: Collection[str]) -> bool:
+    """Check that a later sentence gives another number in place of one of the earlier; `counted` both may count."""
+    before = [value for value in old.values if value.sort == "number"]
+    after = [value for value in new.values if value.sort == "number"]
+    said = {value.word for value in after}
+    is_ended = any(value.word in new.ended & said for value in before) and bool(_parts(old) & _parts(new))
+    again = {value.unit for value in before if value.word not in said} & {*counted} & {*new.content}
+    return not new.is_open and (is_ended or bool(after and again))
+
+
+def _parts(statement: Statement) -> set[str]:
+    """Return the words of a statement that are no numbers, a name by its parts: `pool_max` has "max"."""
+    return {part for stem in statement.content for part in stem.split("_") if part and not part.isdigit()}
 
 
 class Compared:
@@ -109,7 +183,7 @@ class Compared:
     def is_outdated(self, older: Memory, newer: Memory) -> bool:
         """Check that the newer fact probably replaces or repeats the older; most pairs share too little for it."""
         shared = self._shared(older, newer)
-        if shared is None or sum(WEIGHTS[name] * value for name, value in shared.items()) < LEAST_SHARED:
+        if shared is None or sum(map(mul, _WEIGHTS_OF_WORDS, shared.values())) < LEAST_SHARED:
             return False
         return self.probability(older, newer) >= LEAST
 

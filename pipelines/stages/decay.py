@@ -9,11 +9,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from math import exp, log
 from typing import TYPE_CHECKING
 
 from ...store import okf
 from ...store.changes.decisions import is_reviewed
+from ...store.channel import is_of_session
 from ...store.ledger.ledger import Usage
 from ...store.model import Action, Kind, Level, Memory, NodeId, Status, trust
 from ...store.text.dates import format_date
@@ -163,6 +165,9 @@ def plan(view: View, now: datetime) -> Proposals:
     ]
     due.sort(key=lambda confidence: (confidence.at(now), confidence.memory.node_id))
     most = most_per_run(len(facts), settings)
+    for action in islice(_of_ended_sessions(view, now), most):
+        planned.actions.append(action)
+        planned.count("of sessions that are over")
     for confidence in due:
         if len(planned.actions) >= most:
             break
@@ -170,9 +175,24 @@ def plan(view: View, now: datetime) -> Proposals:
         if evidence.release_from_pages(confidence.memory.node_id):
             planned.actions.append(_archive(view, confidence, now))
             planned.count("faded")
-    if waiting := len(due) - len(planned.actions):
+    if waiting := len(due) - planned.counts.get("faded", 0):
         planned.count("kept for another night", waiting)
     return planned
+
+
+def _of_ended_sessions(view: View, now: datetime) -> Iterator[Action]:
+    """Yield the archiving of memories of one session, some time after its last turn, the oldest first."""
+    lasting = timedelta(days=view.settings.decay.session_days)
+    known = view.session_paths()
+    held = [one for one in view.every(Level.FACT) if one.is_live and is_of_session(one.channel)]
+    for one in sorted(held, key=lambda one: (one.created_at or _NEVER, one.node_id)):
+        memory = view.memory(one.node_id)
+        if memory is None or not memory.is_live or view.is_forbidden(tombstone_key(memory.node_id)):
+            continue
+        turns = view.turns(memory.session_id) if memory.session_id and memory.session_id in known else []
+        last_at = max(filter(None, (memory.created_at, *(turn.at for turn in turns[-1:]))), default=_NEVER)
+        if last_at + lasting <= now:
+            yield _archived(view, memory, f"its session is over since {_day(last_at)}", now)
 
 
 def confidences(
@@ -274,10 +294,13 @@ def _cites(view: View) -> Iterator[tuple[NodeId, NodeId]]:
 
 
 def _archive(view: View, confidence: Confidence, now: datetime) -> Action:
-    memory = confidence.memory
-    data = view.read(memory.path) or b""
     used = f"last used {_day(confidence.used_at)}" if confidence.used_at > _NEVER else "never used"
     reason = f"confidence {confidence.at(now):.2f}; learned {_day(confidence.learned_at)}, {used}"
+    return _archived(view, confidence.memory, reason, now)
+
+
+def _archived(view: View, memory: Memory, reason: str, now: datetime) -> Action:
+    data = view.read(memory.path) or b""
     content = okf.edit(data, {"status": Status.DEPRECATED.value, "archived_at": now.isoformat()})
     key = tombstone_key(memory.node_id)
     return Action.replacing(memory.path, memory.node_id, data, content, stage=STAGE, reason=reason, fingerprint=key)

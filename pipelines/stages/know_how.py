@@ -1,17 +1,19 @@
-"""Know-how: a page a channel of the commands that worked there, and one for each procedure of several steps.
+"""Know-how: a page a channel of the commands that worked there, one for each procedure, and one of a person's tools.
 
 A procedure is told where it worked in several sessions and its person did not correct it, every step as it ran last.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ...store import okf
-from ...store.model import SKILL, SKILL_DRAFT, STRATEGY, Action, Kind, Level, Memory, NodeId, Turn
+from ...store.channel import ALONE, WITHIN, enclosing, user_part
+from ...store.model import GLOBAL_CHANNEL, SKILL, SKILL_DRAFT, STRATEGY, Action, Kind, Level, Memory, NodeId, Turn
 from ...store.okf.memory_file import BY_HAND, body_hash
 from ...store.text import acts
 from ...store.text.dates import format_date
@@ -364,3 +366,173 @@ def _asked(request: TurnContext) -> str:
 
 def _shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+# ---- what a person works with, by the files that were edited and the commands that worked
+
+WORKED_WITH = "Worked with"
+
+FEWEST_PROJECTS, FEWEST_TIMES, MOST_TOOLS = 2, 3, 12
+"""Projects and sessions in which a language or a tool was used: less is of one project, or was tried once."""
+
+LANGUAGES = {
+    "c": "C",
+    "cc": "C++",
+    "cpp": "C++",
+    "cs": "C#",
+    "css": "CSS",
+    "dart": "Dart",
+    "ex": "Elixir",
+    "exs": "Elixir",
+    "go": "Go",
+    "hs": "Haskell",
+    "html": "HTML",
+    "java": "Java",
+    "js": "JavaScript",
+    "jsx": "JavaScript",
+    "kt": "Kotlin",
+    "lua": "Lua",
+    "mjs": "JavaScript",
+    "php": "PHP",
+    "py": "Python",
+    "rb": "Ruby",
+    "rs": "Rust",
+    "scala": "Scala",
+    "sh": "Shell",
+    "sql": "SQL",
+    "svelte": "Svelte",
+    "swift": "Swift",
+    "tex": "LaTeX",
+    "tf": "Terraform",
+    "ts": "TypeScript",
+    "tsx": "TypeScript",
+    "vue": "Vue",
+    "zig": "Zig",
+}
+"""The language of a file's ending."""
+
+_HASH = re.compile(r"-[0-9a-f]{6}\Z")
+_TOOL = re.compile(r"[a-z][a-z0-9+-]{1,24}")
+_OF_MANY = frozenset({"docker", "gh"})
+"""Common programs of a shell that still are a tool that a person works with."""
+
+
+@dataclass(slots=True)
+class _Used:
+    """The uses of one language or tool: its projects, its sessions, and the turns of the first and last use."""
+
+    shown: str = ""
+    projects: set[str] = field(default_factory=set)
+    sessions: set[NodeId] = field(default_factory=set)
+    turns: list[Turn] = field(default_factory=list)
+
+    def note(self, project: str, turn: Turn, shown: str) -> None:
+        """Count a use; `shown` stands in its turn."""
+        self.projects.add(project)
+        self.sessions.add(turn.session_id)
+        at = turn.at is not None, turn.at
+        if not self.turns or at >= (self.turns[-1].at is not None, self.turns[-1].at):
+            self.shown = shown
+            self.turns = [*self.turns[:1], turn]
+        elif at < (self.turns[0].at is not None, self.turns[0].at):
+            self.turns = [turn, *self.turns[-1:]]
+
+    @property
+    def is_usual(self) -> bool:
+        """True for a language or tool of several projects."""
+        return len(self.projects) >= FEWEST_PROJECTS and len(self.sessions) >= FEWEST_TIMES
+
+
+def worked_with(view: View, now: datetime) -> Proposals:
+    """Propose the page of each person's languages and tools, where a session of any project has grown; once a week."""
+    planned = Proposals()
+    sessions: dict[str, list[SessionState]] = defaultdict(list)
+    settings = view.settings.promotion
+    for session in view.sessions() if settings.enabled and not view.history.paused else ():
+        is_private = not set(settings.private).isdisjoint(enclosing(session.channel))
+        if not is_private and not session.channel.startswith((GLOBAL_CHANNEL, ALONE)):
+            sessions[user_part(session.channel)].append(session)
+    for part, own in sessions.items():
+        channel = f"{GLOBAL_CHANNEL}{WITHIN}{part}" if part else GLOBAL_CHANNEL
+        grown = sum(session.last_ordinal for session in own)
+        if channel in view.history.channels_off or view.cursor(WORKED_WITH, channel) == grown:
+            continue
+        planned.cursors[WORKED_WITH, channel] = grown
+        if action := _page_of_tools(view, channel, own, now):
+            planned.actions.append(action)
+            planned.count("pages of a person's tools")
+    return planned
+
+
+def _page_of_tools(view: View, channel: str, sessions: Sequence[SessionState], now: datetime) -> Action | None:
+    node_id = okf.fact_id(channel, f"profile {WORKED_WITH}")
+    known = view.memory(node_id) if view.exists(node_id) else None
+    paths = {session.session_id: session.path for session in sessions}
+    parts = _used_in(view, sessions)
+    if not parts:
+        return archive(view, known, STAGE, "nothing is used in several projects", now) if known else None
+    text, ids = _lines_of_tools(parts, paths)
+    if known is not None:
+        page = revived(known, text, ids, view.run_id) if may_be_revived(known) else known
+        return replace_text(view, page, STAGE, "it was used again", paths)
+    page = Memory(
+        node_id=node_id,
+        level=Level.PROFILE,
+        kind=Kind.PROFILE,
+        title=WORKED_WITH,
+        text=text,
+        channel=channel,
+        scope="global",
+        description="Languages and tools that sessions of several projects used.",
+        created_at=newest([one.turns[-1].at for _, used in parts for _, one in used]),
+        provenance=OBSERVED,
+        sources=ids,
+        run=view.run_id,
+        path=view.path_for(Level.PROFILE, Kind.PROFILE, WORKED_WITH, node_id, channel),
+        extra={"learned_at": now.isoformat(), BY_HAND: body_hash(text)},
+    )
+    return create(view, page, STAGE, "it was used in several projects", paths)
+
+
+def _used_in(view: View, sessions: Sequence[SessionState]) -> list[tuple[str, list[tuple[str, _Used]]]]:
+    """Return the languages and the tools of several projects, those of most sessions first."""
+    languages, tools = defaultdict[str, _Used](_Used), defaultdict[str, _Used](_Used)
+    for session in sorted(sessions, key=lambda one: one.session_id):
+        # Clones and worktrees of one name are one project: their number says nothing of a person.
+        project = _HASH.sub("", session.channel.partition(WITHIN)[0])
+        turns = {turn.ordinal: turn for turn in view.turns(session.session_id)}
+        for act in acts.acts_in((turn.ordinal, turn.text) for turn in turns.values()):
+            if act.is_edit:
+                name = acts.file_key(act.words).rpartition("/")[2]
+                if language := LANGUAGES.get(name.rpartition(".")[2].lower()):
+                    languages[language].note(project, turns[act.at], name)
+            elif act.tool == acts.SHELL and act.ended_at is not None and not act.failed:
+                program = acts.command_key(act.words).partition(" ")[0]
+                if _TOOL.fullmatch(program) and (acts.is_of_project(program) or program in _OF_MANY):
+                    tools[program].note(project, turns[act.at], program)
+    parts = []
+    for heading, found in (("Languages", languages), ("Tools", tools)):
+        usual = [(name, used) for name, used in found.items() if used.is_usual]
+        usual.sort(key=lambda one: (-len(one[1].sessions), one[0]))
+        parts += [(heading, usual[:MOST_TOOLS])] if usual else []
+    return parts
+
+
+def _lines_of_tools(
+    parts: Sequence[tuple[str, Sequence[tuple[str, _Used]]]], paths: Mapping[NodeId, str]
+) -> tuple[str, tuple[NodeId, ...]]:
+    cited = {used.turns[-1].node_id: used.turns[-1] for _, found in parts for _, used in found}
+    labels = okf.source_ids(cited)
+    lines: list[str] = []
+    for heading, found in parts:
+        lines += [*([""] if lines else []), f"## {heading}", ""]
+        for name, used in found:
+            first, last = (format_date(turn.at.date()) if turn.at else "" for turn in (used.turns[0], used.turns[-1]))
+            when = f", {first} to {last}" if first and first != last else f", {last}" if last else ""
+            named = f"`{name}`" if name == used.shown else f"{name}, as in `{used.shown}`"
+            number = f"{len(used.projects)} projects, {len(used.sessions)} sessions"
+            lines.append(f"- {named}: {number}{when} [^{labels[used.turns[-1].node_id]}]")
+    notes = (
+        f"[^{label}]: [{name}](/{paths[cited[name].session_id].replace(' ', '%20')})" for name, label in labels.items()
+    )
+    return "\n".join([*lines, "", *notes]), tuple(cited)

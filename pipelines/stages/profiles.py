@@ -13,6 +13,7 @@ from datetime import datetime
 from ...store import okf
 from ...store.model import CURRENT_PAGE, PROMOTED_FROM, Action, Kind, Level, Memory, NodeId
 from ...store.okf.memory_file import BY_HAND, body_hash
+from ..extract.attributes import OBSERVED
 from ..pages import current_facts
 from ..pages.current_facts import day_of, with_footnotes, with_plain_successors
 from ..pages.topics import Topic, topics_of
@@ -64,7 +65,11 @@ def _actions(view: View, channel: str, now: datetime) -> Iterator[Action]:
             yield action
     for known in view.whole(Level.PROFILE, channel):
         is_unwanted = (
-            known.is_live and known.kind is Kind.PROFILE and known.run is not None and known.node_id not in wanted
+            known.is_live
+            and known.kind is Kind.PROFILE
+            and known.run is not None
+            and known.node_id not in wanted
+            and known.provenance != OBSERVED  # know_how makes it, of sessions
         )
         if is_unwanted and (action := archive(view, known, STAGE, "too little of it holds now", now)):
             yield action

@@ -210,7 +210,14 @@ def _is_earned(group: _Group, view: View, settings: PromotionSettings) -> bool:
         or _is_named(told)
     ):
         return False
+    if _is_always_corrected(group, settings):
+        return True
     return len(group.sessions) >= settings.conversations and _uses(group, view) >= settings.uses
+
+
+def _is_always_corrected(group: _Group, settings: PromotionSettings) -> bool:
+    """Check for a rule that its person put right again and again: unused, it had to be said once more."""
+    return group.is_correction and len(group.sessions) >= settings.corrections
 
 
 def _is_named(fact: Memory) -> bool:
@@ -287,14 +294,18 @@ def _keys(view: View, group: _Group, settings: PromotionSettings, now: datetime)
         "cosine": group.cosine,
     }
     if settings.review:
-        always = {"always": 1} if group.is_correction and len(group.sessions) >= settings.corrections else {}
+        always = {"always": 1} if _is_always_corrected(group, settings) else {}
         keys[AWAITS_REVIEW] = {"kind": told.kind.value, **always, "because": _because(group)}
     return keys
 
 
 def _because(group: _Group) -> str:
     projects, sessions = len(group.projects), len(group.sessions)
-    return f"said in {projects} projects" if projects > 1 else f"said in {sessions} conversations, and used"
+    if projects > 1:
+        return f"said in {projects} projects"
+    if group.is_correction:
+        return f"put right in {sessions} conversations"
+    return f"said in {sessions} conversations, and used"
 
 
 def _promoted(view: View) -> set[NodeId]:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from ...llm.budget import Asker
 from ...store import okf
+from ...store.channel import is_of_session
 from ...store.index.tombstones import edit_key
 from ...store.model import Action, Kind, Level, Memory, NodeId, Turn
 from ...store.redaction import places_of_secrets
@@ -79,7 +80,7 @@ class View:
         return self.cursors.get((stage, key), self.history.cursors.get((stage, key), 0))
 
     def memories(self, level: Level | None = None, channel: str | None = None) -> list[Memory]:
-        """Return the memories that are neither archived nor superseded, nor wait for review, by id."""
+        """Return the live memories that do not wait for review, nor end with a session, by id."""
         found = (
             memory
             for memory in self._memories.values()
@@ -87,6 +88,7 @@ class View:
             and (channel is None or memory.channel == channel)
             and memory.is_live
             and not memory.is_waiting
+            and not is_of_session(memory.channel)
         )
         return sorted(found, key=lambda memory: memory.node_id)
 

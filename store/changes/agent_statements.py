@@ -19,9 +19,10 @@ from enum import StrEnum
 from threading import Lock
 from typing import Any, Final
 
+from ..channel import TEAM
 from ..index.projection import CURATED, MOST_PRIORITY
 from ..limits import INFERRED_CERTAINTY, STATED_CERTAINTY
-from ..model import AWAITS_REVIEW, GLOBAL_CHANNEL, InvalidInput, Kind, Memory, NewTurn, NodeId
+from ..model import AWAITS_REVIEW, COLLEAGUE, GLOBAL_CHANNEL, InvalidInput, Kind, Memory, NewTurn, NodeId
 from ..roles import MACHINES, Role
 from ..text.fence import reads_foreign_words
 from ..text.sentences import SENTENCE_OR_LINE_END
@@ -247,7 +248,10 @@ _BECAUSE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A memory that waits for review, the kind that its agent wants, and why. `always`: a priority, 0 for none."""
+    """A memory that waits for review, the kind that its agent wants, and why. `always`: a priority, 0 for none.
+
+    Of one that a colleague shared, `author` is who that is, and `quotes` its evidence, each with its day and speaker.
+    """
 
     node_id: NodeId
     kind: Kind
@@ -257,6 +261,8 @@ class Waiting:
     channel: str
     text: str
     at: datetime | None
+    author: str = ""
+    quotes: tuple[str, ...] = ()
 
 
 def as_trusted(memory: Memory, trust: Origin) -> Memory:
@@ -284,27 +290,46 @@ def as_trusted(memory: Memory, trust: Origin) -> Memory:
 
 def waiting(memory: Memory) -> Waiting:
     """Return the review entry of a memory that waits."""
-    kind, always, because = _wanted(memory.extra)
-    agent = str(memory.extra.get("agent_id") or "")
-    return Waiting(memory.node_id, kind, always, because, agent, memory.channel, memory.text, memory.created_at)
+    kind, always, because = _wanted(memory)
+    agent, origin = str(memory.extra.get("agent_id") or ""), memory.extra.get(COLLEAGUE)
+    origin = origin if isinstance(origin, Mapping) else {}
+    listed = origin.get("quotes")
+    quotes = tuple(map(str, listed)) if isinstance(listed, list) else ()
+    channel, author = memory.channel.removesuffix(TEAM), str(origin.get("author", ""))
+    return Waiting(
+        memory.node_id, kind, always, because, agent, channel, memory.text, memory.created_at, author, quotes
+    )
 
 
 def acceptance(memory: Memory, by: str, now: datetime) -> dict[str, Any]:
-    """Return the changes that make a waiting memory the kind that its agent wanted, as its person's word."""
-    kind, always, _ = _wanted(memory.extra)
+    """Return the changes that make a waiting memory the kind that its agent wanted, as its person's word.
+
+    A colleague's stays theirs by name, and moves to the project's channel.
+    """
+    kind, always, _ = _wanted(memory)
     listed = memory.extra.get("verified")
     verified = [*(listed if isinstance(listed, list) else ()), {"by": f"human:{by}", "at": now.isoformat()}]
     speaker = None if memory.said_by in MACHINES else memory.said_by  # a proposal of a dream quotes its person
     changes: dict[str, Any] = {AWAITS_REVIEW: None, "kind": kind.value, "said_by": speaker, "verified": verified}
-    changes |= {"provenance": STATED, "certainty": STATED_CERTAINTY}
+    is_colleagues = memory.provenance == COLLEAGUE
+    changes |= {"provenance": COLLEAGUE if is_colleagues else STATED, "certainty": STATED_CERTAINTY}
+    changes |= {"channel": memory.channel.removesuffix(TEAM)} if is_colleagues else {}
     return changes | ({CURATED: always} if always else {})
 
 
-def _wanted(extra: Mapping[str, Any]) -> tuple[Kind, int, str]:
-    """Read the wanted kind, priority and reason; a person may have edited the file, so nothing is taken on trust."""
-    wanted = extra.get(AWAITS_REVIEW)
+SHAREABLE: Final = STEERING | {Kind.FACT, Kind.NOTE, Kind.EVENT, Kind.VALUE, Kind.FINDING}
+"""The kinds of memory that a person may share with colleagues, and accept of them."""
+
+
+def _wanted(memory: Memory) -> tuple[Kind, int, str]:
+    """Read the wanted kind, priority and reason; a person may have edited the file, so nothing is taken on trust.
+
+    A colleague never chooses that it stands in every envelope.
+    """
+    wanted, is_colleagues = memory.extra.get(AWAITS_REVIEW), memory.provenance == COLLEAGUE
     wanted = wanted if isinstance(wanted, Mapping) else {}
-    kind = next((kind for kind in STEERING if kind.value == wanted.get("kind")), Kind.NOTE)
+    kinds = SHAREABLE if is_colleagues else STEERING
+    kind = next((kind for kind in kinds if kind.value == wanted.get("kind")), Kind.NOTE)
     always = wanted.get("always")
-    always = min(always, MOST_PRIORITY) if type(always) is int and always > 0 else 0
+    always = min(always, MOST_PRIORITY) if type(always) is int and always > 0 and not is_colleagues else 0
     return kind, always, str(wanted.get("because") or "")

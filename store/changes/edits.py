@@ -10,6 +10,7 @@ from difflib import SequenceMatcher
 from typing import Any, Final, NamedTuple
 
 from .. import okf
+from ..channel import TEAM
 from ..door import outgoing
 from ..index.projection import CURATED, FOOTNOTE, Node, memory_node
 from ..limits import LONGEST_CURATED, STATED_CERTAINTY
@@ -80,6 +81,7 @@ def _with_footnotes(text: str, before: str) -> str:
 
 def _reworded(memory: Memory, text: str, now: datetime) -> dict[str, Any]:
     changes: dict[str, Any] = {"provenance": CORRECTED, "certainty": STATED_CERTAINTY, AWAITS_REVIEW: None}
+    changes["channel"] = memory.channel.removesuffix(TEAM)
     # A page without the hash of these words is a person's, and no dream writes it anew.
     if memory.level is not Level.FACT:
         return changes

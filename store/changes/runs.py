@@ -23,6 +23,9 @@ from .migration import LayoutMigration
 from .run_kinds import FILE_SHA256, FORGET, FORKED, MIGRATE, PURGE, REVIEW, TURN_FORGOTTEN, UNDID, AppliedRun, Undone
 from .undo import Reverting
 
+MOST_OF_A_PERSON = 50
+"""Changes of a run that one person made: more are a dream's, an import's or a migration's."""
+
 CHANGE_CHARS = 2000
 """Characters of a text before and after a change, around the first difference."""
 
@@ -131,6 +134,20 @@ class Runs:
         """Return a page of the changes of a run, in their order. Raises NotFound."""
         self._ledger.run(run_id)
         return [_shown(action) for action in self._ledger.actions(run_id, offset, limit)]
+
+    def channels_of(self, run_id: str) -> frozenset[str]:
+        """Return the channels of the nodes that a run changed, or hid; none where they are too many, or unknown."""
+        run = self._ledger.run(run_id)
+        actions = self._ledger.actions(run_id, 0, MOST_OF_A_PERSON + 1)
+        if len(actions) > MOST_OF_A_PERSON:
+            return frozenset()
+        images = [action.post_image or action.pre_image for action in actions]
+        if not all(images):
+            return frozenset()
+        channels = {str(okf.parse(image or b"").meta.get("channel", "")) for image in images}
+        if not actions and (node := self._core.catalog.node(str(run.summary.get("node_id", "")))) is not None:
+            channels.add(node.channel)
+        return frozenset(channels)
 
     def title_of(self, run_id: str) -> str:
         """Return the title of the first memory that a run changed, as the run left it; "" without any."""

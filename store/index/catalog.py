@@ -131,6 +131,8 @@ MIGRATIONS: tuple[Migration, ...] = (
         ALTER TABLE link ADD COLUMN weight REAL NOT NULL DEFAULT 1;
         """,
     ),
+    # The rules of redaction by which the file, with this stamp, was found to hold no secret.
+    Migration("m013_searched", "ALTER TABLE file ADD COLUMN searched TEXT"),
 )
 
 # Characters of a turn that say what was called, or asked.
@@ -145,7 +147,8 @@ class FileRow:
     """A file as the index last read it.
 
     `seen_ns` is the wall clock then: a stamp as young as that proves little. `since_ns` is when this stamp was first
-    seen: the file may have been read again since, for the sake of another.
+    seen: the file may have been read again since, for the sake of another. `searched` names the rules by which it
+    holds no secret.
     """
 
     path: str
@@ -157,6 +160,7 @@ class FileRow:
     parsed_to: int
     problem: str | None
     since_ns: int = 0
+    searched: str | None = None
 
 
 class Content(NamedTuple):

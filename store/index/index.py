@@ -320,7 +320,7 @@ class Index:
             seen, bare = self._catalog.files(), set(self._images.missing())
         found = {stamp.path: stamp for stamp in self._vault.walk()}
         bare = {path for path in bare if path in found and found[path].size <= largest(path)}
-        changed = [path for path, stamp in found.items() if path in bare or not _is_current(stamp, seen.get(path))]
+        changed = [path for path, stamp in found.items() if path in bare or not is_current(stamp, seen.get(path))]
         self.apply_all(sorted(changed, key=lambda path: (not is_session(path), path)), progress)
         return Reconciled(len(changed), tuple(path for path in seen if path not in found))
 
@@ -433,6 +433,13 @@ class Index:
         """Store a value about the index itself."""
         with self.batch():
             self._connection.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (key, value))
+
+    def note_searched(self, stamps: Iterable[FileStamp], rules: str) -> None:
+        """Note that files with these stamps hold no secret by some rules; one that changed since is not noted."""
+        rows = [(rules, one.path, one.inode, one.size, one.mtime_ns, one.ctime_ns) for one in stamps]
+        unchanged = "path = ? AND inode = ? AND size = ? AND mtime_ns = ? AND ctime_ns = ?"
+        with self.batch():
+            self._connection.executemany(f"UPDATE file SET searched = ? WHERE {unchanged}", rows)
 
     def text_hashes(self) -> set[bytes]:
         """Return the hashes of all texts that have, or wait for, a vector."""
@@ -618,12 +625,13 @@ class Index:
     def _record(self, stamp: FileStamp, projection: Projection) -> None:
         now_ns = int(self._now().timestamp() * 1e9)
         known = self._catalog.file(stamp.path)
-        since_ns = known.since_ns if known is not None and _has_stamp(known, stamp) else now_ns
+        is_same = known is not None and _has_stamp(known, stamp)
+        since_ns, searched = (known.since_ns, known.searched) if known is not None and is_same else (now_ns, None)
         self._connection.execute(
-            "INSERT OR REPLACE INTO file VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO file VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(stamp.path, stamp.inode, stamp.size, stamp.mtime_ns, stamp.ctime_ns),
-                *(now_ns, projection.parsed_to, projection.problem, since_ns),
+                *(now_ns, projection.parsed_to, projection.problem, since_ns, searched),
             ),
         )
 
@@ -711,7 +719,7 @@ class Index:
             self.backend.delete(COLLECTION, chunk_ids)
 
 
-def _is_current(stamp: FileStamp, row: FileRow | None) -> bool:
+def is_current(stamp: FileStamp, row: FileRow | None) -> bool:
     """Return True if a file is as last read, without a problem; a stamp that was young then proves nothing."""
     if row is None or row.problem is not None:
         return False

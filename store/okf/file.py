@@ -1,7 +1,7 @@
 """A markdown file of the Open Knowledge Format (v0.2, readable by v0.1 consumers): frontmatter and body.
 
-A file is YAML between two lines of `---`, and a body. Unchanged parts keep their bytes: `edit` replaces the lines of
-the given keys and no others; comments and order stay.
+A file is YAML between two lines of `---`, and a body; older records with TOML between lines of `+++` are read too.
+Unchanged parts keep their bytes: `edit` replaces the lines of the given keys and no others; comments and order stay.
 
 The keys that a person reads stand first, one a line; those for dreamd are one line, the mapping under BLOCK. Readers
 see one mapping of keys, wherever each stands: files of before have every key on a line of its own, and stay so.
@@ -19,7 +19,7 @@ from typing import Any, Final
 import yaml
 
 from ..model import InvalidInput, Status
-from . import frontmatter
+from . import frontmatter, notes
 from .frontmatter import (
     PLAIN,
     PLAIN_IN_FLOW,
@@ -42,7 +42,7 @@ INNER: Final = frozenset(
     "node_id level kind channel scope session_id agent_id task_id user_id cwd valid_from tense certainty provenance"
     " supersedes superseded_by contradicts later relates said_at days slot archived_at run learned_at ordinal worth"
     " reply standing preference body_sha256 edited_at same_as reinforced began ended told steps held_at searched"
-    " curated skill proposals awaits_review not_names decided_by relations mentions inferred_tags".split()
+    " curated skill proposals awaits_review not_names decided_by relations mentions inferred_tags colleague".split()
 )
 """The keys that dreamd needs and a person seldom reads."""
 
@@ -74,6 +74,8 @@ class _Parts:
 def parse(data: bytes) -> OkfFile:
     """Read a file. Never raises: one that cannot be read has a `problem`. Instants stay strings."""
     parts = _cut(data)
+    if parts is None and (record := notes.toml_record(data)) is not None:
+        return OkfFile(*record)
     if parts is None:
         problem = "its frontmatter is never closed" if _OPENING.match(data) else None
         return OkfFile({}, data.decode("utf-8", "replace"), problem or _utf8_problem(data))
@@ -105,6 +107,12 @@ def edit(data: bytes, changes: Mapping[str, Any], *, add_frontmatter: bool = Fal
     if not changes:
         return data
     parts = _cut(data)
+    if parts is None and (record := notes.toml_record(data)) is not None:
+        meta, body, problem = record
+        if problem is not None:
+            raise InvalidInput(f"the frontmatter cannot be edited: {problem}", "Repair it by hand first.")
+        # TOML has no null, and no writer of its own here: the record becomes a file of ours, with all its keys.
+        return render({key: value for key, value in (meta | dict(changes)).items() if value is not None}, body)
     if parts is None:
         if not add_frontmatter or _OPENING.match(data):
             raise InvalidInput("the file has no frontmatter to edit", "Give it one: '---', a 'type', '---'.")

@@ -1,10 +1,11 @@
-"""The title, the date and the links of a note, also of one that another program wrote: Obsidian's rules."""
+"""A note, also of another program: its title, date and links by Obsidian's rules, and frontmatter in TOML."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -24,6 +25,24 @@ _SLASHED_DAY = re.compile(r"(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?!\d)(.*)")
 _DAYS_AS_NUMBERS = range(1000_01_01, 3000_01_01)  # 20261120; as seconds these would be days of 1970
 _FIRST, _LAST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
 """A year from the ends of the calendar: an instant leaves it in no time zone, and by nothing that is added to it."""
+
+_TOML_OPENING = re.compile(rb"(?:\xef\xbb\xbf)?\+\+\+[ \t]*\r?\n")
+_TOML_CLOSING = re.compile(rb"\n\+\+\+[ \t]*(?:\r?\n|\Z)")
+MOST_TOML_BYTES = 2**16
+NAMES_IN_TOML = {
+    "name": "title",
+    "heading": "title",
+    "summary": "description",
+    "author": "said_by",
+    "labels": "tags",
+    "categories": "tags",
+    "keywords": "tags",
+    "created_on": "created",
+}
+"""Keys of older records by those that they are read as, where a record does not have these as well."""
+
+TEXTS_IN_TOML = ("text", "content", "body")
+"""The keys that hold a record's text where none stands below its frontmatter."""
 
 _MILLISECONDS_FROM = 1e11  # as seconds this is the year 5138; a larger number counts milliseconds
 
@@ -83,6 +102,48 @@ def has_unreadable_date(meta: Mapping[str, Any]) -> bool:
     """Return True if the frontmatter gives a date and none that can be read."""
     given = [value for key in DATE_KEYS if (value := meta.get(key)) not in (None, "")]
     return bool(given) and all(instant(value) is None for value in given)
+
+
+def toml_record(data: bytes) -> tuple[dict[str, Any], str, str | None] | None:
+    """Return the keys and the text of a file with frontmatter between lines of `+++`, and its problem, if it has one.
+
+    None for any other file. The keys are ours where they mean the same; others stay, also within tables. Instants are
+    strings, as in YAML's.
+    """
+    opening = _TOML_OPENING.match(data)
+    closing = _TOML_CLOSING.search(data, opening.end() - 1) if opening else None
+    if opening is None or closing is None:
+        return None
+    import tomllib
+
+    written = data[opening.end() : closing.start() + 1]
+
+    meta: dict[str, Any] | None = None
+    if len(written) <= MOST_TOML_BYTES:
+        # A TOMLDecodeError and a UnicodeDecodeError are ValueErrors.
+        with contextlib.suppress(ValueError, RecursionError):
+            meta = _as_json(tomllib.loads(written.decode().replace("\r\n", "\n")))
+    if meta is None:
+        return {}, data.decode("utf-8", "replace"), "its frontmatter in TOML cannot be read"
+    taxonomies = meta.get("taxonomies")  # Zola's
+    if isinstance(taxonomies, dict) and "tags" in taxonomies:
+        meta.setdefault("tags", taxonomies["tags"])
+    for name, ours in NAMES_IN_TOML.items():
+        if name in meta and ours not in meta:
+            meta[ours] = meta.pop(name)
+    body = data[closing.end() :].decode("utf-8", "replace")
+    key = next((key for key in TEXTS_IN_TOML if isinstance(meta.get(key), str)), None)
+    if key is not None and not body.strip():
+        body = f"\n{meta.pop(key).strip()}\n"
+    return meta, body, None
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _as_json(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_as_json(inner) for inner in value]
+    return value.isoformat() if isinstance(value, (datetime, date, time)) else value
 
 
 def in_calendar(at: datetime) -> datetime | None:

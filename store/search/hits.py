@@ -13,8 +13,7 @@ from ..index.projection import Node
 from ..model import Hit, NodeId
 from ..results import ExactAnswer
 from ..text.sentences import Sentence as Piece
-from .fetch import AnswerRecords, fetch
-from .gathering import Candidate, Ranking, in_order, scores_by
+from .gathering import AnswerRecords, Candidate, Ranking, fetch, in_order, scores_by
 from .relevance import Passages, Words, passages_of, pieces_of, sections_of
 from .scoring import note_of_time
 from .supersession import Links, States, links_of, newest_first

@@ -25,8 +25,7 @@ from ..text.sentences import Sentence as Piece
 from ..text.sentences import joined_sentences
 from ..text.token_count import estimate_tokens
 from ..text.words import folded_words
-from .fetch import AnswerRecords, fetch
-from .gathering import Ranking
+from .gathering import AnswerRecords, Ranking, fetch
 from .hits import section_budget
 from .question import Question
 from .relevance import (
@@ -649,6 +648,14 @@ def page_envelope(
         slots.append(slot)
     text = fenced("\n".join(slot.text for slot in slots))
     return Envelope(text, estimate_tokens(text), tuple(slots), abstained=not slots, confidence=float(bool(slots)))
+
+
+def with_more(envelope: Envelope, slots: Sequence[Slot]) -> Envelope:
+    """Return an envelope with more lines behind its own, which stay as they are."""
+    every = (*envelope.slots, *slots)
+    text = fenced("\n".join(slot.text for slot in every))
+    tokens = max(estimate_tokens(text), envelope.tokens + sum(slot.tokens for slot in slots))
+    return replace(envelope, text=text, tokens=tokens, slots=every, abstained=False)
 
 
 def with_curated(envelope: Envelope, curated: tuple[Slot, ...], asked_tokens: int = 0) -> Envelope:

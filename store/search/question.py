@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ..channel import channels_in_reach
@@ -43,7 +43,7 @@ class Question:
     the scope of related memories; `conditions` is the filter of the memories that may answer, as every engine reads it.
     `shows_facts`: a turn is ranked for the facts drawn from it; else each memory by itself. `is_plain`: it has no
     filters of its own. `notes` name the parts that are not searched for. At most `max_facts` memories are shown,
-    each at least as sure (`confidence`) as `min_score`.
+    each at least as sure (`confidence`) as `min_score`. `session` reads its own part of the channels too.
     """
 
     text: str
@@ -55,6 +55,7 @@ class Question:
     where: Filter = ()
     min_score: float = 0.0
     max_facts: int | None = None
+    session: str | None = None
     words: str = field(init=False)
     meant: str = field(init=False)
     terms: list[str] = field(init=False)
@@ -71,15 +72,20 @@ class Question:
         self.words, self.meant = read.words, read.meant
         self.terms = query_terms(read.words)
         self.stems = stems_of(self.terms)
-        in_reach = (
-            None if self.channel == ALL_CHANNELS else frozenset(channels_in_reach(self.channel or GLOBAL_CHANNEL))
-        )
+        reach = channels_in_reach(self.channel or GLOBAL_CHANNEL, self.session)
+        in_reach = None if self.channel == ALL_CHANNELS else frozenset(reach)
         self.scope = Scope(in_reach, self.as_of, self.include_archived, self.where)
         self.shows_facts = not self.levels and not self.scope.is_each_alone
         self.is_plain = not (self.levels or self.include_archived or self.as_of or self.where)
         self.conditions = _normalised_filter(self)
         asks_for_old_pages = self.as_of is not None and not {*self.levels}.isdisjoint(PAGES)
         self.notes = tuple(filter(None, (read.note, NO_PAGES_THEN if asks_for_old_pages else "")))
+
+    def leave_out(self, ending: str, known: Sequence[str]) -> None:
+        """Leave the channels that end so out of a question to all of those that are known."""
+        if left_out := tuple(name for name in known if name.endswith(ending)):
+            self.scope = replace(self.scope, channels=frozenset(known).difference(left_out))
+            self.conditions = (*self.conditions, Condition("channel", "not_in", left_out))
 
 
 def _normalised_filter(question: Question) -> Filter:

@@ -29,8 +29,7 @@ from ..text.sentences import joined, rows_in, split
 from ..text.spelling import beginning_of_name, names_asked, unnamed
 from ..text.token_count import estimate_tokens
 from ..text.words import stem, without_possessive
-from .fetch import AnswerRecords
-from .gathering import Candidate, Ranking
+from .gathering import AnswerRecords, Candidate, Ranking
 from .supersession import FactState
 
 FUSED, COSINE, COVER, COVER_OF_SENTENCE = 8.0, 8.0, 1.0, 2.0

@@ -16,8 +16,7 @@ from ..model import Kind, NodeId
 from ..roles import MACHINES, Role
 from ..text.fence import speaker_name, unmarked
 from ..text.token_count import estimate_tokens
-from .fetch import AnswerRecords
-from .gathering import Ranking
+from .gathering import AnswerRecords, Ranking
 from .relevance import AnswerSentence, Option, Passage, Passages, is_deed, pieces_of, words_of
 from .supersession import FactState, States
 

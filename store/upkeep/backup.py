@@ -134,7 +134,7 @@ def restore_backup(archive: Path, data_dir: Path, paths: StorePaths, progress: P
     is_apart = not paths.vault.is_relative_to(data_dir)
     ledger_is_there = is_apart and _is_left_half(paths, manifest)
     if not ledger_is_there:
-        _refuse_living(paths)
+        refuse_living(paths)
     staged = data_dir.with_name(f".{data_dir.name}.restoring")
     staged_vault = paths.vault.with_name(f".{paths.vault.name}.restoring") if is_apart else staged / VAULT
     for folder in (staged, staged_vault):
@@ -146,12 +146,12 @@ def restore_backup(archive: Path, data_dir: Path, paths: StorePaths, progress: P
         # Where the vault lies apart its ledger comes first: a ledger without its vault waits for it, and a second try
         # ends what was begun. A vault without its ledger would be given a new one.
         if not ledger_is_there:
-            _put_in_place(staged, data_dir)
+            put_in_place(staged, data_dir)
             with contextlib.suppress(OSError):  # models of before are of use; without them they are made again
                 (staged / "models").rename(data_dir / "models")
         if is_apart:
             Disk().sync_filesystem(staged_vault, staged_vault.rglob("*"), [staged_vault])
-            _put_in_place(staged_vault, paths.vault)
+            put_in_place(staged_vault, paths.vault)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
         if is_apart:
@@ -370,7 +370,7 @@ def _unpack(archive: Path, staged: Path, staged_vault: Path, progress: Progress)
     return manifest
 
 
-def _refuse_living(paths: StorePaths) -> None:
+def refuse_living(paths: StorePaths) -> None:
     """Raise InvalidInput where anything is remembered, or could be."""
     marked = Vault(paths.vault, Disk())
     if paths.vault.is_dir() and next(marked.walk(), None) is not None:
@@ -412,7 +412,7 @@ def _carry_over(data_dir: Path, staged: Path) -> None:
         shutil.copytree(data_dir / "connected", staged / "connected", dirs_exist_ok=True)
 
 
-def _put_in_place(staged: Path, target: Path) -> None:
+def put_in_place(staged: Path, target: Path) -> None:
     """Give a whole folder its name in one step; the folder that had it holds no memory, and goes."""
     if not target.exists():
         target.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)

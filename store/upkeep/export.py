@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 from .. import okf
+from ..channel import enclosing
 from ..core import Core
 from ..door import outgoing, outgoing_envelope
 from ..index.catalog import Content
@@ -91,16 +92,49 @@ class Pages:
 
 @dataclass(frozen=True, slots=True)
 class ExportedFile:
-    """One memory or session: its file's content, and its fields as one JSON object. `redacted` counts secrets."""
+    """One memory or session: its file's content, and its fields as one JSON object. `redacted` counts secrets.
+
+    `written_s` is when the file was written, 0 where its text says of when it is.
+    """
 
     path: str
     content: bytes
     record: Mapping[str, Any]
     redacted: int
+    written_s: int = 0
 
     def line(self) -> bytes:
         """Return the record as one line of JSON."""
-        return json.dumps(self.record, ensure_ascii=False, default=_plain).encode() + b"\n"
+        return json.dumps(self.record, ensure_ascii=False, default=plain).encode() + b"\n"
+
+
+_ACTIONS = (
+    "SELECT run.run_id, run.kind, started_at, ordinal, action.kind, node_id, stage, reason, action.state, refusal"
+    " FROM action JOIN run USING (run_id)"
+)
+_OUTCOMES = {"applied": "accepted", "undone": "undone"}
+
+
+def _decision(row: Sequence[Any]) -> dict[str, Any]:
+    run_id, kind, at, ordinal, action, node_id, stage, reason, state, refusal = row
+    decision = _OUTCOMES.get(state, "refused")
+    why = refusal or "a file edited by hand is there" if decision == "refused" else outgoing(reason)
+    of = {"action": action, "id": node_id, "kind": kind, "ordinal": ordinal, "run": run_id, "stage": stage}
+    return {**of, "at": at, "decision": decision, "reason": why}
+
+
+def _first(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the line of a memory that no run made, or whose run is older than the history that is kept."""
+    why = "it was observed" if record["level"] == Level.SESSION.value else "it was kept as it was said"
+    of = {"action": "create", "id": record["node_id"], "kind": record["kind"], "ordinal": 0, "run": "", "stage": ""}
+    at = record.get("created_at") or next((turn["at"] for turn in record.get("turns", ())), None)
+    return {**of, "at": at.isoformat() if isinstance(at, datetime) else "", "decision": "accepted", "reason": why}
+
+
+def _of_gate(run_id: str, at: str, dropped: Mapping[str, Any]) -> dict[str, Any]:
+    number = f"{dropped.get('actions', 0)} of {dropped.get('of', 0)} changes left out: {dropped.get('reason', '')}"
+    of = {"action": "stage", "id": "", "kind": "gate", "ordinal": 0, "run": run_id, "stage": dropped.get("stage", "")}
+    return {**of, "at": at, "decision": "refused", "reason": outgoing(number)}
 
 
 class Exports:
@@ -123,6 +157,22 @@ class Exports:
         """Yield the memories of a channel, or of all, redacted again; nothing private, forgotten or waiting."""
         return exported(self._core, channel, sessions=sessions)
 
+    def decisions(self, files: Sequence[ExportedFile], *, whole: bool) -> Iterator[Mapping[str, Any]]:
+        """Yield the accepted, undone and refused changes, each with the reason, the oldest first; no memory taken back.
+
+        `whole`: with the changes that dreams were refused, of any channel.
+        """
+        records = {file.record["node_id"]: file.record for file in files}
+        lines = [_decision(row) for row in self._core.ledger.ask(_ACTIONS)]
+        # What was refused has no file: its id and the reason, in our own words, are all that is told of it.
+        lines = [one for one in lines if one["id"] in records or (whole and one["decision"] == "refused")]
+        accepted = {one["id"] for one in lines if one["decision"] == "accepted"}
+        lines += [_first(record) for node_id, record in records.items() if node_id not in accepted]
+        if whole:
+            for run_id, at, summary in self._core.ledger.ask("SELECT run_id, started_at, summary FROM run"):
+                lines += [_of_gate(run_id, at, one) for one in json.loads(summary).get("gate", {}).get("dropped", ())]
+        yield from sorted(lines, key=lambda one: (one["at"], one["run"], one["ordinal"], one["id"]))
+
     def asked(self) -> Sequence[PastQuestion]:
         """Return the recorded questions, newest first."""
         return self._core.ledger.asked()
@@ -139,10 +189,13 @@ def exported(core: Core, channel: str | None, *, sessions: bool) -> Iterator[Exp
     A session with turns that were forgotten is left out. Raises InvalidInput for a channel in which learning is off.
     """
     private = core.switches.channels_off
-    if channel is not None and channel in private:
+    if channel is not None and not private.isdisjoint(enclosing(channel)):
         raise InvalidInput(f"learning in {channel} is off: what is there is private", "`dreamctl channel` switches it.")
     core.settle()
-    for path, data in core.vault.contents():
+    for stamp in core.vault.walk():
+        path, data = stamp.path, core.vault.read_if_any(stamp.path)
+        if data is None:
+            continue
         document = okf.parse(data)
         if path.startswith(SESSIONS_FOLDER):
             found = _session(core, path, data) if sessions else None
@@ -152,7 +205,9 @@ def exported(core: Core, channel: str | None, *, sessions: bool) -> Iterator[Exp
             found, named = _memory(memory, data), memory.channel
             if memory.is_waiting or core.tombstones.is_hidden(memory.node_id):
                 continue
-        if found is not None and named not in private and channel in (None, named):
+            if memory.created_at is None:
+                found = replace(found, written_s=stamp.mtime_ns // 10**9)
+        if found is not None and private.isdisjoint(enclosing(named)) and channel in (None, named):
             yield found
 
 
@@ -202,5 +257,6 @@ def _session(core: Core, path: str, data: bytes) -> ExportedFile | None:
     return ExportedFile(path, masked.text.encode(), record, len(masked.found))
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """Return a value that JSON does not know as one that it does."""
     return value.isoformat() if isinstance(value, datetime) else list(value) if isinstance(value, tuple) else str(value)

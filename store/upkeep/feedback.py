@@ -27,8 +27,7 @@ from ..ledger.questions import (
 from ..ledger.records import record_feedback
 from ..model import Hit, NewTurn, NodeId, Slot, Verdict
 from ..roles import Role
-from ..search.fetch import evidence_of
-from ..search.gathering import Ranking
+from ..search.gathering import Ranking, evidence_of
 from ..search.search import Judgements
 from ..text.words import query_terms, term_stems
 from ..writer.pending import PendingFiles

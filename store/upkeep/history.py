@@ -86,6 +86,12 @@ class NodeHistory:
                     why = f"at {told.moment} of session {told.session_id}{became}{lost}"
                     yield HistoryEvent(told.at, "told", told.agent, why)
 
+    def channel_of(self, node_id: NodeId) -> str | None:
+        """Return the channel that a node had when a run changed it last; None where none did, or its image is gone."""
+        sql = "SELECT coalesce(post_image, pre_image) FROM action WHERE node_id = ? ORDER BY id DESC LIMIT 1"
+        images = [unpacked(image) for (image,) in self._ledger.ask(sql, (node_id,))]
+        return str(okf.parse(images[0]).meta.get("channel")) if images and images[0] else None
+
     def use_of(self, node_id: NodeId) -> Use:
         """Return how often a node was told and used, and said again."""
         told = self._ledger.ask("SELECT shown, last_at FROM usage WHERE node_id = ?", (node_id,))

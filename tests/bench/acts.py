@@ -153,7 +153,7 @@ def asked_again(
         session = daemon.store.handed.get("bench", f"{asking} {number} {elsewhere}")
         began = time.perf_counter()
         call = AgentAct(act.tool, act.words, "", output, failed=True)
-        text = text_at_act(daemon.store, asking, FOLDER, call, session, 1500)
+        text = text_at_act(daemon.store, asking, (CHANNEL, FOLDER), call, session, 1500)
         took = time.perf_counter() - began
         known = set[str]().union(*(right[key] for key in acts.error_keys(output)))
         yield Again(label, act, text, [node_id for _, node_id in session.named], known, took)

@@ -6,8 +6,9 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from dreamd.store import StorePaths, restore_backup
 
@@ -44,7 +45,7 @@ class Writer(threading.Thread):
 
 
 def measure(options: Options) -> Iterator[Row]:
-    """Make backups under load, restore the last elsewhere, and compare it with what was acknowledged."""
+    """Make backups under load and one at rest, restore them elsewhere, and compare each with what was kept."""
     backups, notes = (2, 50) if options.quick else (5, NOTES)
     with own_folder("backups") as folder:
         with DaemonUnderTest(folder / "one", STUB) as daemon:
@@ -65,9 +66,18 @@ def measure(options: Options) -> Iterator[Row]:
             for writer in writers:
                 writer.join()
             took = sorted(one for writer in writers for one in writer.took_s)
+            rest, run_id = _at_rest(daemon)
+            still = daemon.call("backup", path=str(folder / "still.tar.gz"))["path"]
+            undone = daemon.call("undo", run_id=run_id)
         how = f"{WRITERS} writers, {len(took):,} turns, {done['files']:,} files"
         wrong = _compare(folder, done["path"], before, [writer.acknowledged for writer in writers])
+        with _restored(folder / "three", still) as daemon:
+            found = _held(daemon)
+            differ = [name for name, part in rest.items() if part != found[name]]
+            differ += ["undo"] if daemon.call("undo", run_id=run_id) != undone else []
     yield Row("backup under load, then restored", f"{wrong} sessions lost, torn or ahead", "0", not wrong, how)
+    parts = f"{len(rest['memories'])} memories with links and counters, {len(rest['runs'])} runs, an undo"
+    yield Row("backup at rest, then restored", f"differs in {', '.join(differ) or 'nothing'}", "0", not differ, parts)
     yield Row(
         "longest write beside a backup",
         f"{took[-1]:.2f} s (half {1e3 * took[len(took) // 2]:.0f} ms); held {1e3 * held:.0f} ms of {seconds:.1f} s",
@@ -77,17 +87,59 @@ def measure(options: Options) -> Iterator[Row]:
     )
 
 
+def _at_rest(daemon: DaemonUnderTest) -> tuple[dict[str, Any], str]:
+    """Link, forget, judge and ask, and return what is held once all is found, with the run of the forgetting."""
+    one, two, three, *_ = (listed["node_id"] for listed in _pages(daemon, level="L1"))
+    daemon.call("link", **{"from": one, "to": two, "relation": "RelatesTo"})
+    daemon.call("feedback", node_id=two, verdict="useful")
+    run_id = daemon.call("forget", node_id=three)["run_id"]
+    daemon.call("recall", query="What does note 7 of the bench say?", channel="notes", agent_id="bench")
+    daemon.wait_until_linked()
+    say("all is written, found and linked")
+    return _held(daemon), str(run_id)
+
+
+def _held(daemon: DaemonUnderTest) -> dict[str, Any]:
+    """Return memories whole, with their links and counters, the sessions by their turns, runs, and what was told."""
+    with closing(daemon.wire()) as wire:
+        memories = {one["node_id"]: wire.call("show", node_id=one["node_id"]) for one in _pages(daemon, level="L1")}
+        for shown in memories.values():
+            del shown["use"]["used"]  # to open what was found is a use of it: reading it here adds to it
+        sessions = {one["node_id"]: one for one in _pages(daemon, level="L0")}
+        status = wire.call("status")
+        counts = {name: status[name] for name in ("memories", "turns", "turns_forgotten", "channels", "runs", "told")}
+        runs = wire.call("runs", all=True, limit=1000)["runs"]
+        return {"memories": memories, "sessions": sessions, "counters": counts, "runs": runs}
+
+
+def _pages(daemon: DaemonUnderTest, **of: Any) -> Iterator[dict[str, Any]]:
+    at: int | None = 0
+    while at is not None:
+        page = daemon.call("list", limit=100, offset=at, **of)
+        yield from page["memories"]
+        at = page["next"]
+
+
+@contextmanager
+def _restored(folder: Path, archive: str) -> Iterator[DaemonUnderTest]:
+    """Run a daemon on what an archive holds; its start places what was in the journal."""
+    index = folder / "data" / "index"
+    vault, ledger = folder / "data" / "vault", folder / "data" / "ledger.db"
+    paths = StorePaths(vault, ledger, index / "index.db", index / "embeddings.db", folder / "data" / "runs")
+    restore_backup(Path(archive), folder / "data", paths)
+    with DaemonUnderTest(folder, STUB) as daemon:
+        daemon.wait_until_embedded()
+        yield daemon
+
+
 def _compare(folder: Path, archive: str, before: Sequence[int], after: Sequence[int]) -> int:
     """Count the sessions that lost an acknowledged turn, have a gap, or hold what was never written."""
-    data = folder / "two" / "data"
-    index = data / "index"
-    paths = StorePaths(data / "vault", data / "ledger.db", index / "index.db", index / "embeddings.db", data / "runs")
-    restore_backup(Path(archive), data, paths)
-    with DaemonUnderTest(folder / "two", STUB) as daemon:  # its start places what was in the journal
-        daemon.wait_until_embedded()
+    vault = folder / "two" / "data" / "vault"
+    with _restored(folder / "two", archive):
+        say("the restored sessions are there")
     wrong = 0
     for number in range(WRITERS):
-        (file,) = paths.vault.rglob(f"writer-{number}.md")
+        (file,) = vault.rglob(f"writer-{number}.md")
         turns = [int(turn) for turn in re.findall(rf"^{number} says (\d+)$", file.read_text(), re.MULTILINE)]
         wrong += turns != list(range(len(turns))) or not before[number] <= len(turns) <= after[number]
     return wrong

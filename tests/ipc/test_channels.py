@@ -15,6 +15,7 @@ from dreamd.ipc.protocol import NOT_FOUND
 from dreamd.store.channel import channel_of_folder
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import StoreReadOnly
 from dreamd.store.settings import StoreSettings
 
 from tests.ipc.conftest import Serve
@@ -25,15 +26,20 @@ BILLING = "The billing service runs on port 8443."
 
 
 @pytest.fixture
-def client(serve: Serve, tmp_path: Path) -> Iterator[Client]:
+def opened_store(tmp_path: Path) -> Iterator[MemoryStore]:
     own = tmp_path / "store"
     paths = StorePaths(own / "vault", own / "ledger.db", own / "index.db", own / "embeddings.db", own / "runs")
     own.mkdir()
     with closing(MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW)) as store:
-        serving = serve(store_methods(store))
-        with serving.client() as client:
-            yield client
-        serving.stop()
+        yield store
+
+
+@pytest.fixture
+def client(serve: Serve, opened_store: MemoryStore) -> Iterator[Client]:
+    serving = serve(store_methods(opened_store))
+    with serving.client() as client:
+        yield client
+    serving.stop()
 
 
 @pytest.fixture
@@ -284,3 +290,51 @@ def test_a_channel_that_is_read_alone_has_nothing_of_all_projects(client: Client
     client.call("remember", {"text": "Billing of the audit is on port 9001.", "channel": "=audit"})
     answer = client.call("recall", {"query": "billing port", "channel": "=audit"})
     assert {hit["channel"] for hit in answer["hits"]} == {"=audit"}
+
+
+# ---- of a session alone
+
+
+def test_what_holds_in_a_session_is_read_there_alone(client: Client, project: Path) -> None:
+    observe(client, project)
+    here = {"cwd": str(project)}
+    asked = {"query": "Which port does the spike use?", **here}
+    kept = client.call("remember", {"text": "The spike uses port 9999.", "scope": "session", "session": "s9", **here})
+    assert kept["channel"] == f"{channel_of_folder(project)}/~s9"
+    client.call(
+        "remember",
+        {"text": "The spike is always called a spike.", "scope": "session", "session": "s9", "always": True, **here},
+    )
+
+    def told(session: str | None, **also: Any) -> str:
+        return str(client.call("recall", {**asked, **({"session": session} if session else {}), **also})["hits"])
+
+    def handed(session: str) -> str:
+        return str(client.call("context", {**asked, "session": session})["text"])
+
+    assert "9999" in told("s9")
+    assert "9999" in handed("s9")
+    assert "called a spike" in handed("s9")
+    nowhere = client.call("recall", {"query": "zxqv", "channel": "_global"})
+    assert "~s9" not in str(nowhere)
+    for other in ("s8", None):
+        assert "9999" not in told(other)
+        assert "9999" not in told(other, include_archived=True)
+    assert "spike" not in handed("s8")
+    assert not client.call("recall", {"query": "spike port", "cwd": "/nowhere", "session": "s9"})["hits"]
+    assert client.call("show", {"node_id": kept["node_id"]})["channel"] == kept["channel"]
+
+
+def test_a_scope_names_one_place(client: Client, project: Path) -> None:
+    kept = client.call("remember", {"text": "Tea is for all.", "scope": "global", "cwd": str(project)})
+    assert kept["channel"] == "_global"
+    for wrong in ({"scope": "global", "channel": "shop"}, {"scope": "session"}, {"scope": "session", "agent_id": "x"}):
+        with pytest.raises(DaemonError):
+            client.call("remember", {"text": "It has no place.", "cwd": str(project), **wrong})
+
+
+def test_what_is_off_in_a_channel_is_off_in_its_parts(opened_store: MemoryStore) -> None:
+    opened_store.set_channel("shop", False)
+    for part in ("shop/@ana", "shop/~s1", "shop/spike"):
+        with pytest.raises(StoreReadOnly, match="off in shop"):
+            opened_store.remember("It is not learned.", channel=part)

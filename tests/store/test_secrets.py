@@ -6,7 +6,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -16,8 +16,9 @@ from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.model import Action, Changeset, InvalidInput, NewTurn, SessionHead
 from dreamd.store.okf.session import session_id
 from dreamd.store.purge.plan import Selection
-from dreamd.store.redaction import masked
+from dreamd.store.redaction import masked, places_of_secrets
 from dreamd.store.settings import StoreSettings
+from dreamd.store.upkeep import health
 
 KEY = "gh" + "p_" + "aB3dE5fG7h" * 4
 PASSWORD = "lantern!walnut42"
@@ -169,6 +170,36 @@ def test_check_names_a_file_whose_name_holds_a_secret(store: MemoryStore, paths:
     (problem,) = (each for each in store.check() if "its name (github)" in each.problem)
     assert problem.path == "[redacted:github].md"
     assert KEY not in str(store.check())
+
+
+def test_check_searches_a_file_again_only_after_a_change_of_it_or_of_the_rules(
+    store: MemoryStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.close()
+    searched: list[str] = []
+
+    def search(data: bytes, path: str = "") -> list[str]:
+        searched.append(path)
+        return places_of_secrets(data, path)
+
+    monkeypatch.setattr(health, "places_of_secrets", search)
+    with closing(MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW + timedelta(days=9999))) as later:
+        kept = [later.remember(f"The shop opens at {hour}.", channel="shop").result() for hour in (8, 9)]
+        assert later.settle()
+        one, other = (later.core.catalog.path_of(node_id) or "" for node_id in kept)
+        assert later.check() == []
+        assert {one, other} <= set(searched)
+        searched.clear()
+        assert later.check() == []
+        assert not {one, other} & set(searched)
+        with (paths.vault / one).open("a") as file:
+            file.write(f"\nThe key is {KEY}.\n")
+        for _ in range(2):  # what holds a secret is never noted
+            assert any(problem.path == one and "github" in problem.problem for problem in later.check())
+        assert (searched.count(one), searched.count(other)) == (2, 0)
+        monkeypatch.setattr(health, "version_of_rules", lambda: "other rules")
+        later.check()
+        assert other in searched
 
 
 PEOPLE = ("ines@shop.dev", "+44 20 7946 0958", "4111 1111 1111 1111", "DE89 3704 0044 0532 0130 00")

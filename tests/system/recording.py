@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -291,6 +292,7 @@ class Recording:
         self.ask("sync")
         self.ask("sync_set", "a channel that stays", channel="kitchen", setting="off")
         self.ask("sync_status")
+        self._share()
         self.ask("purge", "a purge that is only shown", channel="kitchen", dry_run=True)
         self.ask("purge", "the past questions", probes=True)
         self.ask("purge", channel="kitchen")
@@ -300,6 +302,24 @@ class Recording:
         self.ask("page_open")
         self._with_a_server()
         self.ask("stop")
+
+    def _share(self) -> None:
+        """Share a memory with the colleagues of a project, by its remote, and withdraw it."""
+        shop = self.empty.parent / "shop"
+        for command in (
+            ("init", "--quiet", "--bare", f"{shop}.git"),
+            ("clone", "--quiet", f"{shop}.git", str(shop)),
+            ("-C", str(shop), "config", "user.name", "Anna"),
+            ("-C", str(shop), "config", "user.email", "anna@shop.example"),
+        ):
+            subprocess.run(("git", *command), check=True, capture_output=True)
+        here = {"cwd": str(shop)}
+        node = self.daemon.call("remember", text="The shop's port is 8080.", kind="decision", **here)["node_id"]
+        shown = self.ask("team_share", "an entry that is shown", node_id=node, **here)
+        self.ask("team_share", node_id=node, seen=shown["memory"]["entry_id"], **here)
+        self.ask("team_list", **here)
+        self.ask("team_sync", **here)
+        self.ask("team_unshare", name=node, **here)
 
     def _with_a_server(self) -> None:
         """Ask another daemon, whose settings name a server that `store.dsn` does not."""

@@ -14,6 +14,7 @@ import pytest
 from tests.bench.daemon_under_test import DaemonUnderTest
 from tests.servers import QdrantServer
 from tests.system.commands import typed
+from tests.system.conftest import Make
 
 pytestmark = pytest.mark.system
 
@@ -139,3 +140,23 @@ def test_the_index_moves_to_a_server_and_back_and_only_then_the_settings_say_so(
         back = json.loads(typed(stopped, "migrate", "--to", backend, "--json").stdout)
         assert (back["backend"], back["chunks"], back["compared"]) == (backend, there["chunks"], False)
     assert tomllib.loads(config.read_text())["store"]["backend"] == "sqlite-vec"
+
+
+def test_a_memory_is_made_of_a_bundle_and_of_a_vault(daemon: DaemonUnderTest, make: Make, tmp_path: Path) -> None:
+    bundle = tmp_path / "memory.ocf"
+    daemon.call("remember", text="The heron nests behind the mill.", channel="birds")
+    done = typed(daemon, "export", bundle, "--sessions")
+    assert done.returncode == 0, done.stderr
+    daemon.stop()
+    assert typed(daemon, "check", bundle).returncode == 0
+    for name, source in (("of-bundle", bundle), ("of-vault", data(daemon) / "vault")):
+        new = make(name)
+        assert answer(typed(new, "rebuild", "--from", source, "--json"))["differences"] == []
+        assert "holds memories" in typed(new, "rebuild", "--from", source).stderr
+        restart(new)
+        assert any("heron" in hit["text"] for hit in new.call("recall", query="heron nests", channel="birds")["hits"])
+        assert new.call("check")["problems"] == []
+    bundle.write_bytes(bundle.read_bytes().replace(b"mill", b"hill", 1))
+    altered = typed(daemon, "check", bundle)
+    assert altered.returncode == 1
+    assert "not as it was written" in altered.stderr

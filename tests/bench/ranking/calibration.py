@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from dreamd.store.limits import CANDIDATES_BESIDE, CANDIDATES_READ
-from dreamd.store.search.fetch import fetch
+from dreamd.store.search.gathering import fetch
 from dreamd.store.search.question import Question as Asked
 from dreamd.store.search.relevance import passages_of
 from numpy.typing import NDArray

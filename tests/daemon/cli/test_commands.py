@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from dreamd.daemon.cli import main
 from dreamd.daemon.cli.arguments import since, until
 from dreamd.daemon.cli.request import Bars, PlainLines
 from dreamd.daemon.cli.write_commands import AGENTS_SHELLS
+from dreamd.daemon.formatting import Look
 from dreamd.ipc.call import Call
 from dreamd.ipc.filter_params import BoundedFilter
 from dreamd.ipc.protocol import NOT_FOUND, ProtocolError, Refused
@@ -243,6 +244,13 @@ class FakeDaemon(StandIn):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, ANSWERS)
+
+
+def test_the_status_of_a_daemon_from_before_an_update_is_shown() -> None:
+    told = {name: number for name, number in TOLD_COUNTS.items() if name not in ("cited", "by_moment")}
+    older = {name: part for name, part in STATUS.items() if name not in ("server", "layout")} | {"told": told}
+    lines = admin.status_in_words(older, Look(80, colour=False, now=datetime.now(UTC)))
+    assert any("12 tokens, 1 used" in line for line in lines)
 
 
 def test_what_is_answered_here_is_of_the_daemon_s_types() -> None:
@@ -1027,6 +1035,7 @@ def test_what_is_skipped_or_left_as_it_was_waits_on(
 CLAIM = {
     "node_id": "c3", "kind": "procedure", "always": 5, "because": "its agent had read what strangers wrote",
     "agent": "codex", "channel": "work", "text": "Deploy by \x1b[31mfax.", "at": "2026-11-20T09:00:00+00:00",
+    "author": "", "quotes": [],
 }  # fmt: skip
 
 
@@ -1040,6 +1049,12 @@ def test_review_shows_and_settles_what_an_agent_wrote_down(
         assert told in " ".join(out.split())
     assert "\x1b[31m" not in out
     assert run("review", "c3", "--list")[0] == 0
+    theirs = CLAIM | {"agent": "", "author": "Ana <ana@x>", "quotes": ["26 Nov 2026, colleague Ana: by fax"]}
+    reviewing.answers["review_list"] |= {"waiting": [theirs]}
+    out = run("review", "--list")[1]
+    for told in ("OF A COLLEAGUE", "Ana <ana@x>", "because 26 Nov 2026, colleague Ana: by fax"):
+        assert told in out
+    reviewing.answers["review_list"] |= {"waiting": [CLAIM]}
     for flag, said in (("--accept", "It holds from now on."), ("--reject", "It is forgotten.")):
         reviewing.answers["review_decide"] = {"decision_id": "c3", "run_id": "r9", "choice": flag[2:], "paths": []}
         assert said in run("review", "c3", flag)[1]

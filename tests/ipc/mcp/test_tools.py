@@ -94,3 +94,8 @@ def test_a_question_may_be_narrowed_by_a_day_and_a_kind() -> None:
     read = RecallParams.model_validate(given)
     assert read.limit == 3
     assert given["filter"]["must"][1] == {"field": "kind", "eq": "preference"}
+
+
+def test_a_statement_of_this_session_is_kept_for_it() -> None:
+    given = arguments_of(TOOLS["remember"], {"text": "x", "channel": "~"}, {"session": "s1", "cwd": "/work/shop"})
+    assert given == {"text": "x", "scope": "session", "session": "s1", "cwd": "/work/shop"}

@@ -148,6 +148,9 @@ def test_a_memory_is_not_archived_soon_after_it_was_learned() -> None:
     young = replace(LADDER, extra={"learned_at": (NOW - timedelta(days=3)).isoformat()})
     archived = written(replace(young, status=Status.DEPRECATED, archived_at=NOW))
     assert reasons(source_of(young), archived) == ["memories archived too soon after they were learned: 1"]
+    of_session = replace(young, channel="shop/~s1")
+    archived = written(replace(of_session, status=Status.DEPRECATED, archived_at=NOW))
+    assert reasons(source_of(of_session), archived) == []
 
 
 def test_a_repeated_fact_goes_only_where_another_says_it_or_has_taken_its_place() -> None:

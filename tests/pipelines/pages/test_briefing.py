@@ -114,6 +114,15 @@ def test_what_was_replaced_is_left_out_and_what_replaced_it_is_a_change() -> Non
     assert list(under(replace(old, superseded_by=new.node_id), new, today=date(2026, 9, 1))) == [briefing.DECIDED]
 
 
+def test_a_sentence_whose_number_was_given_anew_is_left_out_of_its_line() -> None:
+    limits = judged("The port is 8087 in all depots. We take max 20 connections, he says.", "s1#1", worth=1.0)
+    attempts = judged("Make it 8 attempts. Five is over too soon.", "s1#3", Kind.VALUE, worth=1.0)
+    pool = judged("We set pool_max from 20 to 35 on our side.", "s2#1", worth=1.0)
+    cut = judged("Webhook attempts: Chidi cut it down to 6 last week.", "s2#3", Kind.VALUE, worth=1.0)
+    told = [line for lines in under(limits, attempts, pool, cut).values() for line in lines]
+    assert sorted(told) == sorted([pool.text, cut.text, "The port is 8087 in all depots."])
+
+
 def test_a_day_that_is_over_takes_its_announcement_along_unless_something_holds_from_then_on() -> None:
     release = judged("Release 0.4 is planned for 5 March.", kind=Kind.VALUE, days=(date(2026, 3, 5),))
     surcharge = judged("The surcharge is 7 % from 5 March on.", kind=Kind.VALUE, days=(date(2026, 3, 5),))

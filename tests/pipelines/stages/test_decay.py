@@ -277,3 +277,24 @@ def _page(sources: tuple[str, ...]) -> Memory:
         run="run-0",
         path="scenarios/page--page.md",
     )
+
+
+def of_session(text: str, session: str = "s1", **fields: Any) -> Memory:
+    return memory(text, channel=f"shop/~{session}", session_id=session, created_at=NOW, **fields)
+
+
+def test_what_holds_in_a_session_fades_some_time_after_its_last_turn() -> None:
+    said, without = of_session("The spike uses port 9999."), of_session("The branch is called spike.", "s2")
+    lasting = memory("The shop uses port 8443.", channel="shop", created_at=NOW)
+    source = source_of(said, without, lasting)
+    source.add("s1", ("user", "Let us go on."), at=NOW + days(3))
+    assert faded(source, NOW + days(0.9)) == []
+    assert faded(source, NOW + days(1.1)) == [without.node_id]
+    assert set(faded(source, NOW + days(4.1))) == {said.node_id, without.node_id}
+    undone = History(tombstones=frozenset({decay.tombstone_key(without.node_id)}))
+    assert faded(source, NOW + days(2), undone) == []
+
+
+def test_no_page_is_made_of_what_holds_in_a_session() -> None:
+    source = source_of(*(of_session(f"The spike uses port 999{number}.") for number in range(5)))
+    assert source.view().memories() == []

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import timedelta
 
 from dreamd.pipelines.gate.action_checks import ActionChecker
-from dreamd.pipelines.stages import know_how
+from dreamd.pipelines.settings import PipelineSettings, PromotionSettings
+from dreamd.pipelines.stages import know_how, profiles
 from dreamd.pipelines.workspace.snapshot import History
+from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
-from dreamd.store.model import SKILL, SKILL_DRAFT, STRATEGY, Action, Kind, Memory
+from dreamd.store.model import SKILL, SKILL_DRAFT, STRATEGY, Action, Kind, Level, Memory
 from dreamd.store.okf.file import conformance
 
 from tests.pipelines.fakes import NOW, FakeSource
@@ -143,3 +146,67 @@ def test_the_gate_lets_pages_of_what_was_run_pass_and_no_others() -> None:
     invented = [replace(one, content=re.sub(rb"`[^`]+`", b"`rm -r everything`", one.content or b"")) for one in actions]
     (reason,) = ActionChecker(source.view(), NOW).check(invented)[0]
     assert "are not supported by their sources" in reason
+
+
+# ---- what a person works with
+
+WORK = (
+    ("assistant", "[Edit /x/store.go]"),
+    ("assistant", "[Bash: cd /x && golangci-lint run 2>&1]"),
+    ("tool", "[Bash result]\nok"),
+    ("assistant", "[Bash: ls]"),
+    ("tool", "[Bash result]\na"),
+)
+
+
+def counted(source: FakeSource, history: History | None = None) -> tuple[View, list[Action]]:
+    view = source.view(history)
+    planned = know_how.worked_with(view, NOW)
+    view.apply(planned.actions, planned.cursors)
+    return view, planned.actions
+
+
+def worked(source: FakeSource, history: History | None = None) -> list[Memory]:
+    _, actions = counted(source, history)
+    assert ActionChecker(source.view(history), NOW).check(actions)[0] == []
+    return [okf.to_memory(action.path, okf.parse(action.content or b"")) for action in actions]
+
+
+def test_what_is_used_in_several_projects_has_a_page_with_its_counts() -> None:
+    source = FakeSource()
+    for number, channel in enumerate(("shop-a1b2c3", "shop-d4e5f6", "blog-a1b2c3/@ana", "site-a1b2c3/@ana")):
+        source.add(f"s{number}", *WORK, channel=channel, at=NOW)
+    source.add("s8", *WORK, channel="_global", at=NOW)
+    assert worked(source) == []  # of each person of one project, or of two sessions
+    source.add("s9", *WORK, channel="wiki-a1b2c3", at=NOW + timedelta(days=3))
+    (page,) = worked(source)
+    assert (page.title, page.channel, page.level) == ("Worked with", "_global", Level.PROFILE)
+    assert page.text.startswith(
+        "## Languages\n\n- Go, as in `store.go`: 2 projects, 3 sessions, 21 November 2026 to 24 November 2026 [^t1]\n\n"
+        "## Tools\n\n- `golangci-lint`: 2 projects, 3 sessions, 21 November 2026 to 24 November 2026 [^t2]\n"
+    )
+    assert "`ls`" not in page.text
+
+
+def test_what_is_private_or_one_project_s_is_on_no_page() -> None:
+    source = FakeSource()
+    for number, channel in enumerate(("shop-a1b2c3", "blog-a1b2c3", "blog-a1b2c3")):
+        source.add(f"s{number}", *WORK, channel=channel, at=NOW)
+    assert len(worked(source)) == 1
+    assert worked(source, History(channels_off=frozenset({"blog-a1b2c3"}))) == []
+    view = source.view()
+    view.settings = PipelineSettings(promotion=PromotionSettings(private=("shop-a1b2c3",)))
+    assert know_how.worked_with(view, NOW).actions == []
+
+
+def test_no_other_stage_puts_the_page_away_and_it_grows_with_its_sessions() -> None:
+    source = FakeSource()
+    for number, channel in enumerate(("shop-a1b2c3", "blog-a1b2c3", "blog-a1b2c3")):
+        source.add(f"s{number}", *WORK, channel=channel, at=NOW)
+    view, _ = counted(source)
+    assert profiles.plan(view, NOW).actions == []
+    history = source.take(view)
+    assert counted(source, history)[1] == []
+    source.add("s7", *WORK, channel="wiki-a1b2c3", at=NOW)
+    (page,) = worked(source, history)
+    assert "3 projects, 4 sessions" in page.text

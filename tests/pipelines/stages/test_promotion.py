@@ -20,7 +20,17 @@ from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.index.projection import memory_links
 from dreamd.store.ledger.ledger import Usage
 from dreamd.store.memory import MemoryStore
-from dreamd.store.model import AWAITS_REVIEW, CURRENT_PAGE, GLOBAL_CHANNEL, PROMOTED_FROM, Kind, Level, Memory
+from dreamd.store.model import (
+    AWAITS_REVIEW,
+    CURRENT_PAGE,
+    GLOBAL_CHANNEL,
+    PROMOTED_FROM,
+    Kind,
+    Level,
+    Memory,
+    NewTurn,
+    SessionHead,
+)
 from dreamd.store.settings import StorePaths
 from dreamd.store.text.judging import judge
 
@@ -162,6 +172,16 @@ def test_what_a_person_always_corrects_is_offered_for_every_envelope() -> None:
     assert proposed(third, facts[1])[0].extra[AWAITS_REVIEW]["always"] == 1
 
 
+def test_a_correction_of_three_conversations_of_one_project_is_offered_though_nobody_used_it() -> None:
+    turns = ("s1#1", "s2#1", "s3#1")
+    keys = {"standing": 0.9, "reply": "correct", "worth": 1.0}
+    said_again = replace(wish(ASKED, kind=Kind.CORRECTION), sources=turns, extra=keys)
+    (found,) = proposed(said_again)
+    assert found.extra[AWAITS_REVIEW] == {"kind": "correction", "always": 1, "because": "put right in 3 conversations"}
+    assert proposed(replace(said_again, sources=("s1#1", "s2#1"))) == []
+    assert proposed(replace(said_again, kind=Kind.PREFERENCE, extra={"standing": 0.9, "worth": 1.0})) == []
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[MemoryStore]:
     """A store in which the same was remembered in two projects."""
@@ -193,6 +213,29 @@ def test_a_weekly_dream_proposes_it_and_once_accepted_it_is_on_the_persons_page(
     (page,) = store.core.catalog.listing(GLOBAL_CHANNEL, Level.PROFILE)
     assert page.title == CURRENT_PAGE
     assert waiting.text in page.text
+
+
+def test_an_accepted_correction_is_pinned_and_undo_takes_the_pin_back(store: MemoryStore) -> None:
+    text = "Never squash commits before you merge."
+    keys: dict[str, Any] = {"kind": Kind.CORRECTION, "certainty": 0.95, "channel": "shop-a1b2c3"}
+    corrected = said(text, "s1#1", **keys)
+    corrected = replace(
+        corrected, sources=("s1#1", "s2#1", "s3#1"), extra={"standing": 0.9, "reply": "correct", "worth": 1.0}
+    )
+    for session in ("s1", "s2", "s3"):
+        store.observe(SessionHead(session, "shop-a1b2c3"), [NewTurn("user", text, NOW, "1")]).result()
+    (store.vault.root / "corrected.md").write_bytes(okf.from_memory(corrected))
+    store.reconcile()
+    store.settle(60)
+    dreamt(store, 1)
+    (waiting,) = (one for one in store.waiting() if one.text == text)
+    assert waiting.always == 1
+    pinned = store.accept(waiting.node_id, "ann")
+    store.settle()
+    assert text in [slot.words for slot in store.context("Which port?", channel="blog-d4e5f6").slots]
+    store.undo(pinned.run_id)
+    store.settle()
+    assert text not in [slot.words for slot in store.context("Which port?", channel="blog-d4e5f6").slots]
 
 
 def test_undo_takes_a_proposal_back_for_good(store: MemoryStore) -> None:

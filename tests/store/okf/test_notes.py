@@ -100,3 +100,50 @@ def test_links_outside_of_code(text: str, found: list[str]) -> None:
 @given(st.text("[]|`~#()\n<!-> a/.md", max_size=300))
 def test_links_of_any_text(text: str) -> None:
     assert all(one.target for one in notes.references_in(text))
+
+
+RECORD = b"""+++
+id = "rec-17"
+name = "The ferry"
+date = 2024-03-02T10:00:00Z
+categories = ["travel", "sea"]
+weight = 3
+[extra]
+seen = 2024-03-01
++++
+The ferry leaves at nine.
+
++++
+A line of plus signs is text.
+"""
+
+
+def test_a_record_with_toml_is_read_and_keeps_what_is_not_known() -> None:
+    memory = okf.to_memory("old/ferry.md", okf.parse(RECORD))
+    assert (memory.title, memory.tags) == ("The ferry", ("travel", "sea"))
+    assert memory.created_at == datetime(2024, 3, 2, 10, tzinfo=UTC)
+    assert memory.text == "The ferry leaves at nine.\n\n+++\nA line of plus signs is text."
+    kept = {"id": "rec-17", "weight": 3, "extra": {"seen": "2024-03-01"}}
+    assert kept.items() <= memory.extra.items()
+    edited = okf.parse(okf.edit(RECORD, {"tags": ["sea"]}))
+    assert edited.body == okf.parse(RECORD).body
+    assert edited.meta == {**okf.parse(RECORD).meta, "tags": ["sea"]}
+
+
+@pytest.mark.parametrize(
+    "toml", [b"no toml", b"a = 1\na = 2", b"a = '\xff'", b"a = [" * 9000, b"a = 1 #" + b"x" * 2**16]
+)
+def test_toml_that_cannot_be_read_is_text(toml: bytes) -> None:
+    data = b"+++\n" + toml + b"\n+++\nThe rest.\n"
+    found = okf.parse(data)
+    assert (found.meta, found.problem) == ({}, "its frontmatter in TOML cannot be read")
+    assert found.body == data.decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("data", [b"+++ a/file.py\n@@ -1 +1 @@\n", b"+++\nnever closed\n", b"a\n+++\nb = 1\n+++\n"])
+def test_other_lines_of_plus_signs_are_text(data: bytes) -> None:
+    assert okf.parse(data) == okf.OkfFile({}, data.decode())
+
+
+def test_a_record_whose_text_is_a_key_has_that_text() -> None:
+    assert okf.to_memory("a.md", okf.parse(b'+++\ncontent = "The owl is back."\n+++\n')).text == "The owl is back."

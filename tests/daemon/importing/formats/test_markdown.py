@@ -28,6 +28,13 @@ def test_frontmatter_is_honoured(tmp_path: Path) -> None:
     assert found.created_at.isoformat() == "2026-01-02T03:04:05+00:00"
 
 
+def test_a_record_with_toml_is_a_note_without_its_keys(tmp_path: Path) -> None:
+    head = '+++\ntitle = "Tea"\ndate = 2024-03-01\n[taxonomies]\ntags = ["home"]\n+++\n'
+    (found,) = notes(read(note(tmp_path, head + "Assam, loose.\n")))
+    assert (found.title, found.tags, found.text) == ("Tea", ("home",), "# Tea\n\nAssam, loose.")
+    assert found.created_at == datetime(2024, 3, 1, tzinfo=UTC)
+
+
 @pytest.mark.parametrize(
     ("content", "title", "text"),
     [
