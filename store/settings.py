@@ -278,6 +278,8 @@ class SearchSettings(BaseModel):
         description="the most vectors that are held in memory, 440 bytes each; more are searched on disk by sqlite-vec",
     )
 
+    follow_links: bool = Field(False, description="what the best memories are linked to is found too: docs/presets.md")
+
     @property
     def is_reranked(self) -> bool:
         """True if a reranker of the settings takes the place of the default."""

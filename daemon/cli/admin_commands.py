@@ -176,7 +176,8 @@ def sync_status_in_words(answer: Mapping[str, Any], look: Look) -> list[str]:
         rows.append(("trouble", f"{answer['trouble']} Since {when(answer['trouble_since']):%-d %b %H:%M}."))
     for one in answer["machines"]:
         seen = f"wrote last {when(one['last_at']):%-d %b %Y %H:%M}" if one["last_at"] else "wrote nothing yet"
-        rows.append((one["host"], f"{seen}{', this machine' if one['is_this'] else ''}"))
+        named = "this machine" if one["is_this"] else f"as {one['machine']}"
+        rows.append((one["host"], f"{seen}, {named}"))
     waits = f"{count(answer['waiting_here'], 'memory', 'memories')} here, {answer['waiting_there']} from elsewhere"
     rows.append(("waiting", waits))
     rows += [("stays here", clean(listing(answer["off"])))] if answer["off"] else []

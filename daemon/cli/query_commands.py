@@ -422,7 +422,7 @@ def trace_in_words(trace: Json, look: Look) -> list[str]:
         (
             *(str(place), f"{candidate['score']:.3f}", *(arm_in_words(candidate, arm) for arm in arms)),
             *(f"{candidate['priors'].get(prior, 0.0):+.2f}" for prior in priors),
-            candidate["unit"],
+            candidate["unit"] + (f" (linked with {candidate['over']})" if candidate.get("over") else ""),
         )
         for place, candidate in enumerate(candidates[:MOST_CANDIDATES], 1)
     ]

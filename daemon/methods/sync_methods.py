@@ -15,7 +15,7 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -293,6 +293,8 @@ class SyncMethods:
         is_folder = "://" not in remote and not re.match(r"^[^/]+:", remote)
         if is_folder and not Path(remote).is_absolute():
             raise SyncError(f"{remote} is a relative path.", "The daemon has another working folder.")
+        if is_folder and not Path(remote).parent.is_dir():
+            raise SyncError(f"{Path(remote).parent} is not there.", "Plug the disk in, or make the folder.")
         if remote.startswith("-"):
             raise SyncError(f"{remote} is no remote.", "Name a folder, or an address that git understands.")
         if params.plain and (params.key or not is_folder):
@@ -388,9 +390,15 @@ class SyncMethods:
         file.chmod(0o600)
 
     def _status(self) -> SyncStatus:
-        opened = self._opened
-        if opened is None or not self.is_on:
+        if not self.is_on:
             return SyncStatus("off", None, True, None, None, None, (), 0, 0, (), (), self._config.get("off", ()))
+        try:
+            opened = self._opened or self._open()
+        except (SyncError, OSError) as error:
+            why = f"{error} {getattr(error, 'hint', '')}".strip()
+            remote, is_sealed = without_credentials(str(self._config["remote"])), bool(self._config["encrypted"])
+            off = self._config.get("off", ())
+            return SyncStatus("on", remote, is_sealed, self._last_at, why, utc_now(), (), 0, 0, (), (), off)
         here, there = opened.syncing.waiting()
         machines = opened.known.machines()
         times = opened.peer.times() if (self._folder / "repository.git").exists() else {}
@@ -407,13 +415,21 @@ class SyncMethods:
             [SyncedMachine(name, host, _at(times.get(name)), name == self._machine) for name, host in active.items()],
             here,
             there,
-            [SetAside(name, reason) for name, reason in opened.known.aside().items()],
+            [SetAside(name, reason) for name, reason in (opened.known.aside() | _ahead(active, times)).items()],
             sorted(unfetched),
             self._config.get("off", ()),
         )
 
 
 MOST_PROBES, MOST_EMBEDDED = 20, 200
+MOST_AHEAD_MINUTES = 10
+
+
+def _ahead(hosts: Mapping[str, str], times: Mapping[str, str]) -> dict[str, str]:
+    """Return the machines whose clocks are ahead of this one's, with what to do."""
+    latest = utc_now() + timedelta(minutes=MOST_AHEAD_MINUTES)
+    ahead = [name for name in hosts if (at := _at(times.get(name))) is not None and at > latest]
+    return {f"clock of {hosts[name]}": "it is ahead of this machine's: set the one that is wrong" for name in ahead}
 
 
 def recheck_of(store: MemoryStore) -> Recheck:

@@ -11,6 +11,7 @@ writer.
 | kind | body | means |
 |---|---|---|
 | machine | machine, host, was | the first entry of a machine; `was`: its id before a backup was put back |
+| machine | machine, host, was, stays | a machine has that id still: the one that told otherwise is a copy of it |
 | session | session, head | the head of a session, before its first turn |
 | turn | session, ordinal, role, at, external_id, text, channel | one turn |
 | memory | node, channel, level, text, parents | a memory's file, and the entries that it was written after |
@@ -42,6 +43,9 @@ import apsw
 
 GONE: Final = "gone"
 """In place of the hash of a file: there is none."""
+
+STAYS: Final = -1
+"""In the state of a machine: it has its id, whatever another said of it."""
 
 THERE: Final = "there"
 """In place of the hash of a tombstone."""
@@ -328,15 +332,23 @@ class Known:
         """Have these segments read again from their beginning."""
         self._run("DELETE FROM place WHERE ref = ?", *((ref,) for ref in refs))
 
-    def set_machine(self, machine: str, host: str, was: str | None) -> None:
-        """Note a machine, and the id that it no longer has."""
-        self._run("INSERT OR REPLACE INTO machine VALUES (?, ?, 0)", (machine, host))
+    def set_machine(self, machine: str, host: str, was: str | None, *, stays: bool = False) -> None:
+        """Note a machine, and the id that it no longer has; `stays`: it has its id, although a copy of it told so."""
+        sql = (
+            "INSERT INTO machine VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET host = excluded.host,"
+            " retired = CASE WHEN excluded.retired < 0 THEN excluded.retired ELSE retired END"
+        )
+        self._run(sql, (machine, host, STAYS if stays else 0))
         if was:
-            self._run("UPDATE machine SET retired = 1 WHERE id = ?", (was,))
+            retired = (
+                "INSERT INTO machine VALUES (?, '', 1) ON CONFLICT (id) DO UPDATE SET retired = 1 WHERE retired = 0"
+            )
+            self._run(retired, (was,))
 
     def machines(self) -> dict[str, tuple[str, bool]]:
         """Return the machines: the host of each, and True for one that has another id by now."""
-        return {name: (host, bool(old)) for name, host, old in self._all("SELECT id, host, retired FROM machine")}
+        rows = self._all("SELECT id, host, retired FROM machine")
+        return {name: (host, retired > 0) for name, host, retired in rows}
 
     # ---- purges
 

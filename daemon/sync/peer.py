@@ -70,9 +70,10 @@ class Peer:
         self.written = 0
         """Entries that were written since the start."""
 
-    def introduction(self, was: str | None = None) -> SyncEntry:
-        """Return the entry that says who this machine is; `was`: the id that it no longer has."""
-        return SyncEntry({"kind": "machine", "machine": self.machine, "host": self._host, "was": was})
+    def introduction(self, was: str | None = None, *, stays: bool = False) -> SyncEntry:
+        """Return the entry that says who this machine is; `was`: the id that it no longer has; `stays`: it has it."""
+        body = {"kind": "machine", "machine": self.machine, "host": self._host, "was": was}
+        return SyncEntry(body | ({"stays": True} if stays else {}))
 
     # ---- reading
 

@@ -43,6 +43,7 @@ LARGEST_BATCH: Final = 256 * 2**20
 
 _HASH = re.compile(r"[0-9a-f]{40,64}")
 _LOCK = re.compile(r"Unable to create '([^'\n]+\.lock)': File exists")
+_DAMAGED = re.compile(r"corrupt|loose object|header for|bad object|inflate|missing (?:blob|tree|commit)|unable to read")
 _CREDENTIALS = re.compile(r"(://)[^/@\s]+@")
 
 
@@ -298,8 +299,18 @@ class Repository:
             said = without_credentials(done.stderr.decode("utf-8", "replace")).strip()
             if "stale info" in said or "fetch first" in said or "cannot lock ref" in said:
                 raise Contended("Another machine wrote at the same moment.", "The next sync sees it.")
-            raise RemoteAway(f"The remote cannot be used: {_reason(said)}.", "It is tried again by itself.")
+            raise RemoteAway(f"The remote cannot be used: {_reason(said)}.{self._advice(said)}", "It is tried again.")
         return done.stdout
+
+    def _advice(self, said: str) -> str:
+        """Return what a person can do about a folder that is no repository any more, or a damaged one."""
+        folder = self._remote_folder()
+        if folder is None or not (folder.exists() or folder.parent.is_dir()):
+            return " Plug its disk in." if folder is not None else ""
+        again = f"`git init --bare {folder}` makes an empty one, which the machines fill again."
+        if not (folder / "HEAD").exists():
+            return f" If it is on another disk, plug that in; if it is lost, {again}"
+        return f" It is damaged: move it away; {again}" if _DAMAGED.search(said) else ""
 
     # ---- the program
 

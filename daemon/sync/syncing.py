@@ -116,6 +116,8 @@ class Syncing:
         elif self._peer.machine not in self._known.machines():
             self._introduce(None)
         self._read(outcome)
+        if self._known.machines().get(self._peer.machine, ("", False))[1]:
+            self._introduce(None, stays=True)  # a copy of this machine's data goes on elsewhere, as another
         if may_purge:
             self._carry_out_purges()
         elif any(not done for _, _, _, done, _ in self._known.purges()):
@@ -152,12 +154,15 @@ class Syncing:
         for entry in lost:
             pieces.setdefault(str(entry.body.get("channel") or SHARED), []).append((entry, {}))
         self._write(pieces)
-        outcome.notes.append(f"this machine is {new} from now on: its segment of before, {old}, had gone on without it")
+        outcome.notes.append(
+            f"a backup was put back here, or the data folder copied: what had gone on without it as {old} is read, and "
+            f"this machine is {new} from now on; there is nothing to do"
+        )
 
-    def _introduce(self, was: str | None) -> None:
-        entry = self._peer.introduction(was)
+    def _introduce(self, was: str | None, *, stays: bool = False) -> None:
+        entry = self._peer.introduction(was, stays=stays)
         self._peer.write(SHARED, [(entry, {})])
-        self._known.set_machine(self._peer.machine, str(entry.body["host"]), was)
+        self._known.set_machine(self._peer.machine, str(entry.body["host"]), was, stays=stays)
 
     def _read(self, outcome: Outcome) -> None:
         passed_over = self._known.note(PASSED_OVER)
@@ -320,7 +325,8 @@ class Syncing:
         for entry, _, _ in news.entries:
             body = entry.body
             if entry.kind == "machine":
-                self._known.set_machine(str(body["machine"]), str(body.get("host")), body.get("was"))
+                host, stays = str(body.get("host")), bool(body.get("stays"))
+                self._known.set_machine(str(body["machine"]), host, body.get("was"), stays=stays)
             elif entry.kind == "purge":
                 self._known.add_purge(entry, done=False)
         for entry, _, _ in news.entries:
@@ -517,7 +523,7 @@ class Syncing:
     # ---- 5: changes elsewhere
 
     def _let_in(self, here: Mapping[NodeId, LocalFile], outcome: Outcome) -> bool:
-        """Let in the entries that wait; return True where that may leave something to be written."""
+        """Let in the entries that wait; return True where that leaves something to be written: merges, and disputes."""
         waiting = self._known.pending()
         self._let_in_tombstones([node for node in waiting if node.startswith(TOMBSTONE)])
         nodes = [node for node in waiting if not _is_register(node)]
@@ -540,7 +546,7 @@ class Syncing:
             outcome.run_id, outcome.changed = applied.run_id, applied.applied
         # Last: a session counts as read by dreams only with what these made of it.
         self._let_in_cursors([node for node in waiting if node.startswith(CURSOR)])
-        return bool(waiting or outcome.turns)
+        return plan.is_merging
 
     def _let_in_tombstones(self, nodes: Sequence[str]) -> None:
         here, left, lifted = set(self._replica.tombstones()), list[str](), list[str]()
@@ -585,6 +591,7 @@ class Syncing:
             ancestor.data if ancestor is not None and ancestor.kind == "memory" else None,
         )
         plan.levels[node] = str(first.body.get("level", ""))
+        plan.is_merging = plan.is_merging or len(heads) > 1
         self._put(node, result.data, first.path, heads, plan)
         plan.rivals += result.rivals
         for other, data in result.beside:
@@ -650,6 +657,7 @@ class _LetIn:
     contents: dict[NodeId, bytes] = field(default_factory=dict)
     levels: dict[NodeId, str] = field(default_factory=dict)
     rivals: list[tuple[NodeId, NodeId]] = field(default_factory=list)
+    is_merging: bool = False
 
 
 def _is_register(node: str) -> bool:

@@ -81,7 +81,8 @@ def _with_footnotes(text: str, before: str) -> str:
 
 def _reworded(memory: Memory, text: str, now: datetime) -> dict[str, Any]:
     changes: dict[str, Any] = {"provenance": CORRECTED, "certainty": STATED_CERTAINTY, AWAITS_REVIEW: None}
-    changes["channel"] = memory.channel.removesuffix(TEAM)
+    if memory.channel.endswith(TEAM):  # a colleague's: its person's words now
+        changes["channel"] = memory.channel.removesuffix(TEAM)
     # A page without the hash of these words is a person's, and no dream writes it anew.
     if memory.level is not Level.FACT:
         return changes

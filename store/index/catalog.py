@@ -227,6 +227,11 @@ class Catalog:
         self._connection = connection
         self._withdrawn = withdrawn or Withdrawn()
 
+    @property
+    def connection(self) -> Callable[[], apsw.Connection]:
+        """Return the connection of the asking thread, for reads of other tables in the same state."""
+        return self._connection
+
     def one_state(self) -> AbstractContextManager[None]:
         """Withhold throughout what is withdrawn now: entered before a transaction that reads one state of the index."""
         return self._withdrawn.pinned()

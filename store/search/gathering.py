@@ -41,6 +41,7 @@ class Candidate:
 
     `matched` holds the nodes that matched, each with its best matching chunk: by vector if it has one, else by keyword.
     `scores` are the best by arm, `priors` the terms added to its learned score. `said` is None until it was read.
+    `over` is the memory whose link brought it, or raised it.
     """
 
     unit: NodeId
@@ -48,6 +49,7 @@ class Candidate:
     scores: dict[str, float] = field(default_factory=dict)
     said: TurnForm | None = None
     score: float = 0.0
+    over: NodeId | None = None
     priors: dict[str, float] = field(default_factory=dict)
 
     def best(self) -> tuple[NodeId, NodeId]:

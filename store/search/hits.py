@@ -276,6 +276,7 @@ def trace(ranking: Ranking) -> dict[str, Any]:
                 "score": round(candidate.score, 4),
                 "ranks": {arm: ranks[candidate.unit] for arm, ranks in by_arm.items() if candidate.unit in ranks},
                 "scores": {arm: round(score, 4) for arm, score in candidate.scores.items()},
+                **({"over": candidate.over} if candidate.over else {}),
                 "priors": {name: rounded for name, added in candidate.priors.items() if (rounded := round(added, 4))},
             }
             for candidate in ranking.candidates

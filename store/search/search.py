@@ -23,6 +23,7 @@ from ..engine.database import SoftLock, within
 from ..engine.interface import Match, Vector, VectorStore
 from ..filters import Condition, Filter
 from ..index.catalog import Catalog
+from ..index.graph import Graph
 from ..index.index import COLLECTION
 from ..index.projection import Node, is_turn
 from ..ledger.ledger import Ledger
@@ -62,6 +63,9 @@ PATIENCE_S = 0.05
 # The time limit of keyword search, after which vectors answer alone; at a million turns it takes .02 s.
 KEYWORD_S = 1.0
 
+# The best candidates from which links are followed.
+LINKS_FOLLOWED = 3
+
 # The days after a time in which turns may still name it: "the kiln broke on Thursday".
 TOLD_WITHIN = timedelta(days=7)
 
@@ -91,6 +95,7 @@ class Search:
         self._embedder = embedder
         self._settings = settings
         self._now = now
+        self._graph = Graph(catalog.connection)
         self._reranker = self._chosen_reranker() if settings.is_reranked else None
         self.trusted: Mapping[NodeId, float] = {}
         """The trust in judged memories, by how much it differs from the usual; replaced as a whole at any time."""
@@ -129,6 +134,8 @@ class Search:
             self._gather(ranking, embedding)
             if ranking.candidates:
                 self._order(ranking)
+                if self._settings.follow_links and question.is_plain:
+                    self._follow_links(ranking)
         return ranking
 
     def _gather(self, ranking: Ranking, embedding: Future[tuple[Vector | None, list[str]]]) -> None:
@@ -205,6 +212,23 @@ class Search:
             self._fuse(ranking)
         with ranking.timed("score"):
             self._weigh_speakers(ranking, max(WEIGHED, ranking.question.limit))
+
+    def _follow_links(self, ranking: Ranking) -> None:
+        """Bring in, or raise, the memories that the best candidates are linked to, with a share of their scores."""
+        starts = {name: one.score for one in ranking.candidates[:LINKS_FOLLOWED] for name in (one.unit, *one.matched)}
+        reached = self._graph.reached(starts)
+        if not reached:
+            return
+        scope = ranking.question.scope
+        nodes = self._catalog.nodes(reached).items()
+        admitted = [name for name, node in nodes if node.level in BY_DEFAULT and node.searchable and scope.admits(node)]
+        known = {one.unit: one for one in ranking.candidates}
+        for name, unit in self._catalog.units(admitted, scope).items():
+            score, over = reached[name]
+            candidate = known.setdefault(unit, Candidate(unit, {name: name}))
+            if score > candidate.score:
+                candidate.score, candidate.over = score, over
+        ranking.candidates = sorted(known.values(), key=lambda one: -one.score)
 
     def _list_time(self, ranking: Ranking) -> None:
         """List the turns and facts of the times that a question asks about, or the newest ones.

@@ -9,6 +9,7 @@ import argparse
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from dreamd.daemon.sync.segments import Sealer
@@ -18,7 +19,7 @@ from tests.daemon.sync.machines import CHANNEL, Clock, Machine, Schedule
 
 def schedules(count: int, steps: int, seed: int) -> int:
     """Run schedules; print those after which something is not as it must be, and return their number."""
-    bad = 0
+    bad, killed = 0, Counter[str]()
     began = time.monotonic()
     for number in range(seed, seed + count):
         with tempfile.TemporaryDirectory() as folder:
@@ -34,9 +35,13 @@ def schedules(count: int, steps: int, seed: int) -> int:
                 traceback.print_exc()
             finally:
                 schedule.close()
+        killed += schedule.killed
         if found:
             bad += 1
             print(f"schedule {number}: {found}\n  {schedule.log}", flush=True)
+        if (number + 1 - seed) % 10 == 0:
+            print(f"{number + 1 - seed} of {count}, {bad} with problems", flush=True)
+    print(f"killed in the middle of: {dict(killed)}")
     print(f"{count} schedules of {steps} steps, {bad} with problems, {time.monotonic() - began:.0f} s")
     return bad
 

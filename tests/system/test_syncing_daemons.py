@@ -76,7 +76,9 @@ def test_a_remote_that_is_away_is_a_state(make: Make, tmp_path: Path) -> None:
     type_in(one, "sync", "init", str(remote))
     remote.rename(tmp_path / "unplugged")
     type_in(one, "remember", "We deploy on Thursdays.")
-    assert "waits" in type_in(one, "sync")
+    said = " ".join(type_in(one, "sync").split())
+    assert "waits" in said
+    assert f"`git init --bare {remote}` makes an empty one" in said
     status = answer(one, "sync", "status")
     assert status["trouble"]
     assert status["trouble_since"]
@@ -102,3 +104,18 @@ def test_a_purge_here_is_carried_out_there_and_a_kill_in_between_loses_nothing(m
     type_in(one, "sync")
     assert answer(one, "sync", "status")["unfetched"] == []
     assert texts(one) == texts(other) == {"We deploy on Thursdays."}
+
+
+def test_a_key_that_is_lost_is_named_in_the_state(make: Make, tmp_path: Path) -> None:
+    one = begun(make, "one")
+    key = Path(answer(one, "sync", "init", str(tmp_path / "memory.git"))["key_file"])
+    one.kill()
+    key.rename(tmp_path / "carried")
+    one.start()
+    one.wait_until_it_answers()
+    status = answer(one, "sync", "status")
+    assert status["state"] == "on"
+    assert "The key of the sync is gone" in status["trouble"]
+    type_in(one, "sync", "off")
+    type_in(one, "sync", "init", str(tmp_path / "memory.git"), "--key", str(tmp_path / "carried"))
+    assert answer(one, "sync", "status")["trouble"] is None

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -41,6 +41,7 @@ from dreamd.store.model import (
     NodeId,
     SessionHead,
     StoreError,
+    Turn,
 )
 from dreamd.store.okf import edit, fact_id, from_memory, parse, path_for
 from dreamd.store.settings import StoreSettings
@@ -163,11 +164,14 @@ class Machine:
             (turn.session_id, turn.text) for path, _ in replica.sessions() for turn in replica.session(path)[1]
         )
 
-    def sessions(self) -> dict[str, bytes]:
-        """Return the bytes of each session's file."""
+    def sessions(self) -> dict[str, tuple[SessionHead, list[Turn]]]:
+        """Return each session as its file is, but for the mark of a turn that a crash cut short."""
         self.store.settle(10)
         replica = self.store.replica
-        return {path: replica.content(path) or b"" for path, _ in replica.sessions()}
+        read = {path: replica.session(path) for path, _ in replica.sessions()}
+        return {
+            path: (head, [replace(turn, offset=0, end=0) for turn in turns]) for path, (head, turns) in read.items()
+        }
 
     def tombstones(self) -> set[str]:
         return set(self.store.replica.tombstones())
@@ -370,6 +374,14 @@ def _live_and_die(victim: Victim, told: Connection) -> None:
 
 _FORKED: Final = multiprocessing.get_context("forkserver")
 _FORKED.set_forkserver_preload(["tests.daemon.sync.machines"])
+
+
+def _differing(first: Machine, other: Machine) -> Iterator[tuple[str, object, object]]:
+    """Yield the sessions that differ on two machines, as they are on each."""
+    one, two = first.sessions(), other.sessions()
+    for path in sorted(one.keys() | two.keys()):
+        if one.get(path) != two.get(path):
+            yield path, one.get(path), two.get(path)
 
 
 @dataclass
@@ -677,7 +689,7 @@ class Schedule:
     def problems(self) -> list[str]:
         """Return what is not as it must be."""
         first, *others = self.machines
-        files, tombstones, sessions = first.files(), first.tombstones(), first.sessions()
+        files, tombstones = first.files(), first.tombstones()
         turns, cited = {text for _, text in first.turns()}, first.cited()
         texts = first.texts()
         found = []
@@ -688,10 +700,7 @@ class Schedule:
                 found.append(f"{first.name} and {other.name} differ in {differ}")
             if other.tombstones() != tombstones:
                 found.append(f"tombstones of {other.name} differ: {tombstones ^ other.tombstones()}")
-            if other.sessions() != sessions:
-                found.append(
-                    f"turns of {other.name} differ: {first.turns() - other.turns()} {other.turns() - first.turns()}"
-                )
+            found += [f"{path} of {other.name} differs: {one}, {two}" for path, one, two in _differing(first, other)]
         every = set(texts.values())
         found += [f"lost {node} {text!r}" for node, text in self.expected.living.items() if text not in every]
         found += [f"{node} is back" for node in self.expected.gone if node in texts]

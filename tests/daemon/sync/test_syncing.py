@@ -447,6 +447,7 @@ def test_a_machine_restored_from_a_backup_goes_on_under_a_new_id(machine: NewMac
     kept(a, "The yard is swept on Fridays.")
     done = a.sync()
     assert a.machine != before
+    assert "a backup was put back here" in done.notes[0]
     assert before in done.notes[0]
     all_synced(b, a)
     assert a.files() == b.files()
@@ -470,6 +471,8 @@ def test_of_two_machines_with_one_id_the_second_takes_another(machine: NewMachin
     assert a.machine != b.machine
     assert a.files() == b.files()
     assert len(a.files()) == 3
+    for one in (a, b):  # the first has its id still, although the copy told that it has another
+        assert {name for name, (_, old) in one.known.machines().items() if not old} > {a.machine, b.machine}
 
 
 def learned(machine: Machine, text: str, turn: NodeId) -> NodeId:

@@ -32,7 +32,7 @@ from dreamd.store import MemoryStore
 from dreamd.store.channel import channel_of_folder, team_of
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import StorePaths
-from dreamd.store.model import Kind, NewTurn, NodeId, SessionHead
+from dreamd.store.model import Edit, Kind, NewTurn, NodeId, SessionHead
 from dreamd.store.settings import StoreSettings
 from dreamd.store.upkeep import colleagues
 
@@ -221,6 +221,18 @@ def test_their_arrival_is_a_run_that_undo_takes_back_for_good(colleague: Make) -
     ben.store.settle(10)
     assert (list(ben.store.waiting()), ben.told(), ben.sync().came) == ([], "", 0)
     assert [one.state for one in ben.listed().colleagues] == ["declined"]
+
+
+def test_one_in_other_words_is_its_persons(colleague: Make) -> None:
+    ana, ben = colleague("Ana"), colleague("Ben")
+    ana.share(ana.keep(PORT))
+    ana.sync()
+    ben.sync()
+    ben.store.edit(ben.store.waiting()[0].node_id, Edit(text="The port of the shop is 8081."))
+    ben.store.settle(10)
+    assert [fact.text for fact in ben.store.facts(ben.project, 10)] == ["The port of the shop is 8081."]
+    assert not ben.store.waiting()
+    assert ben.sync().came == 0
 
 
 def test_a_rejected_one_does_not_come_again(colleague: Make) -> None:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Kind
+from dreamd.store.search.question import Question
+from dreamd.store.settings import SearchSettings, StorePaths, StoreSettings
+
+from tests.store.conftest import NOW
 
 
 def write(store: MemoryStore, **notes: str) -> dict[str, str]:
@@ -83,3 +88,23 @@ def test_an_imported_note_is_found_by_the_name_of_its_file(store: MemoryStore) -
     other = note("Rye bread", "rye", "See [[oven]].")
     assert store.settle()
     assert links(store, one) == {(other, "to"), (other, "from")}
+
+
+def test_a_question_is_answered_over_a_link(paths: StorePaths) -> None:
+    store = MemoryStore.open(
+        paths, StoreSettings(backend="files", search=SearchSettings(follow_links=True)), StubEmbedder(), lambda: NOW
+    )  # by words alone
+    notes = {"export": "The export job runs on [[Heron]].", "Heron": "Sixteen gigabytes, looked after by [[Ilse]]."}
+    ids = write(store, **notes, Ilse="Phone until five.", Otto="Phone until six.", shelf="Painted blue, see [[Otto]].")
+
+    def found() -> list[str]:
+        return [one.unit for one in store.rank(Question(text="export job", channel="_global")).candidates]
+
+    assert found()[0] == ids["export"]
+    assert {ids["Heron"], ids["Ilse"]} <= {*found()}
+    recalled = store.recall("export job", channel="_global", explain=True)
+    over = {one["unit"]: one.get("over") for one in recalled.trace["candidates"]}
+    assert (over[ids["Heron"]], over[ids["Ilse"]]) == (ids["export"], ids["Heron"])
+    store.forget(ids["Heron"])
+    assert ids["Heron"] not in found()
+    store.close()
