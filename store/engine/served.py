@@ -236,8 +236,9 @@ class ServedStore:
             self._is_ready = False  # a question would be slow until then, and break the build off
             self._server.keep_columns(copy, batch)
             if not self._is_compared:
-                self._compare(name, batch)
-                self._is_compared = True
+                self._is_compared = self._compare(name, batch)
+                if not self._is_compared:
+                    return True
             self._is_ready = True
             if known.erase:
                 self._server.compact(copy)
@@ -258,10 +259,11 @@ class ServedStore:
                 self._writer().execute(f"UPDATE {name}_served SET sent = ?", (known.sent + 1,))
         return True
 
-    def _compare(self, name: str, batch: Batch) -> None:
+    def _compare(self, name: str, batch: Batch) -> bool:
         """Compare the server's copy with the index: how many points, and some of them word by word.
 
-        Raises NotFound where it is to be filled again, StoreError where that was no help.
+        False where the index changed meanwhile. Raises NotFound where it is to be filled again, StoreError where that
+        was no help.
         """
         assert self._link is not None
         assert self._server is not None
@@ -270,9 +272,9 @@ class ServedStore:
         here, there = self._local.get(name, ids), self._server.get(self._link.copy, ids)
         is_alike = len(here) == len(there) and all(map(_is_copy, here, there))
         if is_alike and self._server.count(self._link.copy) == self._local.count(name):
-            return
+            return True
         if next(iter(self._reader().execute(f"SELECT 1 FROM {name}_unsent LIMIT 1")), None) is not None:
-            return  # it changed meanwhile
+            return False
         if self._is_filled_again:
             raise StoreError(f"{self._title} gives back other chunks than it was given")
         self._is_filled_again = True
