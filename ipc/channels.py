@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,6 +15,7 @@ from ..store.channel import (
     is_in_repository,
     is_of_session,
     may_read,
+    project_name,
     user_part,
 )
 from ..store.filters import Condition, Filter
@@ -28,13 +28,6 @@ if TYPE_CHECKING:
 MOST_NAMED = 3
 Names = Callable[[str], Collection[str]]
 """Returns the names of the channels; called with the name that is looked up."""
-
-_HASH = re.compile(r"-[0-9a-f]{6}\Z")
-
-
-def project_name(channel: str) -> str:
-    """Return the name of a channel's project, without the digits of its git folder."""
-    return _HASH.sub("", channel)
 
 
 def full_name(named: str, names: Collection[str], *, beginning: bool = True) -> str:
@@ -229,6 +222,6 @@ def nearest_names(named: str, names: Collection[str]) -> list[str]:
     """
     begun = [name for name in names if name.casefold().startswith(named.casefold())]
     # `get_close_matches` compares whole strings, so six random digits would hide a similar name.
-    by_project = {_HASH.sub("", name).casefold(): name for name in names}
+    by_project = {project_name(name).casefold(): name for name in names}
     alike = [by_project[close] for close in get_close_matches(named.casefold(), by_project, n=MOST_NAMED)]
     return list(dict.fromkeys((*begun, *alike)))[:MOST_NAMED]

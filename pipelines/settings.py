@@ -224,6 +224,7 @@ class DreamStep:
     name: str
     weekly_only: bool = False
     function: str = "plan"
+    words: str = ""
 
     def load(self) -> Any:
         """Import the module and return the function: `(view, now) -> workspace.proposals.Proposals`."""
@@ -233,21 +234,30 @@ class DreamStep:
 # Facts come first, then what they change, then the pages made of them. Repairs and fading come last, because they
 # concern whatever the steps before have left.
 STEPS: tuple[DreamStep, ...] = (
-    DreamStep(Stage.CONSOLIDATE, "consolidate", "consolidate"),
-    DreamStep(Stage.DRIFT, "drift", "drift"),
-    DreamStep(Stage.CONSOLIDATE, "scenarios", "scenarios"),
-    DreamStep(Stage.CONSOLIDATE, "profiles", "profiles"),
-    DreamStep(Stage.CONSOLIDATE, "know_how", "know_how"),
-    DreamStep(Stage.CONSOLIDATE, "entities", "entities"),
-    DreamStep(Stage.DRIFT, "staleness", "staleness"),
-    DreamStep(Stage.DRIFT, "profiles", "refresh", function="refresh"),
-    DreamStep(Stage.DRIFT, "file_lines", "file_lines"),
-    DreamStep(Stage.SYNTHESIS, "synthesis", "tag", function="tag"),
-    DreamStep(Stage.SYNTHESIS, "synthesis", "relate", function="relate", weekly_only=True),
-    DreamStep(Stage.SYNTHESIS, "synthesis", "synthesis", weekly_only=True),
-    DreamStep(Stage.SYNTHESIS, "promotion", "promotion", weekly_only=True),
-    DreamStep(Stage.SYNTHESIS, "know_how", "worked_with", weekly_only=True, function="worked_with"),
-    DreamStep(Stage.LINT, "lint", "lint"),
-    DreamStep(Stage.DECAY, "decay", "decay"),
-    DreamStep(Stage.DECAY, "profiles", "refresh after decay", function="refresh"),
+    DreamStep(Stage.CONSOLIDATE, "consolidate", "consolidate", words="new facts"),
+    DreamStep(Stage.DRIFT, "drift", "drift", words="what changed"),
+    DreamStep(Stage.CONSOLIDATE, "scenarios", "scenarios", words="episodes"),
+    DreamStep(Stage.CONSOLIDATE, "profiles", "profiles", words="overviews"),
+    DreamStep(Stage.CONSOLIDATE, "know_how", "know_how", words="how things are done"),
+    DreamStep(Stage.CONSOLIDATE, "entities", "entities", words="people and things"),
+    DreamStep(Stage.DRIFT, "staleness", "staleness", words="what is out of date"),
+    DreamStep(Stage.DRIFT, "profiles", "refresh", function="refresh", words="pages brought up to date"),
+    DreamStep(Stage.DRIFT, "file_lines", "file_lines", words="files of your programs"),
+    DreamStep(Stage.SYNTHESIS, "synthesis", "tag", function="tag", words="tags"),
+    DreamStep(
+        Stage.SYNTHESIS, "synthesis", "relate", function="relate", weekly_only=True, words="links between memories"
+    ),
+    DreamStep(Stage.SYNTHESIS, "synthesis", "synthesis", weekly_only=True, words="patterns"),
+    DreamStep(Stage.SYNTHESIS, "promotion", "promotion", weekly_only=True, words="facts for every project"),
+    DreamStep(
+        Stage.SYNTHESIS,
+        "know_how",
+        "worked_with",
+        weekly_only=True,
+        function="worked_with",
+        words="languages and tools of people",
+    ),
+    DreamStep(Stage.LINT, "lint", "lint", words="a look at every file"),
+    DreamStep(Stage.DECAY, "decay", "decay", words="what fades"),
+    DreamStep(Stage.DECAY, "profiles", "refresh after decay", function="refresh", words="pages after fading"),
 )

@@ -32,6 +32,14 @@ _URL = re.compile(r"(?:(?P<scheme>[a-z+]+)://)?(?:[^@/\s]*@)?(?P<place>[^\s?#]+)
 _WORKTREES = frozenset({".worktrees", "worktrees"})
 
 
+_HASH = re.compile(rf"-[0-9a-f]{{{_HASH_DIGITS}}}\Z")
+
+
+def project_name(channel: str) -> str:
+    """Return the name of a channel's project, without the digits of its git folder."""
+    return _HASH.sub("", channel)
+
+
 class Projects:
     """The channels of known projects. A process has one set of them, since folders are named in all its parts."""
 

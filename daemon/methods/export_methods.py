@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ...ipc.call import Call, Method
-from ...ipc.channels import channel_for, full_name, project_name
+from ...ipc.channels import channel_for, full_name
 from ...ipc.params import UserParams
 from ...ipc.protocol import Refused
 from ...store import committed, redact, replace_file, root_page, unmarked
-from ...store.channel import may_read
+from ...store.channel import may_read, project_name
 from ...store.model import Kind, Memory
 from ...store.names import Channel
 from ..agents.briefs import rendered
@@ -151,7 +151,11 @@ def _as_html(channel: str, today: date, sections: Iterable[tuple[str, Sequence[s
     for heading, lines in sections:
         items = "\n".join(f"<li>{escape(line.removeprefix('- '))}</li>" for line in lines)
         main.append(f"<section><h2>{escape(heading)}</h2>\n<ul>\n{items}\n</ul></section>")
-    return document(f"Handover of {channel}", "\n".join([*main, "</article>"]), "Written by dreamd, in quotes.")
+    return document(
+        f"Handover of {channel}",
+        "\n".join([*main, "</article>"]),
+        "Written by dreamd: every line is a quote of what was said.",
+    )
 
 
 def _lead(today: date) -> str:

@@ -60,6 +60,12 @@ def glance(text: str, longest: int = 280) -> Markup:
     return Markup(quoted + _inline(_cut(said, longest), links=False))  # noqa: S704  (escaped piece by piece)
 
 
+def gist(text: str, longest: int = 280) -> Markup:
+    """Return the beginning of a page's text as HTML in one line: without its title, marks, links and footnotes."""
+    lines = (_plain(line) for line in text.split("\n") if not line.startswith("# "))
+    return Markup(escape(_cut(" · ".join(filter(None, lines)), longest)))  # noqa: S704  (escaped)
+
+
 def _cut(text: str, longest: int) -> str:
     """Return the beginning of a text, at most so many characters, ending with a whole word."""
     return text if len(text) <= longest else text[:longest].rpartition(" ")[0] + "…"

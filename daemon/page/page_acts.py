@@ -54,7 +54,9 @@ async def always(asked: PageRequest) -> Json:
     is_on = asked.word("always") == "1"
     done = await asked.call("edit", node_id=asked.word("node_id"), always=is_on)
     words = (
-        "Every agent of the project is told it from now on." if is_on else "It is told where it answers, as others are."
+        "Pinned: agents of the project get it at the start of every session."
+        if is_on
+        else "No longer pinned: agents get it where it answers."
     )
     return {"words": words, "undo": done["run_id"]}
 
@@ -81,8 +83,14 @@ async def undo(asked: PageRequest) -> Json:
         return {"words": "That was undone before; nothing was changed."}
     parts = [count(done["restored"], "file") + " as before"] if done["restored"] else []
     parts += [count(done["turns"], "turn") + " found again"] if done["turns"] else []
-    words = f"Undone: {', '.join(parts)}." if parts else "There was nothing left to undo."
-    return {"words": words, "redo": run_id if parts else None, "parts": items, **_left(done)}
+    words = f"Undone: {_named(asked, parts)}." if parts else "There was nothing left to undo."
+    return {
+        "words": words,
+        "redo": run_id if parts else None,
+        "parts": items,
+        "what": asked.word("what"),
+        **_left(done),
+    }
 
 
 async def redo(asked: PageRequest) -> Json:
@@ -91,8 +99,15 @@ async def redo(asked: PageRequest) -> Json:
     done = await asked.call("redo", run_id=run_id, items=items or None)
     parts = [count(done["redone"], "file")] if done["redone"] else []
     parts += [count(done["turns"], "turn")] if done["turns"] else []
-    words = f"Done again: {', '.join(parts)}." if parts else "There was nothing to do again."
+    words = f"Applied again: {_named(asked, parts)}." if parts else "There was nothing to apply again."
     return {"words": words, **_left(done)}
+
+
+def _named(asked: PageRequest, parts: list[str]) -> str:
+    """Return the subject of an undo or its opposite, as the page that asked for it calls it, and its amount."""
+    what = asked.word("what")
+    amount = ", ".join(parts)
+    return amount if not what else f"“{what}”" if asked.lists.get("item") else f"{what} ({amount})"
 
 
 def _left(done: Json) -> Json:
@@ -120,7 +135,7 @@ async def tag(asked: PageRequest) -> Json:
 async def feedback(asked: PageRequest) -> Json:
     """Note whether a memory was of use."""
     await asked.call("feedback", node_id=asked.word("node_id"), verdict=asked.word("verdict"))
-    return {"words": "Noted."}
+    return {"words": "Noted. It counts when answers are put in order, and before it would fade."}
 
 
 async def purge(asked: PageRequest) -> Json:
@@ -133,9 +148,11 @@ async def purge(asked: PageRequest) -> Json:
     amounts = [("session", gone["sessions"]), ("turn", gone["turns"]), ("secret", gone["secrets"])]
     listed = [count(amount, noun) for noun, amount in amounts if amount]
     listed += [count(gone["memories"], "memory", "memories")] if gone["memories"] else []
-    words = f"Erased for good: {', '.join(listed)}." if listed else "There was nothing to erase."
+    what = asked.word("what")
+    amount = ", ".join(listed)
+    words = f"Erased for good: {f'{what} ({amount})' if what else amount}." if listed else "There was nothing to erase."
     left = [*gone["traces"], *gone["out_of_reach"]]
-    return {"words": words, "left": left, "failed": bool(gone["traces"]), "at": asked.word("onward", "/memories")}
+    return {"words": words, "left": left, "failed": bool(gone["traces"]), "at": asked.word("onward", "/search")}
 
 
 async def merge(asked: PageRequest) -> Json:

@@ -36,13 +36,22 @@ from .views import VIEWS
 HERE = Path(__file__).parent
 MOST_SAID = 64
 MOST_FIELDS = 64
-UNSAID: Json = {"hint": "", "left": (), "place": "", "undo": None, "redo": None, "parts": (), "failed": False}
+UNSAID: Json = {
+    "hint": "",
+    "left": (),
+    "place": "",
+    "undo": None,
+    "redo": None,
+    "parts": (),
+    "what": "",
+    "failed": False,
+}
 """The parts of a message after an act that most acts leave out."""
 
-MARKED: Sequence[str] = ("marked", "marked_line", "glance", "own")
+MARKED: Sequence[str] = ("marked", "marked_line", "glance", "own", "gist")
 WORDED: Sequence[str] = (
-    *("project", "said", "thing_address", "address", "sure", "conversation"),
-    *("run_note", "as_places", "kind_word", "kind_meaning"),
+    *("project", "said", "thing_address", "address", "sure", "conversation", "run_note", "as_places"),
+    *("kind_word", "kind_meaning", "groups_of", "change_reason", "counted"),
 )
 """The functions that templates call as filters."""
 
@@ -91,6 +100,7 @@ class Site:
             self._templates.filters |= {name: getattr(module, name) for name in names}
         # `count` is a filter of the template language, and counts the parts of a list.
         self._templates.filters["number"] = formatting.count
+        self._templates.filters |= {"took": formatting.duration, "sentence": formatting.sentence}
 
     def routes(self) -> list[Route]:
         """Return the routes of the application."""
@@ -121,7 +131,8 @@ class Site:
             except ProtocolError as error:
                 return self._failed(request, error)
             if place := values.get("moved_to"):
-                return RedirectResponse(place, 303)
+                name = request.query_params.get("said")
+                return RedirectResponse(_with_message(place, name) if name else place, 303)
             if (drawn := values.get("json")) is not None:
                 return JSONResponse(drawn)
             name = f"_{template}" if "part" in request.query_params else template
@@ -153,8 +164,7 @@ class Site:
         self._said[name] = UNSAID | done
         while len(self._said) > MOST_SAID:
             self._said.popitem(last=False)
-        path, mark, rest = place.partition("#")
-        return f"{path}{'&' if '?' in path else '?'}{urlencode({'said': name})}{mark}{rest}"
+        return _with_message(place, name)
 
     def _page(self, request: Request, template: str, values: Json, status: int = 200) -> Response:
         now = local_now()
@@ -208,6 +218,12 @@ def _fields(form: FormData) -> tuple[dict[str, str], dict[str, list[str]]]:
 def own_place(given: str) -> str:
     """Return an address within the page; the first one for any other."""
     return given if re.fullmatch(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]{0,2000}", given) else "/"
+
+
+def _with_message(place: str, name: str) -> str:
+    """Return an address that shows the message of a name."""
+    path, mark, rest = place.partition("#")
+    return f"{path}{'&' if '?' in path else '?'}{urlencode({'said': name})}{mark}{rest}"
 
 
 def _link(path: str, **words: Any) -> str:

@@ -13,7 +13,7 @@ from ...store.model import ALL_CHANNELS
 from ..clock import local_now
 from ..formatting import when
 from .guard import PageRequest, together
-from .wording import ShownTurn, said, turns
+from .wording import ShownTurn, said, thing_address, turns
 
 HITS, ROWS, TURNS = 20, 30, 120
 """The most hits of a search, rows of a list, and turns of a conversation on one page."""
@@ -21,12 +21,18 @@ HITS, ROWS, TURNS = 20, 30, 120
 THINGS, DRAWN_AT_ONCE, MOST_DRAWN = 100, 500, 2500
 """The people and things of a list, of one answer for the drawing, and of the drawing."""
 
-MOST_LIVES, MOST_EVENTS, MARKS = 100, 100, 50
+MOST_REPEATED, MOST_GOING, SAME_TEXT = 6, 100, 48
+"""The texts shown beside an erasure, the items that are listed of one, the characters that tell texts apart."""
+
+MOST_LIVES, MOST_EVENTS, MARKS, MOST_GROUPED = 100, 100, 50, 200
 CHANNELS_S, BRIEFS_S, FIRST_S = 10.0, 60.0, 600.0
 """The age of answers that are shown again: the names of projects, their dates ahead, the time of their first fact."""
 
 DECIDED = ("decision", "value", "correction")
-LATELY = timedelta(days=1)
+PASSING = ("fact", "finding", "episode", "note")
+"""The kinds of facts that a project has too many of to be news."""
+LATELY, RECENT = timedelta(days=1), timedelta(days=14)
+MOST_PEOPLE, MOST_CHANGED = 24, 10
 WEAK = 0.1
 """The confidence below which a hit hardly answers: it is folded away."""
 
@@ -160,13 +166,20 @@ async def project(asked: PageRequest) -> Json:
     brief = await asked.call("brief", channel=channel) if is_part or asked.word("whole") else None
     if is_part:
         return {"brief": brief, "channel": channel}
-    threads, sessions, pages, *decided = await together(
+    threads, sessions, pages, people, rules, pinned, procedures, latest, *decided = await together(
         asked.call("goals", channel=channel),
         asked.call("list", channel=channel, level="L0", limit=6),
-        asked.call("list", channel=channel, level="L3", limit=6),
+        asked.call("list", channel=channel, kind="profile", limit=6),
+        asked.call("entities", channel=channel, type="person", limit=MOST_PEOPLE),
+        _holding(asked, channel, "preference", 8),
+        asked.call("list", channel=channel, always=True, limit=ROWS, texts=True),
+        _holding(asked, channel, "procedure", 6),
+        asked.call("list", channel=channel, level="L1", limit=MOST_LIVES, texts=True),
         *(_holding(asked, channel, kind, 8) for kind in DECIDED),
     )
     newest = sorted((one for some in decided for one in some), key=lambda one: one["created_at"] or "", reverse=True)
+    first = [one for one in pinned["memories"] if one["live"]]
+    names = {one["node_id"] for one in first}
     return {
         "channel": channel,
         "home": str(Path.home()),
@@ -174,8 +187,32 @@ async def project(asked: PageRequest) -> Json:
         "threads": threads["threads"],
         "sessions": sessions["memories"],
         "pages": pages["memories"],
+        "people": _who(people),
+        "rules": first + [one for one in rules if one["node_id"] not in names],
+        "procedures": procedures,
+        "changed": _changed(latest["memories"], local_now() - RECENT),
         "decided": newest[:8],
     }
+
+
+def _who(found: Json) -> list[Json]:
+    """Return people, each with the words of their relations that hold."""
+    does: dict[str, list[str]] = {}
+    for one in found["relations"]:
+        if one["until"] is None:
+            does.setdefault(one["subject_id"], []).append(f"{said(one['relation'])} {one['object']}")
+    return [one | {"does": list(dict.fromkeys(does.get(one["node_id"], ())))} for one in _by_name(found["entities"])]
+
+
+def _changed(found: Iterable[Json], since: datetime) -> list[Json]:
+    """Return the decisions since a time, and the facts that ceased to hold since then, the latest first."""
+
+    def last(one: Json) -> datetime | None:
+        return when(one.get("until") or one.get("since") or one["created_at"])
+
+    recent = [(at, one) for one in found if (at := last(one)) and at >= since]
+    recent = [(at, one) for at, one in recent if one.get("until") or (one["live"] and one["kind"] not in PASSING)]
+    return [one for _, one in sorted(recent, key=lambda pair: pair[0], reverse=True)][:MOST_CHANGED]
 
 
 async def _holding(asked: PageRequest, channel: str, kind: str, limit: int) -> list[Json]:
@@ -270,11 +307,13 @@ async def memory(asked: PageRequest) -> Json:
     if "#" in shown["node_id"]:
         session, _, ordinal = shown["node_id"].partition("#")
         return {"moved_to": f"/session/{session}?turn={ordinal}#t{ordinal}"}
+    if shown["kind"] == "entity" and shown["live"] and not asked.word("file"):
+        return {"moved_to": thing_address(shown["title"])}
     if shown["kind"] == "session":
         return {"moved_to": f"/session/{shown['node_id']}"}
     named = [("was replaced by", [shown["superseded_by"]] if shown["superseded_by"] else [])]
     named += [("was perhaps replaced by", shown["later"]), ("took the place of", shown["supersedes"])]
-    named += [("contradicts", shown["contradicts"]), ("is told in", shown["cited_by"])]
+    named += [("contradicts", shown["contradicts"]), ("stands in", shown["cited_by"])]
     for words, relation, out in LINKED:
         ends = [one["node_id"] for one in shown["links"] if (one["relation"], one["out"]) == (relation, out)]
         named.append((words, ends))
@@ -335,14 +374,14 @@ def _page_of(found: Sequence[ShownTurn], ordinal: int) -> int:
 
 
 async def things(asked: PageRequest) -> Json:
-    """Return a page of the people and things, the most mentioned first."""
+    """Return a page of the people and things by their type, the most mentioned first."""
     channel, kind, at = asked.word("channel"), asked.word("type"), asked.whole("from")
     found, channels = await together(
         asked.call("entities", channel=channel or ALL_CHANNELS, type=kind or None, limit=THINGS, offset=at),
         _channels(asked),
     )
     return {
-        "things": _by_name(found["entities"]),
+        "groups": _by_type(_by_name(found["entities"])),
         "total": found["total"],
         **_pages(at, found["next"], THINGS),
         "channel": channel,
@@ -361,6 +400,14 @@ def _by_name(entities: Sequence[Json]) -> list[Json]:
         known["mentions"] += one["mentions"]
         known["relations"] += one["relations"]
     return list(found.values())
+
+
+def _by_type(found: Sequence[Json]) -> list[tuple[str, list[Json]]]:
+    """Return people and things by their type, people first, the most mentioned of each first."""
+    groups: dict[str, list[Json]] = {}
+    for one in sorted(found, key=lambda one: (-one["mentions"], one["name"].casefold())):
+        groups.setdefault(one["type"], []).append(one)
+    return sorted(groups.items(), key=lambda group: (*KINDS_OF_THINGS, group[0]).index(group[0]))
 
 
 async def graph(asked: PageRequest) -> Json:
@@ -433,8 +480,15 @@ async def runs(asked: PageRequest) -> Json:
 
 
 async def run(asked: PageRequest) -> Json:
-    """Return a run and a page of its changes."""
-    return await asked.call("run", run_id=asked.word("run_id"), offset=asked.whole("from"))
+    """Return a run and its changes: so many that they can be grouped, else a page of them."""
+    run_id, at = asked.word("run_id"), asked.whole("from")
+    found = await asked.call("run", run_id=run_id, offset=at)
+    changes, following = list(found["changes"]), found["next"]
+    while following is not None and len(changes) < MOST_GROUPED:
+        page = await asked.call("run", run_id=run_id, offset=following)
+        changes += page["changes"]
+        following = page["next"]
+    return {"run": found["run"], "changes": changes, "next": following, "asks": asked.word("undo") == "1"}
 
 
 async def digest(asked: PageRequest) -> Json:
@@ -444,7 +498,11 @@ async def digest(asked: PageRequest) -> Json:
 
 async def told(asked: PageRequest) -> Json:
     """Return the texts that agents were handed."""
-    return {"told": await asked.call("told", limit=ROWS, session=asked.word("session") or None)}
+    found, pinned = await together(
+        asked.call("told", limit=ROWS, session=asked.word("session") or None),
+        asked.call("list", always=True, limit=ROWS, texts=True),
+    )
+    return {"told": found, "pinned": [one for one in pinned["memories"] if one["live"]]}
 
 
 async def purging(asked: PageRequest) -> Json:
@@ -452,7 +510,29 @@ async def purging(asked: PageRequest) -> Json:
     node_id, matching = asked.word("node_id"), asked.word("matching").strip()
     named: Json = {"nodes": [node_id]} if node_id else {"matching": matching} if matching else {}
     preview = await asked.call("purge", dry_run=True, **named) if named else None
-    return {"preview": preview, "node_id": node_id, "matching": matching, "back": asked.word("back", "/")}
+    values: Json = {"preview": preview, "node_id": node_id, "matching": matching, "back": asked.word("back", "/")}
+    if preview is None:
+        return values
+    repeated = await _shown(asked, preview["repeated_in"][:MOST_REPEATED])
+    return values | {
+        "groups": _going(preview["items"]),
+        "repeated": list({one["text"][:80]: one for one in repeated}.values()),
+        "listed": len(preview["items"]) < MOST_GOING,
+    }
+
+
+def _going(items: Sequence[Json]) -> list[tuple[str, list[Json]]]:
+    """Return the texts that a purge would take in groups, each once, with the kinds in which it is kept."""
+    groups: dict[str, dict[str, Json]] = {name: {} for name in ("said", "work", "pages", "lines")}
+    for one in items:
+        is_page = one["because"] == "quotes"
+        is_work = one["kind"] == "note" and one["created_at"] is None
+        name = ("pages" if one["goes"] else "lines") if is_page else "work" if is_work else "said"
+        title = (one["title"] or one["node_id"]).rstrip("…. ")
+        key = f"{title}{one['channel']}" if is_page else title[:SAME_TEXT]
+        known = groups[name].setdefault(key, one | {"kinds": []})
+        known["kinds"] += [one["kind"]] if one["kind"] not in known["kinds"] else []
+    return [(name, list(found.values())) for name, found in groups.items() if found]
 
 
 async def health(asked: PageRequest) -> Json:

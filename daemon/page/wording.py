@@ -10,9 +10,9 @@ from itertools import groupby
 from typing import Any
 from urllib.parse import quote
 
-from ...ipc.channels import project_name
+from ...store.channel import project_name
 from ...store.roles import Role
-from ..formatting import date_of, relative, when
+from ..formatting import count, date_of, relative, when
 
 GLOBAL = "_global"
 _TURN = re.compile(r"^#(\d{1,9}) ([^\s:]{1,64}): ?", re.MULTILINE)
@@ -67,12 +67,80 @@ RUNS: Mapping[str, str] = DREAMS | {
     "link": "Linked what was remembered",
     "undo": "Undid",
     "deleted": "Files that were deleted by hand",
-    "migrate": "Moved the files to the folders of projects",
+    "migrate": "Gave each project a folder of its own",
     "purge": "Erased for good",
     "learn": "Learned from files",
-    "joined": "Joined the two files of a session",
+    "joined": "Put the two files of a session together",
     "sync": "Let in from other machines",
 }
+_MADE = (
+    ("/people/", "New people"),
+    ("/things/", "New things"),
+    ("/episodes/", "New episodes"),
+    ("/procedures/", "New procedures"),
+    ("/insights/", "New patterns"),
+)
+"""The folders of new pages, each with the name of its group."""
+
+_CHANGED = {
+    "decay": "Faded: nobody asked for them",
+    "drift": "Replaced, said again, or in question",
+    "staleness": "Out of date: their day is over",
+    "entities": "People and things of whom more is known",
+    "promotion": "Hold in every project now",
+    "remember": "Said again",
+    "edit": "Changed by you",
+    "review": "Decided by you",
+    "restore": "Brought back",
+    "forget": "Forgotten",
+    "purge": "Lines of it erased",
+    "by hand": "People and things that you put right",
+    "migrate": "Moved",
+    "sync": "From your other machines",
+}
+_FOLLOWS = "Pages that follow what changed"
+_GROUPS = (*_CHANGED.values(), "New facts", *dict(_MADE).values(), "New overviews", _FOLLOWS, "Removed")
+_FADED = re.compile(r"confidence [\d.]+; (?P<why>.+)")
+_SILENT_REASONS = (
+    "said in ",
+    "turns name it",
+    "its facts have changed",
+    "a person",
+    "to the folder",
+    "its links follow",
+)
+
+
+def change_group(change: Mapping[str, Any]) -> str:
+    """Return the name of the group that a change of a run is shown in."""
+    kind, stage, path = str(change["kind"]), str(change["stage"]), f"/{change['path']}"
+    if kind == "delete" and stage != "migrate":
+        return "Removed"
+    if kind == "create" and stage not in ("migrate", "sync", "remember"):
+        made = next((words for folder, words in _MADE if folder in path), "")
+        return made or ("New overviews" if stage == "profiles" else "New facts")
+    return _CHANGED.get(stage, _FOLLOWS)
+
+
+def groups_of(changes: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
+    """Return the changes of a run in groups, those first that a person looks for."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for one in changes:
+        found.setdefault(change_group(one), []).append(one)
+    return sorted(found.items(), key=lambda group: _GROUPS.index(group[0]))
+
+
+def change_reason(change: Mapping[str, Any]) -> str:
+    """Return the reason of a change; "" where the name of its group says it."""
+    reason = str(change["reason"])
+    if found := _FADED.fullmatch(reason):
+        return found["why"]
+    return "" if reason.startswith(_SILENT_REASONS) else reason
+
+
+NOUNS = {"review": "decision", "deleted": "deletion", "link": "linking", "migrate": "move"}
+"""The kinds of runs that are called otherwise than a change where another run speaks of them."""
+
 _RUN_ID = re.compile(r"\b(?P<verb>undid|redid) (?P<at>\d{8}-\d{6})-\d{6}-(?P<kind>\w+)-[0-9a-f]{4}\b")
 
 
@@ -82,15 +150,26 @@ def run_name(run: Mapping[str, Any], now: datetime) -> str:
     name = RUNS.get(kind, kind.replace("_", " ").capitalize())
     if found := _RUN_ID.search(run["note"]):
         at = datetime.strptime(found["at"], "%Y%m%d-%H%M%S").replace(tzinfo=UTC).isoformat()
-        verb = "Undid" if found["verb"] == "undid" else "Did again"
-        other = DREAMS.get(found["kind"], found["kind"] if found["kind"] == "edit" else f"run “{found['kind']}”")
+        verb = "Undid" if found["verb"] == "undid" else "Applied again"
+        other = (DREAMS | NOUNS).get(found["kind"], "change")
         return f"{verb} the {other[:1].lower()}{other[1:]} of {moment(at, now)}"
     return f"{name} “{run['about']}”" if run["about"] else name
 
 
 def run_note(run: Mapping[str, Any]) -> str:
     """Return a run's note; "" where it only repeats the run's name."""
+    if run["kind"] == "purge":
+        counts = ((int(found[2]), found[1]) for found in re.finditer(r"(\w+): (\d+)", run["note"]))
+        return ", ".join(
+            count(amount, noun.removesuffix("s").replace("memorie", "memory"), noun) for amount, noun in counts
+        )
     return "" if run["about"] or _RUN_ID.search(run["note"]) else run["note"]
+
+
+def counted(run: Mapping[str, Any]) -> str:
+    """Return the numbers of a run's changes, without those that are none: `61 new, 15 changed`."""
+    counts = ((run["created"], "new"), (run["replaced"], "changed"), (run["deleted"], "removed"))
+    return ", ".join(f"{amount:,} {what}" for amount, what in counts if amount)
 
 
 def said(relation: str) -> str:
@@ -139,7 +218,7 @@ def _place_of_command(found: re.Match[str]) -> str:
 KINDS_IN_WORDS = {
     "fact": ("fact", "something worth keeping, in the words in which it was said"),
     "decision": ("decision", "what was decided, with its reason"),
-    "value": ("value", "a setting that holds until it changes"),
+    "value": ("set value", "a number, date or setting that holds until it changes"),
     "preference": ("preference", "how you want things to be"),
     "procedure": ("procedure", "how something is done, step by step"),
     "pitfall": ("pitfall", "what goes wrong, and why"),
@@ -149,8 +228,8 @@ KINDS_IN_WORDS = {
     "person": ("person", "who somebody is, and what they do"),
     "finding": ("finding", "what an assistant found out"),
     "note": ("note", "a text that was written down"),
-    "episode": ("event of a talk", "something that happened in a session"),
-    "scenario": ("stretch of work", "a page of one subject over one or several sessions, made by a dream"),
+    "episode": ("happening", "something that happened in a session"),
+    "scenario": ("episode", "a page of one subject over one or several sessions, made by a dream"),
     "insight": ("pattern", "what recurs over several sessions, found by a dream"),
     "profile": ("overview", "a page of all that holds in a project, made by a dream"),
     "entity": ("person or thing", "a page of a person or a thing, made by a dream"),

@@ -20,7 +20,7 @@ from ..stages.scenarios import BEGAN, ENDED
 from . import charts
 from .charts import Life, Series, Stretch
 from .digest_text import earlier, rendered, rendered_line, without_links, without_marks
-from .run_report import RunReport, counts_in_words
+from .run_report import RunReport, counts_in_words, step_name
 from .sections import (
     LEVEL_NAMES,
     MOST_NAMED,
@@ -207,10 +207,10 @@ def _series(report: RunReport) -> list[Series]:
         if run.state == "applied" and isinstance(run.summary.get("memories"), dict)
     ]
     series = []
-    for level, name in LEVEL_NAMES:
+    for level, name, names in LEVEL_NAMES:
         points: list[tuple[datetime, int]] = [(at, int(kept.get(level.value, 0))) for at, kept in past]
         now = [(report.at, report.memories.get(level, 0))] if report.at else []
-        series.append(Series(f"{name}s", [*points, *now]))
+        series.append(Series(names or f"{name}s", [*points, *now]))
     return series
 
 
@@ -261,7 +261,7 @@ def _numbers(report: RunReport) -> Iterator[str]:
     yield '<th scope="col" class="right">seconds</th><th scope="col">what</th></tr></thead><tbody>'
     for stage, seconds in report.seconds.items():
         counts = counts_in_words(report.counts.get(stage, {}))
-        yield f'<tr><th scope="row">{escape(stage)}</th><td class="right">{seconds:.1f}</td>'
+        yield f'<tr><th scope="row">{escape(step_name(stage))}</th><td class="right">{seconds:.1f}</td>'
         yield f"<td>{escape(counts)}</td></tr>"
     yield f"</tbody></table><p>{escape(cost(report))}</p>"
     if kept := memory_counts(report):

@@ -19,6 +19,7 @@ from ...store.model import Action, Level, Memory, NodeId
 from ...store.results import ToldCounts
 from ..gate.gate import GateResult
 from ..messages import Check, ReadTurn, RunRequest
+from ..settings import STEPS
 from ..stages.lint import LintFinding
 from ..workspace.view import View
 
@@ -162,6 +163,11 @@ def recurring_gaps(view: View, gaps: Sequence[Gap]) -> list[tuple[str, int]]:
             heads.append(row)
         times[same] = times.get(same, 0) + gap.times
     return sorted(((some[row].text, number) for row, number in times.items()), key=lambda gap: (-gap[1], gap[0]))
+
+
+def step_name(name: str) -> str:
+    """Return a step of a dream as a person would call it; the name itself for one of an extension."""
+    return next((one.words for one in STEPS if one.name == name and one.words), name.replace("_", " "))
 
 
 def counts_in_words(counts: Mapping[str, int]) -> str:

@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import get_args
 
 from ...store import okf
+from ...store.channel import project_name
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId
 from ...store.roles import MACHINES
 from ...store.text.dates import format_date
@@ -17,12 +18,16 @@ from ..gate.gate import GateResult
 from ..messages import RunKind
 from ..pages import current_facts
 from ..pages.current_facts import shortened_to_change, with_plain_successors
-from ..stages import staleness
-from .run_report import RunReport
+from ..stages import decay, staleness
+from .run_report import RunReport, step_name
 
 ANSWER_CHARS = 160
 MOST_NAMED, MOST_LEARNED, MOST_PAIRS, MOST_DOUBTED = 8, 5, 5, 4
-LEVEL_NAMES = ((Level.FACT, "fact"), (Level.SCENARIO, "episode"), (Level.PROFILE, "profile page"))
+LEVEL_NAMES = (
+    (Level.FACT, "fact that holds", "facts that hold"),
+    (Level.SCENARIO, "episode", ""),
+    (Level.PROFILE, "page", ""),
+)
 _WORTH_READING = (
     Kind.CORRECTION,
     Kind.DECISION,
@@ -113,7 +118,9 @@ def summarize(actions: Sequence[Action]) -> ActionSummary:
 def _sort(result: ActionSummary, memory: Memory, action: Action, by_id: dict[NodeId, Memory], *, is_new: bool) -> None:
     """Add a memory to the list of its change."""
     pair = (memory, action.reason)
-    if memory.superseded_by:
+    if memory.is_archived and action.stage == decay.STAGE:
+        result.faded.append(pair)
+    elif memory.superseded_by:
         result.replaced.append((memory, by_id.get(memory.superseded_by)))
     elif memory.contradicts:
         result.contradicted.append(pair)
@@ -145,7 +152,10 @@ def lead(report: RunReport, summary: ActionSummary) -> list[str]:
 def _learned_sentence(turns: int, summary: ActionSummary) -> str:
     named = [f"“{page.title}”" for page in _newest(summary.pages) if page.kind is Kind.SCENARIO][:2]
     if not turns and not summary.facts:
-        return "No new turns; the pages follow what changed." if summary.pages else "No new turns."
+        new, followed = len(summary.pages), sum(memory.level is not Level.FACT for memory, _ in summary.changed)
+        parts = [f"{count(new, 'new page')} of what is known already"] if new else []
+        parts += [f"{count(followed, 'page')} brought up to date"] if followed else []
+        return f"No new turns; {' and '.join(parts)}." if parts else "No new turns."
     said = f"{count(turns, 'new turn')} became {count(len(summary.facts), 'fact')}"
     said += f" and {count(len(summary.pages), 'new page')}" if summary.pages else ""
     return f"{said}, {' and '.join(named)} among them." if named else f"{said}."
@@ -202,14 +212,14 @@ def sections(report: RunReport, summary: ActionSummary) -> list[ReportSection]:
         ReportSection("Asked in vain, answered now", _one(_filled(report))),
         ReportSection("Asked and not found", _one(ReportLine(gap) for gap in report.gaps)),
         ReportSection("Health", _found(report, {"conformance", "index", "sessions", "embeddings", "tags"})),
-        ReportSection("The gate", _one(_gate(report))),
+        ReportSection("Tested before it was applied", _one(_gate(report))),
     )
     return [section for section in all_sections if section.groups]
 
 
 def cost(report: RunReport) -> str:
     """Write the duration of the run and the language model's cost."""
-    spent = f"{sum(report.seconds.values()):.1f} s"
+    spent = f"These steps took {sum(report.seconds.values()):.1f} s"
     if report.calls:
         spent += f", {count(report.calls, 'call')} to the language model and {count(report.tokens, 'token')}"
     return f"{spent}. {report.model_note}" if report.model_note else f"{spent}."
@@ -226,7 +236,7 @@ def asked_by(gate: GateResult) -> str:
 
 def memory_counts(report: RunReport) -> str:
     """Count the memories of each level in a sentence."""
-    kept = ", ".join(count(report.memories.get(level, 0), name) for level, name in LEVEL_NAMES)
+    kept = ", ".join(count(report.memories.get(level, 0), name, names) for level, name, names in LEVEL_NAMES)
     return f"The memory now holds {kept}." if report.memories else ""
 
 
@@ -241,14 +251,14 @@ def _learned(facts: Sequence[Memory]) -> Iterator[LineGroup]:
         here = [fact for fact in facts if fact.channel == channel and not fact.superseded_by]
         ranked = sorted(_newest(here), key=lambda fact: (rank.get(fact.kind, len(rank)), -(fact.certainty or 0)))
         lines = [ReportLine(current_facts.dated(fact), fact.path, fact.kind.value) for fact in ranked[:MOST_LEARNED]]
-        yield LineGroup(lines, f"{channel}: {count(len(here), 'fact')}", len(here) - len(lines))
+        yield LineGroup(lines, f"{project_name(channel)}: {count(len(here), 'fact')}", len(here) - len(lines))
 
 
 def _new_pages(pages: Sequence[Memory], *, episodes: bool) -> Iterator[ReportLine]:
     several = len({page.channel for page in pages}) > 1
     for page in _newest(pages):
         if (page.kind is Kind.SCENARIO) is episodes:
-            about = [page.channel] if several else []
+            about = [project_name(page.channel)] if several else []
             yield ReportLine(page.title, page.path, ", ".join([*about, page.description.rstrip(".")]))
 
 
@@ -286,7 +296,11 @@ def _quote(memory: Memory) -> ReportLine:
 
 def _subject(memory: Memory) -> str:
     """Return a fact's quote, or a page's title with its channel, since the title of a profile is the same in each."""
-    return current_facts.dated(memory) if memory.level is Level.FACT else f"{memory.title} ({memory.channel})"
+    return (
+        current_facts.dated(memory)
+        if memory.level is Level.FACT
+        else f"{memory.title} ({project_name(memory.channel)})"
+    )
 
 
 def _found(report: RunReport, checks: set[str]) -> list[LineGroup]:
@@ -346,7 +360,7 @@ def _refused(report: RunReport) -> Iterator[ReportLine]:
         yield ReportLine(f"{count(refused, 'claim')} of the language model without evidence")
     for dropped in report.gate.dropped if report.gate else ():
         of = f"{dropped.actions:,} of {count(dropped.of, 'change')}" if dropped.actions < dropped.of else "everything"
-        yield ReportLine(f"{of} that {dropped.stage} proposed", note=dropped.reason)
+        yield ReportLine(f"{of} that the step “{step_name(dropped.stage)}” proposed", note=dropped.reason)
     yield from (ReportLine(note) for note in report.notes)
 
 
@@ -356,13 +370,11 @@ def _gate(report: RunReport) -> Iterator[ReportLine]:
         return
     if gate.probes:
         yield ReportLine(
-            f"Tested with {asked_by(gate)}: recall {gate.recall_before:.3f} before, {gate.recall_after:.3f} after; "
-            f"{gate.gained} better, {gate.lost} worse."
+            f"With {asked_by(gate)}: {gate.recall_before:.1%} found their answer before, {gate.recall_after:.1%} "
+            f"after; {gate.gained} better, {gate.lost} worse."
         )
     elif report.actions or gate.dropped:
-        yield ReportLine(
-            "Recall was not tested: no question was asked yet, and the memory is too small to make questions from."
-        )
+        yield ReportLine("Not tested: no question was asked yet, and the memory is too small to make questions from.")
 
 
 def _waiting(report: RunReport) -> list[LineGroup]:
@@ -380,4 +392,4 @@ def _one(lines: Sequence[ReportLine] | Iterator[ReportLine], most: int = MOST_NA
 
 def headline(day: date) -> str:
     """Return the title of a day's digest."""
-    return f"The night before {format_date(day)}"
+    return f"Digest of {format_date(day)}"

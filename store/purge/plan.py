@@ -24,7 +24,7 @@ from ..okf.memory_file import BY_HAND, body_hash
 from ..redaction import redact
 from ..results import Purged, PurgedItem
 from ..text.quotes import title_of
-from ..vault.vault import Vault
+from ..vault.vault import Vault, is_derived
 from .prove import GRAM, ErasedWords, longest_common, passages_of, traces_among, words_of
 from .scrub import Erasure, cited_in, row_erasures
 
@@ -305,6 +305,8 @@ class Planner:
         chosen = _Selected()
         spared: set[NodeId | None] = set()
         for node in chain(self._catalog.said(), (version.node for version in history)):
+            if is_derived(node.path):
+                continue  # a digest is no memory: it loses what it quotes of what goes
             if (node.kind in {Kind.TURN, Kind.DOCUMENT} or node.level is Level.FACT) and wanted(node):
                 chosen.add(node)
             elif node.kind is Kind.TURN:

@@ -63,7 +63,7 @@ def store(paths: StorePaths) -> Iterator[MemoryStore]:
 def test_the_models_allowance_is_shared_by_the_dreams_of_a_day(
     store: MemoryStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch, spent: dict[str, int], asked: int
 ) -> None:
-    model = ScriptedModel(lambda prompt: {"facts": []})
+    model = ScriptedModel(lambda prompt: {"facts": [], "claims": []})
     scripted = lambda settings, allowance, known: (Asker(model, settings, allowance), "")  # noqa: E731
     monkeypatch.setattr("dreamd.pipelines.dream.asker_for", scripted)
     llm = LlmSettings(calls_per_day=3, context_tokens=700, answer_tokens=64)  # a turn a call
@@ -86,7 +86,7 @@ def test_a_model_is_asked_what_to_keep_what_changes_and_what_came_of_it(
     store: MemoryStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "Postgres 16 for the billing service"
-    model = ScriptedModel(lambda prompt: {"facts": [], "relations": [], "sentences": [], "name": name})
+    model = ScriptedModel(lambda prompt: {"facts": [], "relations": [], "claims": [], "sentences": [], "name": name})
     monkeypatch.setattr("dreamd.pipelines.dream.asker_for", lambda llm, left, known: (Asker(model, llm, left), ""))
     for day, text in enumerate(
         ("The invoices are in the blue folder.", "The invoices of the club are in the green box in the cellar.")
@@ -204,7 +204,7 @@ def test_a_digest_reads_well_and_is_okf(store: MemoryStore, paths: StorePaths) -
     assert done.derived["digests/2026-11-21.md"] == done.digest
     assert conformance("digests/2026-11-21.md", done.digest.encode()) == []
     assert okf.parse(done.digest.encode()).meta["type"] == "Digest"
-    assert "\n# The night before 21 November 2026\n" in done.digest
+    assert "\n# Digest of 21 November 2026\n" in done.digest
     for section in ("## Learned", "## Numbers"):
         assert section in done.digest
     assert "dreamctl undo run-1" in done.digest

@@ -10,6 +10,7 @@ const COLOURS = {
 const ROUNDS = 60;
 const FRAME_MS = 16;
 const LABELS = 70;
+const MOST_DOTS = 400; // beyond, labels keep clear of each other alone
 
 // The places of the nodes: at once on a spiral, those with most relations in the middle; each round of `settle` then
 // moves them, by springs along the relations and a push among those in the same or a neighbouring cell of a grid, so that
@@ -154,18 +155,24 @@ function begin({ nodes, edges }) {
       pen.beginPath(); pen.arc(px[chosen], py[chosen], size[chosen] * grow, 0, 2 * Math.PI); pen.stroke();
     }
     pen.globalAlpha = 1;
-    pen.font = "13px system-ui, sans-serif";
+    pen.font = `${width < 500 ? 11 : 13}px system-ui, sans-serif`;
     pen.textBaseline = "middle";
-    const taken = [];
+    // Labels lie on no dot and on no other label: each takes the first free side of its dot.
+    const taken = nodes.length > MOST_DOTS ? [] : nodes.map((_, i) => { const r = size[i] * grow; return [px[i] - r, py[i] - r, px[i] + r, py[i] + r]; });
+    const free = (box) => !taken.some((one) => one[0] < box[2] && box[0] < one[2] && one[1] < box[3] && box[1] < one[3]);
     const named = [...new Set([...(chosen < 0 ? [] : [chosen]), ...[...around].slice(0, 40), ...(chosen < 0 ? labelled : [])])];
     for (const i of named) {
       const words = nodes[i][0].length > 28 ? `${nodes[i][0].slice(0, 27)}…` : nodes[i][0];
-      const box = [px[i] + size[i] + 4, py[i] - 8, px[i] + size[i] + 8 + pen.measureText(words).width, py[i] + 8];
-      // A label that would lie on another is left out: a person zooms, or walks there.
-      if (i !== chosen && taken.some((one) => one[0] < box[2] && box[0] < one[2] && one[1] < box[3] && box[1] < one[3])) continue;
+      const long = pen.measureText(words).width;
+      const off = size[i] * grow + 3;
+      const sides = [[off, -8], [-off - long, -8], [-long / 2, -off - 15], [-long / 2, off], [off, -off - 12], [off, off - 3], [-off - long, -off - 12], [-off - long, off - 3]];
+      const boxes = sides.map(([dx, dy]) => [px[i] + dx, py[i] + dy, px[i] + dx + long, py[i] + dy + 15]).filter((box) => box[0] > 0 && box[2] < width && box[1] > 0 && box[3] < height);
+      // A label without a free side is left out, but for the chosen one's: a person zooms, or walks there.
+      const box = boxes.find(free) ?? (i === chosen ? boxes[0] : undefined);
+      if (!box) continue;
       taken.push(box);
-      pen.lineWidth = 4; pen.strokeStyle = paper; pen.strokeText(words, box[0], py[i]);
-      pen.fillStyle = i === chosen ? ink : soft; pen.fillText(words, box[0], py[i]);
+      pen.lineWidth = 3; pen.strokeStyle = paper; pen.strokeText(words, box[0], box[1] + 8);
+      pen.fillStyle = i === chosen ? ink : soft; pen.fillText(words, box[0], box[1] + 8);
     }
   }
   const redraw = () => { if (!waits) { waits = true; requestAnimationFrame(draw); } };

@@ -35,6 +35,7 @@ document.addEventListener("keydown", (event) => {
     "?": () => document.querySelector("#keys").showModal(),
     j: () => move(1),
     k: () => move(-1),
+    u: () => document.querySelector("#said [data-undo]")?.click(),
   }[event.key];
   if (does) { event.preventDefault(); does(); }
 });
@@ -45,9 +46,16 @@ if (address.searchParams.has("said")) {
   address.searchParams.delete("said");
   history.replaceState(null, "", address);
   const said = document.querySelector("#said .said");
-  said?.setAttribute("tabindex", "-1");
-  said?.focus({ preventScroll: true });
+  // The focus goes to the undo of the act, so that a wrong key is taken back by the next one.
+  if (said) {
+    const undo = said.querySelector("[data-undo]");
+    if (!undo) said.setAttribute("tabindex", "-1");
+    (undo ?? said).focus({ preventScroll: true });
+  }
 }
+// A place in a folded group is shown.
+const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+if (target?.closest("details:not([open])")) { target.closest("details").open = true; target.scrollIntoView({ block: "center" }); }
 
 // A browser puts the focus back where it was before an act, so that a person goes on from there.
 document.querySelectorAll("[aria-current]").forEach((one) => one.scrollIntoView?.({ block: "nearest", inline: "center" }));
@@ -56,7 +64,8 @@ document.querySelectorAll("[aria-current]").forEach((one) => one.scrollIntoView?
 for (const place of document.querySelectorAll("[data-load]")) {
   fetch(place.dataset.load).then((answer) => (answer.ok ? answer.text() : "")).then((text) => {
     place.innerHTML = text;
-    if (text && place.querySelector(".sev-error, .sev-warning")) document.querySelector("#problems").textContent = "Needs a look";
+    const state = document.querySelector("#problems");
+    if (text && state) state.textContent = place.querySelector(".sev-error, .sev-warning") ? "Needs a look" : "All is well";
   }).catch(() => {});
 }
 const FOLLOWED_MS = 1500;

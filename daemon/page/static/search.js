@@ -1,5 +1,7 @@
 // Search as one types: the newest question wins, and an older answer never replaces a newer one.
 
+import { move } from "/static/page.js";
+
 const form = document.querySelector("#asking");
 const hits = document.querySelector("#hits");
 const counted = document.querySelector("#counted");
@@ -29,6 +31,9 @@ async function ask() {
 
 let waiting = 0;
 form.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(ask, PAUSE_MS); });
-form.addEventListener("submit", (event) => { event.preventDefault(); ask(); });
+// Enter asks and leaves the box for the first hit; so does Down once hits are there: keys then walk the list.
+const toHits = () => { if (hits.querySelector("[data-item]")) { box.blur(); move(1); } };
+form.addEventListener("submit", async (event) => { event.preventDefault(); clearTimeout(waiting); await ask(); toHits(); });
 const box = document.querySelector("#q");
+box.addEventListener("keydown", (event) => { if (event.key === "ArrowDown") { event.preventDefault(); toHits(); } });
 box.setSelectionRange(box.value.length, box.value.length);

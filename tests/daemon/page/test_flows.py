@@ -139,7 +139,7 @@ def test_it_opens_at_today(page: Page) -> None:
     page.goto("/")
     expect(page).to_have_title("Today · dreamd")
     assert "token" not in page.url
-    for name in ("To decide", "Dates ahead", "Last sessions", "Learned last", "What agents were told"):
+    for name in ("To decide", "Dates ahead", "Last sessions", "Learned last", "What agents were given"):
         expect(page.get_by_role("heading", name=name)).to_be_visible()
 
 
@@ -156,14 +156,14 @@ def test_a_search_answers_while_it_is_typed(page: Page) -> None:
     page.goto("/search")
     page.keyboard.type("port of the shop", delay=5)
     expect(page.locator(".hit").first).to_contain_text("8443")
-    assert "q=port+of+the+shop" in page.url
+    page.wait_for_url(re.compile(r"q=port\+of\+the\+shop"))
 
 
 def test_a_search_says_why_each_was_found(page: Page) -> None:
     page.goto("/search?q=bookings")
     first = page.locator(".hit").first
-    first.get_by_text("Why:").click()
-    expect(first.locator(".why p").first).to_contain_text("By its words it is number")
+    first.get_by_text("Why it was found").click()
+    expect(first.locator(".why p").first).to_contain_text("By the words you used it is hit number")
 
 
 def test_a_search_is_narrowed_by_kind_and_project(page: Page) -> None:
@@ -178,7 +178,7 @@ def test_a_search_is_narrowed_by_kind_and_project(page: Page) -> None:
 def test_a_search_goes_back_in_time(page: Page) -> None:
     page.goto("/search?q=bookings")
     expect(page.locator("#hits")).to_contain_text("Postgres 16")
-    page.get_by_label("As it was on").fill("2026-09-08")
+    page.get_by_label("What held on").fill("2026-09-08")
     expect(page.locator("#hits")).not_to_contain_text("Postgres 16")
     expect(page.locator("#hits")).to_contain_text("SQLite")
 
@@ -192,7 +192,7 @@ def test_weak_hits_are_folded_below_the_word_that_nothing_answers(page: Page) ->
     page.goto("/search?q=" + "how+warm+is+the+greenhouse+in+winter")
     expect(page.locator("#hits")).to_contain_text("Nothing that is remembered answers this")
     expect(page.locator(".hit:visible")).to_have_count(0)
-    page.get_by_text("that hardly answer").click()
+    page.get_by_text("hardly an answer").click()
     expect(page.locator(".hit").first).to_be_visible()
 
 
@@ -330,12 +330,16 @@ def test_a_change_that_somebody_else_made_meanwhile_is_not_overwritten(page: Pag
 def test_a_memory_is_told_always_and_no_longer(page: Page, daemon: DaemonUnderTest) -> None:
     node_id = kept(daemon, "Never deploy on a Friday.", kind="preference")
     page.goto(f"/memory/{node_id}")
-    page.get_by_role("button", name="Always tell agents").click()
-    expect(page.locator("article .pin")).to_have_text("told always")
+    page.get_by_role("button", name="Pin it").click()
+    expect(page.locator("article .pin")).to_have_text("pinned: agents always get it")
+    page.goto("/told")
+    expect(page.locator("section", has_text="What you pinned")).to_contain_text("Never deploy on a Friday.")
+    page.goto(f"/project/{SHOP}")
+    expect(page.locator("section", has_text="Rules").locator(".row", has_text="Friday")).to_contain_text("pinned")
     page.goto("/memories?always=1")
     expect(page.locator("main ul.rows")).to_contain_text("Never deploy on a Friday.")
     page.goto(f"/memory/{node_id}")
-    page.get_by_role("button", name="Stop always telling agents").click()
+    page.get_by_role("button", name="Unpin it").click()
     expect(page.locator("article .pin")).to_have_count(0)
 
 
@@ -369,7 +373,7 @@ def test_a_memory_tells_its_history_and_one_change_of_it_is_undone(page: Page, d
     daemon.call("list")
     page.goto(f"/memory/{node_id}")
     change = page.locator("section", has_text="Its history").locator(".row", has_text="edited")
-    change.get_by_role("button", name="Undo this alone").click()
+    change.get_by_role("button", name="Undo only this").click()
     said(page, "Undone")
     expect(page.locator("article .body")).to_have_text("The bell rings at seven.")
 
@@ -393,7 +397,7 @@ def test_the_memory_is_backed_up(page: Page, tmp_path: Path) -> None:
 def test_a_message_is_not_said_twice(page: Page, daemon: DaemonUnderTest) -> None:
     node_id = kept(daemon, "The roof was mended in May.")
     page.goto(f"/memory/{node_id}")
-    page.get_by_role("button", name="Useful", exact=True).click()
+    page.get_by_role("button", name="A good answer", exact=True).click()
     said(page, "Noted.")
     assert page.evaluate("document.activeElement.className") == "said"
     assert "said=" not in page.url
@@ -529,14 +533,14 @@ def test_a_thing_is_found_in_the_list_beside_the_drawing(page: Page) -> None:
 
 def test_two_pages_of_one_person_become_one(page: Page) -> None:
     page.goto("/thing/Mirela%20Costa")
-    page.get_by_text("Its page in shop").click()
-    page.get_by_label("Is the same as").fill("Mirchen")
-    page.get_by_role("button", name="Make one of the two").click()
+    page.get_by_text("Names, and the file of the page, in shop").click()
+    page.get_by_label("Is the same person or thing as").fill("Mirchen")
+    page.get_by_role("button", name="Join the two").click()
     said(page, "Mirchen is Mirela Costa from now on.")
     expect(page.locator("main")).to_contain_text("also Mirchen")
-    page.get_by_text("Its page in shop").click()
+    page.get_by_text("Names, and the file of the page, in shop").click()
     page.get_by_label("Mirchen").check()
-    page.get_by_role("button", name="These are another").click()
+    page.get_by_role("button", name="These names are of someone").click()
     said(page, "Mirchen is another now.")
 
 
@@ -547,9 +551,11 @@ def test_a_run_is_undone_whole(page: Page, daemon: DaemonUnderTest) -> None:
     node_id = kept(daemon, "The cellar is damp.")
     gone = daemon.call("forget", node_id=node_id)["run_id"]
     page.goto("/runs")
-    page.locator(f"[id='r{gone}']").get_by_role("button", name="Undo: Forgot “The cellar is damp").click()
-    said(page, "Undone")
-    expect(page.locator(f"[id='r{gone}']")).to_contain_text("undone")
+    page.locator(f"[id='r{gone}']").get_by_role("link", name="Undo: Forgot “The cellar is damp").click()
+    expect(page.locator(".card", has_text="Undo it?")).to_contain_text("This takes back 1 change")
+    page.get_by_role("button", name="Undo", exact=True).click()
+    said(page, "Undone: Forgot “The cellar is damp")
+    expect(page.locator("main")).to_contain_text("Undone")
     assert daemon.call("show", node_id=node_id)["live"]
 
 
@@ -569,26 +575,30 @@ def test_what_a_dream_did_is_undone_in_part_and_done_again(page: Page, daemon: D
     dream = daemon.call("runs", kind="daily")["runs"][-1]["run_id"]
     page.goto("/runs")
     page.locator(f"[id='r{dream}'] a.what").click()
-    change = page.locator(".hit", has_text="Ines takes the on-call rota").first
-    change.get_by_role("button", name="Undo this change alone").click()
-    said(page, "Undone: 1 file as before.")
-    change = page.locator(".hit.over", has_text="Ines takes the on-call rota").first
+    for group in page.locator("details.group summary").all():
+        group.click()
+    change = page.locator(".change", has_text="Ines takes the on-call rota").first
+    change.get_by_role("button", name="Undo only this change").click()
+    said(page, "Undone: “Ines takes the on-call rota")
+    change = page.locator(".change.over", has_text="Ines takes the on-call rota").first
+    expect(change).to_be_in_viewport()
     expect(change).to_contain_text("undone")
-    expect(page.locator(".hit:not(.over)", has_text="The port of the shop").first).to_be_visible()
-    change.get_by_role("button", name="Do this change again").click()
-    said(page, "Done again: 1 file.")
+    expect(page.locator(".change:not(.over)", has_text="The port of the shop").first).to_be_visible()
+    change.get_by_role("button", name="Apply this change again").click()
+    said(page, "Applied again: “Ines takes")
 
 
 def test_an_undo_is_taken_back_from_its_message(page: Page, daemon: DaemonUnderTest) -> None:
     node_id = kept(daemon, "The boiler is checked in October.")
     gone = daemon.call("forget", node_id=node_id)["run_id"]
     page.goto(f"/run/{gone}")
-    page.get_by_role("button", name="Undo it whole").click()
+    page.get_by_role("link", name="Undo it …").click()
+    page.get_by_role("button", name="Undo", exact=True).click()
     said(page, "Undone")
-    page.locator("#said").get_by_role("button", name="Do it again").click()
-    said(page, "Done again")
+    page.keyboard.press("u")
+    said(page, "Applied again")
     page.goto(f"/memory/{node_id}")
-    assert "Do it again" not in page.locator("main").inner_text()
+    assert "Take the undo back" not in page.locator("main").inner_text()
 
 
 def test_a_dream_is_begun_and_cancelled(page: Page, daemon: DaemonUnderTest) -> None:
@@ -636,7 +646,7 @@ def test_a_purge_shows_what_it_takes_and_waits_for_a_tick(page: Page, daemon: Da
     page.get_by_role("link", name="Erase for good").click()
     page.get_by_label("I have read what goes").check()
     page.get_by_role("button", name="Erase for good").click()
-    said(page, "Erased for good: 1 memory.")
+    said(page, "Erased for good: “The locker holds the quixotic zebra.” (1 memory).")
     page.goto("/search?q=quixotic+zebra")
     expect(page.locator("#hits")).not_to_contain_text("quixotic")
 
@@ -645,7 +655,7 @@ def test_a_hit_is_erased_from_where_it_was_found(page: Page, daemon: DaemonUnder
     kept(daemon, "The tangerine crate is kept below the stairs.")
     page.goto("/search?q=tangerine+crate+below+the+stairs")
     hit = page.locator(".hit", has_text="tangerine")
-    hit.get_by_text("Why:").click()
+    hit.get_by_text("Why it was found").click()
     hit.get_by_role("link", name="Erase it for good").click()
     goes = page.locator(".card", has_text="This would go")
     expect(goes.locator(".row", has_text="tangerine")).to_contain_text("shop")

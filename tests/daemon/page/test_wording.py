@@ -92,7 +92,7 @@ RUN = {"kind": "edit", "note": "edited k2m4", "about": "The port is 8443", "run_
         ({**RUN, "kind": "weekly", "note": "", "about": ""}, "Dream of the week", ""),
         (
             {**RUN, "kind": "migrate", "note": "9 moved", "about": ""},
-            "Moved the files to the folders of projects",
+            "Gave each project a folder of its own",
             "9 moved",
         ),
         (

@@ -21,9 +21,9 @@ from tests.pipelines.report.reports import Reader, action, fact, report
 @pytest.mark.parametrize(
     ("synthetic", "expected"),
     [
-        (0, "with 40 questions that your agents asked: recall 0.612"),
-        (39, "with 1 question that your agents asked and 39 questions made from the memory: recall 0.612"),
-        (40, "with 40 questions made from the memory: recall 0.612"),
+        (0, "With 40 questions that your agents asked: 61.2% found their answer before, 65.5% after"),
+        (39, "With 1 question that your agents asked and 39 questions made from the memory: 61.2%"),
+        (40, "With 40 questions made from the memory: 61.2%"),
     ],
 )
 def test_the_gate_tells_questions_of_agents_from_synthetic_ones(synthetic: int, expected: str) -> None:
@@ -33,8 +33,10 @@ def test_the_gate_tells_questions_of_agents_from_synthetic_ones(synthetic: int, 
 
 
 def test_a_gate_without_questions_says_that_recall_was_not_tested() -> None:
-    assert "Recall was not tested" in markdown.render(report(action(fact("Learned")), gate=GateResult()))
-    assert "The gate" not in markdown.render(report(gate=GateResult()))
+    assert "Not tested: no question was asked yet" in markdown.render(
+        report(action(fact("Learned")), gate=GateResult())
+    )
+    assert "Tested before" not in markdown.render(report(gate=GateResult()))
 
 
 def test_what_was_purged_since_the_last_dream_is_counted() -> None:
