@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -128,6 +129,29 @@ def load(path: Path | None = None) -> Settings:
     except ValueError as error:
         raise SettingsError(f"an environment variable does not parse: {error}") from None
     return _absolute(settings)
+
+
+def with_backend(text: str, backend: str) -> str:
+    """Return the text of a settings file with another `store.backend`. Raises SettingsError if no line can say it."""
+    lines = text.splitlines()
+    heads = [number for number, line in enumerate(lines) if line.split("#")[0].strip() == "[store]"]
+    said = f'backend = "{backend}"'
+    if not heads:
+        lines += ["", "[store]", said]
+    else:
+        begin = heads[0] + 1
+        end = next((at for at in range(begin, len(lines)) if lines[at].startswith("[")), len(lines))
+        known = [at for at in range(begin, end) if re.match(r"backend\s*=", lines[at])]
+        lines[known[0] if known else begin : known[0] + 1 if known else begin] = [said]
+    written = "\n".join(lines).lstrip("\n") + "\n"
+    wanted = tomllib.loads(text)
+    wanted["store"] = wanted.get("store", {}) | {"backend": backend}
+    try:
+        if tomllib.loads(written) == wanted:
+            return written
+    except tomllib.TOMLDecodeError:
+        pass
+    raise SettingsError("the settings file cannot be changed by a line", f"Set it yourself: [store] {said}")
 
 
 def _read_toml(file: Path, *, must_exist: bool) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The commands that check, repair and keep safe: check, rebuild, migrate, salvage, backup.
 
-All but `migrate` work without a daemon too. `salvage`, and the way back from a backup (`restore FILE`), only work then.
+All but `migrate` work without a daemon too. `salvage`, `migrate --to`, and the way back from a backup (`restore FILE`)
+only work then.
 
 Without a daemon each takes the daemon's own lock, so that none starts meanwhile.
 """
@@ -8,6 +9,8 @@ Without a daemon each takes the daemon's own lock, so that none starts meanwhile
 from __future__ import annotations
 
 import contextlib
+import os
+import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from ...ipc.protocol import Json
     from ...store import MemoryStore
     from ..settings import Settings
+
+POLL_S = 0.2
 
 ONLY_BY_DAEMON = "the vault's files, and what of them is found: only a daemon compares them; start it with `dreamd`"
 
@@ -95,10 +100,16 @@ def rebuild(options: Namespace, terminal: Terminal) -> int:
 def migrate_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of migrate."""
     parser.add_argument("--dry-run", action="store_true", help="only show what would move")
+    parser.add_argument("--to", metavar="BACKEND", help="instead, have another engine search, once it has all chunks")
 
 
 def migrate(options: Namespace, terminal: Terminal) -> int:
-    """Move a vault of before into folders by project."""
+    """Move a vault of before into folders by project, or the index to another search engine."""
+    if options.to:
+        with shown_progress(terminal, "Moving the index") as on_progress:
+            answer = _move_index(options.to, on_progress)
+        terminal.report(answer, moved_in_words(answer, terminal.look))
+        return 0
     with shown_progress(terminal, "Moving") as on_progress:
         answer = ask(terminal, "migrate", {"dry_run": options.dry_run or None}, on_progress, timeout_s=None)
     terminal.report(answer, migrate_in_words(answer, terminal.look))
@@ -230,6 +241,50 @@ def _opened(settings: Settings) -> Iterator[MemoryStore]:
         yield store
 
 
+def _move_index(backend: str, on_progress: OnProgress | None) -> Json:
+    """Fill another search engine, compare it with the index, and then set it. Raises ClientError, with nothing set."""
+    with _without_daemon() as settings:
+        from ...store import MemoryStore, embedder_for
+        from ...store.settings import StoreSettings
+        from ..clock import utc_now
+        from ..host.settings_check import missing_package
+        from ..settings import default_config_path, store_paths, with_backend
+
+        config, paths = default_config_path().resolve(), store_paths(settings)
+        if "DREAMD_STORE__BACKEND" in os.environ:
+            raise ClientError("DREAMD_STORE__BACKEND sets the engine", "Unset it: the settings file is to say it.")
+        for trouble in missing_package(backend):
+            raise ClientError(trouble)
+        text = with_backend(config.read_text(encoding="utf-8") if config.exists() else "", backend)
+        try:
+            chosen = StoreSettings.model_validate(settings.store.model_dump() | {"backend": backend})
+        except ValueError:
+            raise ClientError(f"there is no search engine {backend}") from None
+        embedder = embedder_for(settings.store.embedding, paths.models)
+        embedder.start()
+        progress = _staged(on_progress)
+        with contextlib.closing(MemoryStore.open(paths, settings.store, embedder, utc_now)) as store:
+            before = store.status().chunks
+        with contextlib.closing(MemoryStore.open(paths, chosen, embedder, utc_now)) as store:
+            if store.status().chunks != before:
+                store.rebuild(partial(progress, "reading the vault"))
+            while (server := store.status().server) is not None and server.state != "in step":
+                if server.state == "away" and not server.problem.endswith("not reached yet"):
+                    raise ClientError(f"{server.problem}; nothing is set")
+                progress("sending chunks", before - server.waiting, before)
+                time.sleep(POLL_S)
+            chunks = store.status().chunks
+        if chunks != before:
+            raise ClientError(f"{backend} has {chunks} chunks of {before}; nothing is set", "See `dreamctl check`.")
+        config.parent.mkdir(parents=True, exist_ok=True)
+        fresh = config.with_name(f"{config.name}.new")
+        fresh.write_text(text, encoding="utf-8")
+        if config.exists():
+            fresh.chmod(config.stat().st_mode)
+        fresh.replace(config)
+        return {"backend": backend, "chunks": chunks, "settings": str(config), "compared": server is not None}
+
+
 def _back_up_alone(path: Path, on_progress: OnProgress | None) -> Json:
     """Back up while no daemon writes. Raises ClientError."""
     with _without_daemon() as settings:
@@ -334,6 +389,15 @@ def migrate_in_words(answer: Json, look: Look) -> list[str]:
         more = answer["moved"] - len(answer["moves"])
         lines += [look.paint(f"  and {more:,} more", DIM)] if more > 0 else []
     return lines + [line for path, why in answer["left"] for line in look.wrap(f"stays: {path}: {sentence(why)}")]
+
+
+def moved_in_words(answer: Json, look: Look) -> list[str]:
+    """Name the engine that has the index now, and how that was seen."""
+    compared = ", as many as the index, and those that were compared are alike" if answer["compared"] else ""
+    return look.wrap(
+        f"{answer['backend']} has {count(answer['chunks'], 'chunk')}{compared}; {answer['settings']} names it from now"
+        " on. Start dreamd."
+    )
 
 
 def backup_in_words(answer: Json, look: Look) -> list[str]:

@@ -32,10 +32,14 @@ def complaints() -> list[str]:
     found = [f"{problem} {problem.hint}".strip() for problem in folder_problems(settings)]
     if settings.telemetry.otel and importlib.util.find_spec("opentelemetry.exporter") is None:
         found.append('telemetry.otel: OpenTelemetry is not installed. Install it: pip install "dreamd[otel]".')
-    backend = settings.store.backend
-    if (needed := SERVER_PACKAGES.get(backend)) is not None and importlib.util.find_spec(needed) is None:
-        found.append(f'store.backend: {needed} is not installed. Install it: pip install "dreamd[{backend}]".')
+    found += missing_package(settings.store.backend)
     return [*found, *_missing_model(settings), *exposed_secrets(default_config_path(), settings.llm.api_key_file)]
+
+
+def missing_package(backend: str) -> Iterator[str]:
+    """Yield a sentence where a search engine's package is not installed."""
+    if (needed := SERVER_PACKAGES.get(backend)) is not None and importlib.util.find_spec(needed) is None:
+        yield f'store.backend: {needed} is not installed. Install it: pip install "dreamd[{backend}]".'
 
 
 def exposed_secrets(config: Path, key_file: Path | None = None) -> Iterator[str]:

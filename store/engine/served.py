@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 import apsw
+import numpy as np
 
 from ..filters import Filter, Payload
 from ..model import NotFound, StoreBusy, StoreError
@@ -57,6 +58,9 @@ AGAIN_S: Final = 5.0
 """The time between two trials of a server that is away."""
 
 ASKED_AT_ONCE: Final = 8
+
+COMPARED, KEPT_TO = 100, 0.01
+"""Points that are compared with the server's, and by how much a cosine of the two vectors may miss 1."""
 
 
 class _Sent(NamedTuple):
@@ -99,6 +103,7 @@ class ServedStore:
         self._server: SearchServer | None = None
         self._problem = self._logged = ""
         self._is_ready = False  # once the server's own indexes are built
+        self._is_compared = self._is_filled_again = False
         self._fields: dict[str, bool] = {}
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -169,7 +174,7 @@ class ServedStore:
     def _reach(self, name: str, dimension: int, batch: Batch) -> None:
         """Connect, and fill the server anew where its copy is not what was brought to it last."""
         assert self._link is not None
-        self._is_ready = False
+        self._is_ready = self._is_compared = False
         server = self._server or self._link.reach()
         self._server = server
         try:
@@ -230,6 +235,10 @@ class ServedStore:
         if not taken:
             self._is_ready = False  # a question would be slow until then, and break the build off
             self._server.keep_columns(copy, batch)
+            if not self._is_compared:
+                self._is_compared = self._compare(name, batch)
+                if not self._is_compared:
+                    return True
             self._is_ready = True
             if known.erase:
                 self._server.compact(copy)
@@ -249,6 +258,29 @@ class ServedStore:
                 )
                 self._writer().execute(f"UPDATE {name}_served SET sent = ?", (known.sent + 1,))
         return True
+
+    def _compare(self, name: str, batch: Batch) -> bool:
+        """Compare the server's copy with the index: how many points, and some of them word by word.
+
+        False where the index changed meanwhile. Raises NotFound where it is to be filled again, StoreError where that
+        was no help.
+        """
+        assert self._link is not None
+        assert self._server is not None
+        sql = f"SELECT id FROM {name}_point WHERE row % (1 + (SELECT count(*) FROM {name}_point) / ?) = 0 LIMIT ?"
+        ids = [point_id for (point_id,) in self._reader().execute(sql, (COMPARED, COMPARED))]
+        here, there = self._local.get(name, ids), self._server.get(self._link.copy, ids)
+        is_alike = len(here) == len(there) and all(map(_is_copy, here, there))
+        if is_alike and self._server.count(self._link.copy) == self._local.count(name):
+            return True
+        if next(iter(self._reader().execute(f"SELECT 1 FROM {name}_unsent LIMIT 1")), None) is not None:
+            return False
+        if self._is_filled_again:
+            raise StoreError(f"{self._title} gives back other chunks than it was given")
+        self._is_filled_again = True
+        with batch():
+            self._writer().execute(f"UPDATE {name}_served SET stamp = -1")
+        raise NotFound("the copy is not that of the index")
 
     @property
     def _title(self) -> str:
@@ -401,6 +433,21 @@ class ServedStore:
     def count(self, name: str) -> int:
         """Return the number of points in the collection."""
         return self._local.count(name)
+
+
+def _is_copy(mine: Point, theirs: Point) -> bool:
+    """Return True if a server's point is that of the index, but for digits of its vector."""
+    texts_and_fields = [(one.id, one.text, one.context, _plain(one)) for one in (mine, theirs)]
+    is_alike = texts_and_fields[0] == texts_and_fields[1]
+    if mine.vector is None or theirs.vector is None:
+        return is_alike and mine.vector is theirs.vector
+    length = float(np.linalg.norm(mine.vector) * np.linalg.norm(theirs.vector))
+    return is_alike and float(mine.vector @ theirs.vector) >= (1 - KEPT_TO) * length
+
+
+def _plain(point: Point) -> dict[str, object]:
+    """Return a payload in which several texts are a list, whatever the engine has them in."""
+    return {field: list(value) if isinstance(value, tuple) else value for field, value in point.payload.items()}
 
 
 def reach(backend: str, dsn_file: Path) -> SearchServer:

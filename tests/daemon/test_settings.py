@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from dreamd.daemon.settings import Settings, SettingsError, default_config_path, known_keys, load
+from dreamd.daemon.settings import Settings, SettingsError, default_config_path, known_keys, load, with_backend
 from dreamd.store.search.rerankers import stages_of
 from dreamd.store.settings import PRESETS, StageName
 
@@ -175,3 +175,22 @@ def test_the_model_s_daily_bounds_are_read_under_their_former_names_too(
     assert (settings.llm.calls_per_day, settings.llm.tokens_per_day) == (5, 7)
     with pytest.raises(SettingsError, match="calls_a_night: input should be"):
         load(write(tmp_path, "[llm]\ncalls_a_night = -1\n"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", '[store]\nbackend = "files"\n'),
+        ("[log]\nlevel = 'INFO'\n", "[log]\nlevel = 'INFO'\n\n[store]\nbackend = \"files\"\n"),
+        ('[store] # mine\nbackend="qdrant"  # x\n[log]\n', '[store] # mine\nbackend = "files"\n[log]\n'),
+        ("[store.search]\nreach = 60\n", '[store.search]\nreach = 60\n\n[store]\nbackend = "files"\n'),
+    ],
+)
+def test_another_engine_is_one_line_of_the_file(before: str, after: str) -> None:
+    assert with_backend(before, "files") == after
+
+
+@pytest.mark.parametrize("text", ['store = {backend = "files"}\n', 'store.backend = "files"\n'])
+def test_a_file_that_no_line_can_change_is_left_alone(text: str) -> None:
+    with pytest.raises(SettingsError, match="cannot be changed"):
+        with_backend(text, "qdrant")

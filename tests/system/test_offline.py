@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import random
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.bench.daemon_under_test import DaemonUnderTest
+from tests.servers import QdrantServer
 from tests.system.commands import typed
 from tests.system.conftest import Make
 
@@ -113,6 +115,31 @@ def test_a_lost_ledger_is_reported_until_it_is_accepted(stopped: DaemonUnderTest
     assert typed(stopped, "salvage", "--discard").returncode == 0
     restart(stopped)
     assert stopped.call("status")["problems"] == []
+
+
+def test_the_index_moves_to_a_server_and_back_and_only_then_the_settings_say_so(stopped: DaemonUnderTest) -> None:
+    config = stopped.folder / "config" / "dreamd" / "dreamd.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text("# mine\n[store]\ncapacity_mb = 400\n")
+    done = typed(stopped, "migrate", "--to", "qdrant")
+    assert done.returncode == 1
+    assert "store.dsn" in done.stderr
+    assert "backend" not in config.read_text()
+    server = QdrantServer()
+    try:
+        dsn = stopped.folder / "data" / "store.dsn"
+        dsn.write_text(server.dsn)
+        dsn.chmod(0o600)
+        there = json.loads(typed(stopped, "migrate", "--to", "qdrant", "--json").stdout)
+        assert len(server.texts()) > 0
+    finally:
+        server.close()
+    assert (there["backend"], there["compared"]) == ("qdrant", True)
+    assert config.read_text() == '# mine\n[store]\nbackend = "qdrant"\ncapacity_mb = 400\n'
+    for backend in ("files", "sqlite-vec"):
+        back = json.loads(typed(stopped, "migrate", "--to", backend, "--json").stdout)
+        assert (back["backend"], back["chunks"], back["compared"]) == (backend, there["chunks"], False)
+    assert tomllib.loads(config.read_text())["store"]["backend"] == "sqlite-vec"
 
 
 def test_a_memory_is_made_of_a_bundle_and_of_a_vault(daemon: DaemonUnderTest, make: Make, tmp_path: Path) -> None:

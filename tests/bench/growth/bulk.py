@@ -121,10 +121,10 @@ class Filling:
     def _write_file(self, file: File, stat: os.stat_result, projection: Projection) -> None:
         seen_ns = time.time_ns() + YOUNG_NS  # as if it had been read in a while: then its stamp proves something
         stamp = (file.path, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-        self._many("file", [(*stamp, seen_ns, projection.parsed_to, projection.problem, seen_ns)])
+        self._many("file", [(*stamp, seen_ns, projection.parsed_to, projection.problem, seen_ns, None)])
         self._many("image", [(file.path, 0, zlib.compress(file.data, 1))], "(path, from_offset, data)")
         links = [(link.source, link.target, link.kind, rank) for rank, link in enumerate(projection.links)]
-        self._many("link", links)
+        self._many("link", links, "(source, target, kind, rank)")
 
     def _write_chunks(self, nodes: Sequence[Node]) -> None:
         said = [saying for file, _ in self._waiting for saying in file.said]

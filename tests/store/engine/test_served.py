@@ -164,6 +164,17 @@ def test_a_server_that_lost_something_is_filled_again(opened: Opened, server: Se
     assert server.texts() == {"Deploys go through Jenkins", "The printer is on the second floor"}
 
 
+def test_a_copy_that_lacks_a_chunk_is_found_out_at_the_start(opened: Opened, server: Server) -> None:
+    store = opened()
+    kept(store, "Deploys go through Jenkins", "The printer is on the second floor")
+    in_step(store)
+    store.close()
+    server.remove("Deploys")
+    assert server.texts() == {"The printer is on the second floor"}
+    in_step(opened())
+    assert server.texts() == {"Deploys go through Jenkins", "The printer is on the second floor"}
+
+
 def test_a_full_server_is_brought_everything_once_it_has_room(opened: Opened, server: Server) -> None:
     store = opened()
     kept(store, "Deploys go through Jenkins")
