@@ -166,7 +166,7 @@ async def project(asked: PageRequest) -> Json:
     brief = await asked.call("brief", channel=channel) if is_part or asked.word("whole") else None
     if is_part:
         return {"brief": brief, "channel": channel}
-    threads, sessions, pages, people, rules, pinned, procedures, latest, *decided = await together(
+    threads, sessions, pages, people, rules, pinned, procedures, pitfalls, refused, latest, *decided = await together(
         asked.call("goals", channel=channel),
         asked.call("list", channel=channel, level="L0", limit=6),
         asked.call("list", channel=channel, kind="profile", limit=6),
@@ -174,6 +174,8 @@ async def project(asked: PageRequest) -> Json:
         _holding(asked, channel, "preference", 8),
         asked.call("list", channel=channel, always=True, limit=ROWS, texts=True),
         _holding(asked, channel, "procedure", 6),
+        _holding(asked, channel, "pitfall", 6),
+        _holding(asked, channel, "negative", 4),
         asked.call("list", channel=channel, level="L1", limit=MOST_LIVES, texts=True),
         *(_holding(asked, channel, kind, 8) for kind in DECIDED),
     )
@@ -190,6 +192,7 @@ async def project(asked: PageRequest) -> Json:
         "people": _who(people),
         "rules": first + [one for one in rules if one["node_id"] not in names],
         "procedures": procedures,
+        "avoid": pitfalls + refused,
         "changed": _changed(latest["memories"], local_now() - RECENT),
         "decided": newest[:8],
     }
