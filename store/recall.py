@@ -477,11 +477,11 @@ class Recall:
         found: list[tuple[NodeId, NodeId, LinkRelation, float]] = [
             (source, target, "RelatesTo", weight) for source, target, weight in graph.links_of([own])
         ]
-        found += [
+        found.extend(
             (one.source, one.target, "LinksTo", 1.0)
             for one in graph.references_of([own])
             if one.target and own in (one.source, one.target)
-        ]
+        )
         told = {own, shown.superseded_by, *shown.cited_by, *shown.supersedes, *shown.later, *shown.contradicts}
         told |= {turn.node_id for turn in shown.evidence}
         ends = [target if source == own else source for source, target, *_ in found]

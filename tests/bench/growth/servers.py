@@ -71,7 +71,7 @@ def main() -> int:
     )
     parser.add_argument("--ask", nargs=2, metavar=("INDEX", "DSN"), help=argparse.SUPPRESS)
     given = parser.parse_args()
-    vars(served)["ANSWERS_IN_S"] = given.patience_s
+    setattr(served, "ANSWERS_IN_S", given.patience_s)  # noqa: B010
     if given.ask:
         asked = _ask(Path(given.ask[0]), given.ask[1], _embedder(given.kept), json.load(sys.stdin))
         print(json.dumps(asked))
