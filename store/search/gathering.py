@@ -49,8 +49,8 @@ class Candidate:
     scores: dict[str, float] = field(default_factory=dict)
     said: TurnForm | None = None
     score: float = 0.0
-    over: NodeId | None = None
     priors: dict[str, float] = field(default_factory=dict)
+    over: NodeId | None = None
 
     def best(self) -> tuple[NodeId, NodeId]:
         """Return the node that represents it, a memory before the turn that it cites, and its matching chunk."""

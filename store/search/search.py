@@ -476,6 +476,8 @@ class QueryCache:
         ranking = self._search.rank(question)
         if ranking.vector is not None and not ranking.notes and state == self._generation():
             # In bytes: an answer changes candidates, and as objects they take seven times the room.
-            rows = [(one.unit, one.matched, one.scores, None, one.score, one.priors) for one in ranking.candidates]
+            rows = [
+                (one.unit, one.matched, one.scores, None, one.score, one.priors, one.over) for one in ranking.candidates
+            ]
             self.held.put(key, (ranking.vector, marshal.dumps(rows), ranking.asked))
         return ranking

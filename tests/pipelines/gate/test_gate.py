@@ -341,4 +341,7 @@ def test_only_the_actions_behind_worse_answers_are_refused_unless_they_are_many(
     assert (len(kept), dropped["of"]) == (20 - dropped["actions"], 20)
     assert not kept & spoils
     assert done.report["gate"]["recall_after"] == done.report["gate"]["recall_before"]
-    assert f"{'everything' if not kept else f'{20 - len(kept)} of 20 changes'} that planted proposed" in done.digest
+    assert (
+        f"{'everything' if not kept else f'{20 - len(kept)} of 20 changes'} that the step “planted” proposed"
+        in done.digest
+    )
