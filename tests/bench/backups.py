@@ -74,6 +74,8 @@ def measure(options: Options) -> Iterator[Row]:
         with _restored(folder / "three", still) as daemon:
             found = _held(daemon)
             differ = [name for name, part in rest.items() if part != found[name]]
+            for name in differ:
+                say(f"{name}: {_difference(rest[name], found[name])}")
             differ += ["undo"] if daemon.call("undo", run_id=run_id) != undone else []
     yield Row("backup under load, then restored", f"{wrong} sessions lost, torn or ahead", "0", not wrong, how)
     parts = f"{len(rest['memories'])} memories with links and counters, {len(rest['runs'])} runs, an undo"
@@ -110,6 +112,15 @@ def _held(daemon: DaemonUnderTest) -> dict[str, Any]:
         counts = {name: status[name] for name in ("memories", "turns", "turns_forgotten", "channels", "runs", "told")}
         runs = wire.call("runs", all=True, limit=1000)["runs"]
         return {"memories": memories, "sessions": sessions, "counters": counts, "runs": runs}
+
+
+def _difference(kept: Any, found: Any) -> str:
+    """Return how many parts differ, and the first of them from both sides."""
+    if not isinstance(kept, dict) or not isinstance(found, dict):
+        return f"{str(kept)[:200]} was, {str(found)[:200]} is"
+    names = [name for name in {**kept, **found} if kept.get(name) != found.get(name)]
+    first = _difference(kept.get(names[0]), found.get(names[0]))
+    return f"{len(names)} of {len(kept)}; {names[0]}: {first}"
 
 
 def _pages(daemon: DaemonUnderTest, **of: Any) -> Iterator[dict[str, Any]]:

@@ -664,6 +664,7 @@ def test_the_lines_of_a_prompt_before_come_with_the_next_one_on_its_topic(world:
     for prompt, is_handed in ((later, True), ("Translate the imprint into Dutch.", False)):
         session = prompt[:3]
         assert world.answer("UserPromptSubmit", prompt=ASKED, session_id=session)
+        until(lambda: any(told.session_id == session for told in world.store.told.since(NOW)))  # noqa: B023
         world.lose("UserPromptSubmit", session=session)
         text = world.answer("UserPromptSubmit", prompt=prompt, session_id=session)
         assert ("port 6543" in text) is is_handed
