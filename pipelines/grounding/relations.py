@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ...llm.budget import Asker
 from ...llm.language_model import LlmRefused, LlmUnavailable
@@ -26,6 +26,8 @@ from ...store.text.words import words
 from ..extract.contexts import TurnContext
 from ..extract.naming import sentence_of, words_of
 from .claims import Remembered, answer_to, harmless, with_record
+
+_Shown = TypeVar("_Shown")
 
 # Largest number of earlier statements in one prompt, controls excluded.
 ASKED_MOST: Final = 8
@@ -99,9 +101,13 @@ def _with_controls(asked: Sequence[EarlierStatement], later: str) -> list[tuple[
     """Return the texts to show with the controls (None) among them, at places that depend on the texts alone."""
     shown: list[tuple[str, EarlierStatement | None]] = [(one.text, one) for one in asked]
     for control in CONTROLS:
-        # The place depends on the texts alone, so an equal question has an equal prompt and is answered from the memo.
-        shown.insert(sum(map(ord, control + later)) % (len(shown) + 1), (control, None))
+        _place(shown, (control, None), control + later)
     return shown
+
+
+def _place(shown: list[_Shown], control: _Shown, texts: str) -> None:
+    """Insert a control where the texts alone say: an equal question has an equal prompt, answered from the memo."""
+    shown.insert(sum(map(ord, texts)) % (len(shown) + 1), control)
 
 
 def _prompt(later: str, texts: Sequence[str]) -> str:
@@ -251,7 +257,7 @@ def _verdicts(window: Sequence[_ClaimedRelation], model: Asker, remembered: Reme
     shown: list[tuple[dict[str, str], int | None, str]] = [(one.line, at, "") for at, one in enumerate(window)]
     texts = "".join(one.sentence for one in window)
     for *control, verdict in CONTROL_CLAIMS:
-        shown.insert(sum(map(ord, control[0] + texts)) % (len(shown) + 1), (_claim_line(*control), None, verdict))
+        _place(shown, (_claim_line(*control), None, verdict), control[0] + texts)
     lines = [{"number": number, **line} for number, (line, _, _) in enumerate(shown, start=1)]
     answer = answer_to(with_record("stated", lines), CLAIMS_SCHEMA, model, remembered)
     claims = {claim["number"] - 1: claim for claim in answer["claims"]}
