@@ -27,7 +27,7 @@ from ..text.dates import format_date
 from ..text.words import entities_in
 
 # The version of these rules; raise it with every change, so that an index made by older rules is rebuilt.
-PROJECTION_VERSION = 14
+PROJECTION_VERSION = 15
 
 # The characters of each neighbour that are taken: long answers in full would drown the turn between them, any@5 by
 # keyword .31 against .49 when cut (BEAM, ten chats).

@@ -44,12 +44,24 @@ _OUR_NAME = re.compile(
     r"(?:[\w./-]{1,400}--[a-z2-7]{13}(?:\.md)?|/?(?:projects|general|people)/[\w./-]{1,400}-[a-z2-7]{6}\.md"
     r"|/?sessions/\d{4}/\d\d/\d\d/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.md)(?![\w-])"
 )
-_OUR_LINE = re.compile(r"(?:sources: \[\{|dreamd: \{) ")
+_OUR_LINE = re.compile(r"(?:sources: \[\{|dreamd: \{|generated: \{) ")
 _BEFORE_ID = re.compile(
     r"\b(?:(?:node_id|channel|session_id|superseded_by|run|body_sha256|title): "
     r'|(?:supersedes|contradicts|later|relates|mentions): \[(?:"?[\w.#-]{1,130}"?, ){0,199}|ended_by: )"?$'
 )
+_BEFORE_NAME = re.compile(r'\b(?:by|agent_id|task_id|user_id): "?$')
+_ID_BEFORE = re.compile(r"[\w.-]{1,120}$")
 _OUR_ID = re.compile(r"[\w.-]{1,120}(?:#\d{1,9})?")
+_ID_AS_TITLE = re.compile(
+    r'title: "?(?P<id>[\w.-]{1,120})"?\r?\n(?:(?:timestamp|generated): [^\n]{1,600}\n){0,2}'
+    r'dreamd: \{ node_id: "?(?P=id)[",]'
+)
+_TURN: Final = "<!-- turn n="
+_TURN_LINE = re.compile(
+    rf'{_TURN}\d{{1,9}} role="(?:[^"\\\n]|\\.){{0,600}}+"(?: at="[^"\n]{{0,60}}")?'
+    r'(?: id="(?P<id>(?:[^"\\\n]|\\.){0,600}+)")? bytes=\d{1,12} sha256="(?P<sha256>[0-9a-f]{16})"(?: named)? -->\r?\n'
+)
+"""The comment line of a turn (`okf.session`)."""
 
 
 def redact(text: str, *, personal: bool = False) -> Redacted:
@@ -127,6 +139,9 @@ def find(text: str, *, personal: bool = False) -> list[Span]:
     """Return where secrets are and their kinds, from left to right; none overlaps another."""
     if len(text) < FEWEST and text.isalnum() and not personal:
         return []  # a role, a number: too short for a key, and without a mark
+    in_ids: list[Span] = []
+    if _TURN in text:
+        text, in_ids = _without_ids_of_turns(text, personal=personal)
     # `without_escapes` keeps places, so that spans of the plain text are spans of the text.
     plain = without_escapes(text)
     candidates = list(CANDIDATE.finditer(plain)) if has_long_run(plain) else []
@@ -135,7 +150,25 @@ def find(text: str, *, personal: bool = False) -> list[Span]:
         spans += [_without_space(plainer, span) for span in _found(plainer, list(CANDIDATE.finditer(plainer)))]
     spans += _wrapped(text, plain, candidates)
     spans = [_with_next_line(plain, span) for span in spans if not (_is_our_name(text, span) or _is_our_id(text, span))]
-    return _apart(spans) if spans else spans
+    return _apart([*spans, *in_ids]) if spans or in_ids else []
+
+
+def _without_ids_of_turns(text: str, *, personal: bool) -> tuple[str, list[Span]]:
+    """Return a session with an `x` for each character of its turns' ids and hashes, and the secrets in these ids.
+
+    An id is judged by itself, as when it came in: in quotes behind its name most ids look like passwords. A hash is no
+    secret, though one of eleven thousand is hexadecimal for printable text; a turn without it is lost.
+    """
+    pieces: list[str] = []
+    spans: list[Span] = []
+    position = 0
+    for line in _TURN_LINE.finditer(text):
+        for start, end in sorted({line.span("id"), line.span("sha256")} - {(-1, -1)}):
+            pieces += (text[position:start], MASK * (end - start))
+            position = end
+        at = line.start("id")
+        spans += [(at + start, at + end, kind) for start, end, kind in find(line["id"] or "", personal=personal)]
+    return "".join((*pieces, text[position:])), spans
 
 
 _CUT = re.compile(r"[ \t]{0,4}\r?\n[ \t>|]{0,16}(?P<rest>[A-Za-z0-9+/_.~-]{6,512}={0,2})(?=[\"'`,;)]{0,3}(?:\s|\Z))")
@@ -202,11 +235,25 @@ def _is_our_name(text: str, span: Span) -> bool:
 
 
 def _is_our_id(text: str, span: Span) -> bool:
-    """Return True for a span that is an id in a line of the frontmatter that dreamd writes of such alone."""
+    """Return True for a span in an id, in a line of the frontmatter that dreamd writes of such alone.
+
+    The name of an agent, a task or a user is one if it is no secret by itself, as when it came in.
+    """
     start, end, _ = span
     line = text.rfind("\n", 0, start) + 1
-    in_line = _OUR_LINE.match(text, line) is not None and _OUR_ID.fullmatch(text, start, end) is not None
-    return in_line and _BEFORE_ID.search(text, max(line, start - MOST_BEFORE), start) is not None
+    before = _ID_BEFORE.search(text, max(line, start - LONGEST_NAME), start)
+    first = before.start() if before else start
+    named = _OUR_ID.match(text, first)
+    if named is None or named.end() < end:
+        return False
+    if (titled := _ID_AS_TITLE.match(text, line)) is not None and titled.start("id") == first:
+        return True
+    if _OUR_LINE.match(text, line) is None:
+        return False
+    if _BEFORE_ID.search(text, max(line, first - MOST_BEFORE), first) is not None:
+        return True
+    is_name = _BEFORE_NAME.search(text, max(line, first - LONGEST_NAME), first) is not None
+    return is_name and not find(named[0])
 
 
 def _apart(spans: Iterable[Span]) -> list[Span]:

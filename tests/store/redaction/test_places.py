@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from hashlib import sha256
 from uuid import NAMESPACE_URL, uuid5
 
 import pytest
-from dreamd.store.redaction import places_of_secrets, redact
+from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.okf import session
+from dreamd.store.redaction import masked, places_of_secrets, redact
+
+NOW = datetime(2026, 11, 21, 9, tzinfo=UTC)
 
 P = "winter-otter-k4t2-" + "8317"
 M = "Hq7!r2" + "Zx#kd9"
@@ -138,6 +143,46 @@ def test_the_ids_of_a_page_of_a_person_are_no_secrets(number: int) -> None:
     body_hash = sha256(str(number).encode()).hexdigest()[:16]
     keys = f'node_id: wari6eqk6pmyk, level: L3, body_sha256: "{body_hash}", mentions: [{turns}]'
     assert places_of_secrets(f"---\ntype: Entity\ndreamd: {{ {keys} }}\n---\n\n# Ines\n".encode()) == []
+
+
+# The hash of this text is "Bj7*rFHN" in hexadecimal, which looks like a password.
+PRINTABLE_HASH = "13 says 316"
+IDS = [
+    *(
+        "toolu_01w5jPZPTqE1p0" + "IpzZwmimVf",
+        "call_WogX1ubX5BHVuc" + "rFPDegJNdX",
+        "3f610c661cb56d29" + "8ae2216f93ace5ec",
+    ),
+    *("7H3BJ89E9366BS" + "8A88A8EH9DMC", "aewx2EiUMVPKco" + "c3U8_NF", 'the "third" one'),
+]
+
+
+@pytest.mark.parametrize("outside_id", IDS)
+def test_the_id_and_the_hash_of_a_turn_are_no_secrets(outside_id: str) -> None:
+    turns = session.encode_turns([NewTurn("user", PRINTABLE_HASH, NOW, outside_id), NewTurn("user", PRINTABLE_HASH)], 1)
+    assert redact(outside_id).found == ()
+    for line_end in (b"\n", b"\r\n"):
+        assert masked(data := turns.replace(b"\n", line_end)) == data
+    # What a person writes into the line is no more and no less of a secret than alone.
+    key = "AKIAQ7SJ2XWPL5" + "NHT3VG"
+    written = turns.replace(b'" bytes', f' {key}" bytes'.encode(), 1)
+    assert masked(written) == written.replace(key.encode(), b"x" * len(key))
+    said = turns.replace(PRINTABLE_HASH.encode(), b"pw: " + M.encode())
+    assert masked(said) == said.replace(M.encode(), b"x" * len(M))
+
+
+@pytest.mark.parametrize("name", IDS[:5])
+def test_the_names_in_the_head_of_a_session_are_no_secrets(name: str) -> None:
+    head = session.open_file(SessionHead(name, "orders", "", NOW, agent_id=name, task_id=name, user_id=name))
+    assert places_of_secrets(head) == []
+    key = "AKIAQ7SJ2XWPL5" + "NHT3VG"
+    assert key.encode() not in masked(head.replace(f"task_id: {name}".encode(), f"task_id: {key}".encode()))
+    assert len(places_of_secrets(head.replace(b"\ntitle: ", b"\ntitle: pw: " + M.encode() + b" "))) == 1
+
+
+def test_the_id_of_a_session_that_was_made_of_a_path_is_no_secret() -> None:
+    name = "home-u-.claude-af7f4286-e5d1-2fdc-ebc0-" + "3f2c8045863c.jsonl-1386-062f7da97f7c"
+    assert places_of_secrets(session.open_file(SessionHead(name, "orders"))) == []
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,23 @@ def test_what_is_restored_elsewhere_is_the_same_memory(store: MemoryStore, safe:
         assert SAID[0] in {one.text for one in known(restored).values()}
 
 
+def test_a_restored_session_has_every_turn_under_its_id(store: MemoryStore, safe: Path) -> None:
+    # Ids as language models give them, and a text whose hash is printable in hexadecimal: none of them is a secret.
+    head = SessionHead("thread_P5kXdWhC0jsBO" + "K7eln41akDi", channel="orders")
+    turns = [NewTurn("user", "13 says 316", NOW, f"call_WogX1ubX5BHVucrFPDegJN{number:02}") for number in range(4)]
+    store.observe(head, turns).result()
+    store.settle()
+    listed = store.catalog.turns(head.session_id)
+    done = store.exports.backup(safe / "b.tar.gz", "1", None)
+    paths = places(safe / "elsewhere")
+    restore_backup(Path(done.path), safe / "elsewhere", paths)
+    with opened(paths) as restored:
+        assert restored.catalog.turns(head.session_id) == listed
+        assert len(listed) == 4
+        assert restored.observe(head, turns).result().known == 4
+        assert restored.check() == []
+
+
 def test_a_backup_under_32_writers_is_of_one_moment(store: MemoryStore, safe: Path) -> None:
     lived_in(store)
     stop, acknowledged = threading.Event(), [0] * WRITERS
