@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from loguru import logger
@@ -178,7 +178,7 @@ class Site:
             "run_name": lambda run: wording.run_name(run, now),
             "difference": markup.difference,
             "path": path,
-            "here": path + (f"?{query}" if query else ""),
+            "here": quote(path) + (f"?{query}" if query else ""),
             "navigation": NAVIGATION,
             "said": self._said.pop(request.query_params.get("said", ""), None),
             "link": _link,
