@@ -40,6 +40,7 @@ from .channels import (
 )
 from .params import (
     EditParams,
+    EntityDenyParams,
     EntityMergeParams,
     EntitySplitParams,
     FeedbackParams,
@@ -240,6 +241,11 @@ def entity_split(store: MemoryStore, params: EntitySplitParams, call: Call) -> N
     return store.split_entity(node_of(store, params.user_id, params.node_id), params.names)
 
 
+def entity_deny(store: MemoryStore, params: EntityDenyParams, call: Call) -> Named:
+    """Take a relation that is not so off the page of a person or thing."""
+    return store.deny_relation(node_of(store, params.user_id, params.node_id), params.relation)
+
+
 def _held_at(at: datetime | None) -> Filter:
     """Return the tests of what held at a moment; () for none."""
     if at is None:
@@ -264,6 +270,7 @@ STORE_METHODS: tuple[Method[Any, Any], ...] = (
     Method("list", ListParams, ListAnswer, list_, blocking=True),
     Method("entity_merge", EntityMergeParams, Named, entity_merge, blocking=True),
     Method("entity_split", EntitySplitParams, Named, entity_split, blocking=True),
+    Method("entity_deny", EntityDenyParams, Named, entity_deny, blocking=True),
     *WORK_METHODS,
     *DOCUMENT_METHODS,
 )

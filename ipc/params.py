@@ -479,6 +479,13 @@ class EntitySplitParams(UserParams):
     names: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], LISTED, Field(min_length=1)]
 
 
+class EntityDenyParams(UserParams):
+    """The page of a person or thing, and one of its relations that is not so, in the words of `about`."""
+
+    node_id: NodeRef
+    relation: Annotated[str, Field(min_length=1, max_length=1000)]
+
+
 # ---- documents
 
 

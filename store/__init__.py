@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .ledger.salvage import discard as discard_ledgers
     from .ledger.salvage import salvage as salvage_ledgers
     from .memory import MemoryStore
+    from .okf.entity_page import RELATION_WORDS
     from .okf.file import parse as parse_document
     from .okf.notes import date_of as note_date
     from .okf.notes import has_unreadable_date, in_calendar
@@ -55,6 +56,7 @@ __all__ = [
     "LANDED",
     "LINK",
     "MONTH_NUMBERS",
+    "RELATION_WORDS",
     "SHELL",
     "AppliedRun",
     "DecayInputs",
@@ -130,6 +132,7 @@ _HOMES = {
     "TeamEntry": "upkeep.colleagues",
     "LocalFile": "upkeep.replica",
     "MONTH_NUMBERS": "text.dates",
+    "RELATION_WORDS": "okf.entity_page",
     "AppliedRun": "changes.run_kinds",
     "DecayInputs": "upkeep.cleanup",
     "Decision": "changes.decisions",

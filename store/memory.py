@@ -582,6 +582,10 @@ class MemoryStore:
         """Take names away from a page, and give them their own, as a run that `undo` reverts."""
         return self.operations.names_by_hand.split(node_id, names)
 
+    def deny_relation(self, node_id: NodeId, statement: str) -> Named:
+        """Take a relation, in words, off the page of a person or thing, as a run that `undo` reverts."""
+        return self.operations.names_by_hand.deny(node_id, statement)
+
     def facts(self, channel: str | None, limit: int, kind: Kind | None = None) -> Sequence[Memory]:
         """Read the newest facts of a channel or of all whole, from their files, without those that were taken back."""
         return self.operations.recall.facts(channel, limit, kind)

@@ -36,6 +36,7 @@ COMMANDS = {
     "entities": ("query_commands", "list people and things, most mentioned first"),
     "merge": ("write_commands", "make one page of two of the same person or thing"),
     "split": ("write_commands", "give a name of a person's or thing's page its own"),
+    "deny": ("write_commands", "take a relation that is not so off a person's or thing's page"),
     "list": ("query_commands", "list the newest memories"),
     "remember": ("write_commands", "keep one memory"),
     "edit": ("write_commands", "change the words, kind or tags of a memory (undo takes it back)"),
@@ -90,7 +91,20 @@ COMMANDS = {
 
 OF_USERS = frozenset(
     (
-        *("recall", "context", "brief", "show", "history", "about", "entities", "merge", "split", "list", "remember"),
+        *(
+            "recall",
+            "context",
+            "brief",
+            "show",
+            "history",
+            "about",
+            "entities",
+            "merge",
+            "split",
+            "deny",
+            "list",
+            "remember",
+        ),
         *("edit", "forget", "feedback", "link", "tag", "anchor", "goals", "tools", "purge", "export", "told"),
         *("runs", "undo", "redo", "review", "decay", "restore"),
     )

@@ -217,6 +217,21 @@ def split(options: Namespace, terminal: Terminal) -> int:
     return _named(ask(terminal, "entity_split", {"node_id": options.node, "names": options.names}), terminal)
 
 
+def deny_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of deny."""
+    parser.add_argument("node", help="the page of a person or thing, as `dreamctl entities` prints it")
+    parser.add_argument("relation", nargs="+", help="the relation that is not so, as `dreamctl about` says it")
+    parser.epilog = 'Example: `dreamctl deny NODE "Ana owns billing"`. What is said later may state it again.'
+
+
+def deny(options: Namespace, terminal: Terminal) -> int:
+    """Take a relation off a page."""
+    relation = " ".join(options.relation)
+    answer = ask(terminal, "entity_deny", {"node_id": options.node, "relation": relation})
+    terminal.report(answer, [_done(f"It is not so that {clean(relation)}", answer["run_id"])])
+    return 0
+
+
 def _named(answer: Json, terminal: Terminal) -> int:
     also = f" (also {', '.join(map(clean, answer['aliases']))})" if answer["aliases"] else ""
     said = f"{answer['node_id']} is {clean(answer['name'])}{also}."

@@ -179,6 +179,12 @@ async def split(asked: PageRequest) -> Json:
     return {"words": f"{' and '.join(names)} is another now.", "undo": done["run_id"]}
 
 
+async def deny(asked: PageRequest) -> Json:
+    """Take a relation that is not so off a page."""
+    done = await asked.call("entity_deny", node_id=asked.word("node_id"), relation=asked.word("relation"))
+    return {"words": f"Taken off: {asked.word('relation')}.", "undo": done["run_id"]}
+
+
 async def close_thread(asked: PageRequest) -> Json:
     """Close an open thread."""
     done = await asked.call(
@@ -237,6 +243,7 @@ ACTS: Mapping[str, Act] = {
     "purge": purge,
     "merge": merge,
     "split": split,
+    "deny": deny,
     "close-thread": close_thread,
     "backup": backup,
     "hand-over": hand_over,

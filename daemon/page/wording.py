@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any
 from urllib.parse import quote
 
+from ...store import RELATION_WORDS
 from ...store.channel import project_name
 from ...store.roles import Role
 from ..formatting import count, date_of, relative, when
@@ -174,7 +175,7 @@ def counted(run: Mapping[str, Any]) -> str:
 
 def said(relation: str) -> str:
     """Return the type of a relation in words: `reports to`."""
-    return relation.replace("_", " ").lower()
+    return RELATION_WORDS.get(relation, relation)
 
 
 COMMANDS = {

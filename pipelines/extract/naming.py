@@ -452,10 +452,15 @@ def _with_objects(relations: Sequence[EntityRelation]) -> list[EntityRelation]:
     ]
 
 
-def in_force(relations: Sequence[EntityRelation]) -> list[EntityRelation]:
-    """End each relation where a later one of a kind that holds once says otherwise, or its subject handed it over."""
+def in_force(relations: Sequence[EntityRelation], denied: Sequence[EntityRelation] = ()) -> list[EntityRelation]:
+    """End each relation where a later one of a kind that holds once says otherwise, or its subject handed it over.
+
+    One that was ended by a relation that a person `denied` since holds again.
+    """
     found: list[EntityRelation] = []
     for one in relations:
+        if any(one.ended_by == no.turn and _ends(no, one) for no in denied):
+            one = replace(one, until=None, ended_by=None)
         for place, older in enumerate(found):
             if older.until is None and _ends(one, older):
                 found[place] = replace(older, until=one.since, ended_by=one.turn)

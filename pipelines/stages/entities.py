@@ -19,7 +19,6 @@ from ...store.judges.name_reader import NamesRead
 from ...store.model import GLOBAL_CHANNEL, Action, Kind, Level, Memory, NodeId, Turn
 from ...store.okf.entity_page import (
     BY_PERSON,
-    RELATION_WORDS,
     EntityPage,
     EntityRelation,
     EntityType,
@@ -93,7 +92,8 @@ def plan(view: View, now: datetime) -> Proposals:
     ]
     found = found_in(everything, read, known, [_project(name) for name in channels if name != GLOBAL_CHANNEL])
     pages = {name: _Pages(view, channel, found, read, now) for name, channel in channels.items()}
-    relations = _in_force({name: one.relations() for name, one in pages.items()})
+    denied = [one for page in pages.values() for one in page.denied]
+    relations = _in_force({name: one.relations() for name, one in pages.items()}, denied)
     for name in view.steps.counted(sorted(channels), "channels"):
         for action in pages[name].actions(relations[name]):
             planned.actions.append(action)
@@ -101,12 +101,14 @@ def plan(view: View, now: datetime) -> Proposals:
     return planned
 
 
-def _in_force(stated: Mapping[str, Sequence[EntityRelation]]) -> dict[str, list[EntityRelation]]:
+def _in_force(
+    stated: Mapping[str, Sequence[EntityRelation]], denied: Sequence[EntityRelation]
+) -> dict[str, list[EntityRelation]]:
     """End relations where later ones of any channel say otherwise: a project's owner is named in talk about another."""
     ordered = [(name, one) for name in sorted(stated) for one in stated[name]]
     ordered.sort(key=lambda pair: pair[1].since.isoformat() if pair[1].since else "")
     found: dict[str, list[EntityRelation]] = {name: [] for name in stated}
-    for (name, _), one in zip(ordered, in_force([one for _, one in ordered]), strict=True):
+    for (name, _), one in zip(ordered, in_force([one for _, one in ordered], denied), strict=True):
         found[name].append(one)
     return found
 
@@ -169,6 +171,9 @@ class _Pages:
         told = (context for context in channel.contexts if context.turn.node_id not in forgotten)
         self._turns = {context.turn.node_id: context for context in told}
         self._found = [one for each in found if (one := self._here(each)) is not None]
+        self._place_of = {key_of(name): place for place, one in enumerate(self._found) for name in one.names}
+        self.denied = [one for _, page in channel.pages for one in page.not_relations]
+        """The relations of the channel that a person denied."""
 
     def _here(self, found: Found) -> Found | None:
         """Return a person or thing with its mentions in this channel; None without any."""
@@ -178,12 +183,11 @@ class _Pages:
     def actions(self, relations: Sequence[EntityRelation]) -> Iterator[Action]:
         """Yield the changes of pages that hold these relations."""
         of_page: dict[int, list[EntityRelation]] = defaultdict(list)
-        place_of = {key_of(name): place for place, one in enumerate(self._found) for name in one.names}
         for relation in relations:
-            ends = (place_of.get(key_of(relation.subject)), place_of.get(key_of(relation.object)))
+            ends = (self._place_of.get(key_of(relation.subject)), self._place_of.get(key_of(relation.object)))
             if (place := next((end for end in ends if end is not None), None)) is not None:
                 of_page[place].append(relation)
-        related = {place_of.get(key_of(end)) for one in relations for end in (one.subject, one.object)}
+        related = {self._place_of.get(key_of(end)) for one in relations for end in (one.subject, one.object)}
         left = {memory.node_id for memory, _ in self._channel.pages}
         for place, one in enumerate(self._found):
             if one.type is not EntityType.PERSON and place not in related and len(one.mentions) < FEWEST_TURNS:
@@ -205,7 +209,10 @@ class _Pages:
         return "" if self._channel.name == GLOBAL_CHANNEL else _project(self._channel.name)
 
     def relations(self) -> list[EntityRelation]:
-        """Return the relations that were found, and those of turns that were not read now and that pages hold."""
+        """Return the relations that were found, and those of turns that were not read now and that pages hold.
+
+        Those that a person denied are left out.
+        """
         held = {
             relation.key: relation
             for _, page in self._channel.pages
@@ -215,7 +222,15 @@ class _Pages:
         found = relations_of([*self._turns.values()], self._read, self._found, self._project)
         order = {turn: place for place, turn in enumerate(self._turns)}
         everything = [*held.values(), *(one for one in found if one.key not in held)]
-        return sorted(everything, key=lambda one: order.get(one.turn, -1))
+        return sorted((one for one in everything if not self._is_denied(one)), key=lambda one: order.get(one.turn, -1))
+
+    def _is_denied(self, relation: EntityRelation) -> bool:
+        """Return True for a relation that a person denied, by any names of its ends; not where it was said since."""
+        denied = (one for one in self.denied if self._identity(one) == self._identity(relation))
+        return any(relation.since is None or one.until is None or relation.since <= one.until for one in denied)
+
+    def _identity(self, relation: EntityRelation) -> tuple[int | str, ...]:
+        return tuple(self._place_of.get(key, key) for key in relation.key)
 
     def _home(self, found: Found, left: set[NodeId]) -> tuple[Memory, EntityPage] | None:
         """Return the page that a person or thing has, the one with most of its names."""
@@ -236,6 +251,8 @@ class _Pages:
         if home is None and self._view.exists(node_id):
             known = self._view.memory(node_id)
             home = (known, entity_of(known) or page) if known else None
+        if home is not None:
+            page = replace(page, not_relations=home[1].not_relations)
         if home is not None and home[0].extra.get(BY_PERSON):
             page = replace(home[1].with_names(found.names), relations=page.relations, mentions=page.mentions)
         text, cited = self._text(page)
@@ -246,7 +263,7 @@ class _Pages:
             title=page.name,
             text=text,
             channel=self._channel.name,
-            description=_described(page),
+            description=page.description,
             created_at=newest([self._turns[turn].turn.at for turn in found.mentions]),
             provenance="extracted",
             sources=cited,
@@ -285,7 +302,7 @@ class _Pages:
         for relation in sorted(page.relations, key=lambda one: one.until is not None):
             sentence = self._quotable(relation.turn, relation.words)
             if sentence:
-                quotes.setdefault((relation.turn, sentence), _stated(relation))
+                quotes.setdefault((relation.turn, sentence), relation.head)
         keys = set(page.keys)
         said = 0
         for turn in reversed(page.mentions):
@@ -325,20 +342,5 @@ def _names(sentence: str, keys: set[str]) -> bool:
     return any(f" {key} " in folded for key in keys)
 
 
-def _stated(relation: EntityRelation) -> str:
-    """Return a relation in words, with its time, short enough to stand before its quote."""
-    what = f" {relation.what}" if relation.what else ""
-    words = f"{relation.subject} {RELATION_WORDS[relation.relation]} {relation.object}{what}"
-    ended = f", until {_day(relation.until)}" if relation.until else ""
-    since = f", {_day(relation.since)}" if relation.since and not relation.until else ""
-    return f"{words}{ended or since}".replace("“", "").replace("”", "")[:58]
-
-
 def _day(at: datetime | None) -> str:
     return format_date(at.date()) if at else "Undated"
-
-
-def _described(page: EntityPage) -> str:
-    held = [one for one in page.relations if one.until is None][:2]
-    said = "; ".join(f"{RELATION_WORDS[one.relation]} {one.object}" for one in held if one.subject == page.name)
-    return ", ".join(part for part in (page.type.value.capitalize(), said) if part)

@@ -179,6 +179,16 @@ def without_change(before: bytes, after: bytes, current: bytes) -> bytes | None:
     return page.written(lines, [*was.entries, *left.entries])
 
 
+def without_line(data: bytes, head: str, turn: NodeId) -> bytes:
+    """Return a dream's page without the line that quotes a turn behind a head; a page that was edited stays."""
+    page = _PageLines.read(data)
+    if page is None:
+        return data
+    lines = [line for line in page.lines if not (line.startswith(f"- {head}: “") and turn in _MARK.findall(line))]
+    cited = {node_id for line in lines if not line.startswith("[^") for node_id in _MARK.findall(line)}
+    return page.written([line for line in lines if turn in cited or not line.startswith(f"[^{turn}]:")]) or data
+
+
 def lines_changed(before: bytes | None, after: bytes | None) -> set[NodeId]:
     """Return the nodes that the lines cite which a change took out of a dream's page, or reworded."""
     was, left = (_PageLines.read(data) if data is not None else None for data in (before, after))

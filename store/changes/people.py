@@ -30,7 +30,7 @@ from ..model import (
     NodeId,
     NotFound,
 )
-from ..okf.entity_page import BY_PERSON, RELATION_WORDS, EntityPage, EntityRelation, entity_of, entity_path, key_of
+from ..okf.entity_page import BY_PERSON, EntityPage, EntityRelation, entity_of, entity_path, key_of, statement_of
 from ..okf.memory_file import BY_HAND, body_hash
 from ..results import About, AboutLine, EntityGraph, EntityLine, Named, RelationLine
 from ..roles import MACHINES
@@ -38,6 +38,7 @@ from ..text.dates import format_date
 from ..text.sentences import first_sentences, on_one_line, sentences_of
 from ..text.token_count import estimate_tokens
 from .apply import Changes
+from .edits import without_line
 from .run_kinds import EDIT, new_run_id
 
 MOST_READ: Final = 80
@@ -234,13 +235,14 @@ def channels_of(channel: str) -> frozenset[str] | None:
 
 def stated(relation: RelationLine) -> str:
     """Return a relation in words, with its time."""
-    what = f" {relation.what}" if relation.what else ""
-    words = outgoing(
-        f"{relation.subject} {RELATION_WORDS.get(relation.relation, relation.relation)} {relation.object}{what}"
-    )
+    words = _in_words(relation)
     if relation.until:
         return f"{words} (until {format_date(relation.until.date())})"
     return f"{words} (since {format_date(relation.since.date())})" if relation.since else words
+
+
+def _in_words(relation: RelationLine) -> str:
+    return outgoing(statement_of(relation.subject, relation.relation, relation.object, relation.what))
 
 
 def _head(pages: Sequence[EntityLine]) -> str:
@@ -266,7 +268,7 @@ STAGE = "by hand"
 
 
 class NamesByHand:
-    """Merges and splits people and things. Every method may be called from any thread."""
+    """Merges and splits people and things, and denies relations. Every method may be called from any thread."""
 
     def __init__(self, core: Core, changes: Changes) -> None:
         self._core = core
@@ -292,6 +294,7 @@ class NamesByHand:
         joined = replace(
             replace(page, not_names=refused).with_names(also.names),
             relations=_in_order([*page.relations, *also.relations]),
+            not_relations=_in_order([*page.not_relations, *also.not_relations]),
             mentions=tuple(sorted({*page.mentions, *also.mentions}, key=_place)),
         )
         actions = (
@@ -348,6 +351,37 @@ class NamesByHand:
         )
         changed = self._replaced(memory, data, rest, f"{other.name} is another, a person decided")
         return self._applied(new_id, other, (changed, create), f"split {other.name} off {node_id}")
+
+    def deny(self, node_id: NodeId, statement: str) -> Named:
+        """Take a relation of a page away, given in words ("Ana owns billing"); no dream brings it back.
+
+        What is said later may state it again. Raises NotFound, and InvalidInput for what is no such page or relation.
+        """
+        memory, page, _ = self._page(node_id)
+        self._core.settle()
+        graph, wanted = self._core.opened.graph, key_of(statement)
+        lines = graph.of_keys(graph.keys_of_pages([memory.node_id]), {memory.channel})
+        denied = {one.page: _in_words(one) for one in lines if key_of(_in_words(one)) == wanted}
+        if not denied:
+            hint = f"Its relations: {'; '.join(map(_in_words, lines))}." if lines else "It has none."
+            raise InvalidInput(f"it has no relation “{outgoing(statement)}”", hint=hint)
+        actions = tuple(self._without(node, wanted) for node in denied)
+        return self._applied(memory.node_id, page, actions, f"denied: {next(iter(denied.values()))}")
+
+    def _without(self, node_id: NodeId, wanted: str) -> Action:
+        """Return the change of a page by which relations go from its keys, its description and its text."""
+        memory, page, data = self._page(node_id)
+        gone = [one for one in page.relations if key_of(outgoing(one.statement)) == wanted]
+        denied = (replace(one, words="", until=self._core.now(), ended_by=None) for one in gone)
+        left = tuple(one for one in page.relations if one not in gone)
+        rest = replace(page, relations=left, not_relations=(*page.not_relations, *denied))
+        described = {"description": rest.description} if memory.description == page.description else {}
+        after = okf.edit(data, {**rest.as_keys(), **described})
+        for one in gone:
+            after = without_line(after, one.head, one.turn)
+        return Action.replacing(
+            memory.path, memory.node_id, data, after, stage=STAGE, reason="it is not so, a person decided"
+        )
 
     def _page(self, node_id: NodeId) -> tuple[Memory, EntityPage, bytes]:
         node = self._core.node(node_id)

@@ -10,18 +10,24 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from ..model import Kind, Memory, NodeId
+from ..text.dates import format_date
 from ..text.words import ALPHANUMERIC
 from ..vault.layout import PEOPLE, kind_folder, project_folder, slug, suffix_of
 from .memory_file import instant
 
-TYPE, ALIASES, NOT_NAMES, RELATIONS, MENTIONS = "entity", "aliases", "not_names", "relations", "mentions"
-"""The keys of the page. `not_names` are names that a person split off: no dream gives them back."""
+TYPE, ALIASES, NOT_NAMES = "entity", "aliases", "not_names"
+RELATIONS, NOT_RELATIONS, MENTIONS = "relations", "not_relations", "mentions"
+"""The keys of the page. `not_names` are names that a person split off, and `not_relations` those relations that they
+denied: no dream gives them back."""
 
 BY_PERSON: Final = "decided_by"
 """The key of a page whose names a person merged or split."""
 
 MOST_MENTIONS, MOST_RELATIONS, MOST_ALIASES = 150, 40, 40
 """The newest turns and relations that a page holds: YAML is read slowly, and a frontmatter has at most 64 KiB."""
+
+LONGEST_HEAD: Final = 58
+"""The characters of a line of a page before its quote."""
 
 _LETTERS: Final = str.maketrans({"ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"})
 """Letters that Unicode does not take apart, as people type them without."""
@@ -75,7 +81,8 @@ RELATION_WORDS: Final[Mapping[str, str]] = {
 class EntityRelation:
     """A relation as a turn states it: `words` is the sentence, `what` the thing that was handed over.
 
-    It holds from `since` until `until`, where the turn `ended_by` says otherwise; `until` None: it is in force.
+    It holds from `since` until `until`, where the turn `ended_by` says otherwise; `until` None: it is in force. One
+    that a person denied has no `words`, and was denied at `until`.
     """
 
     subject: str
@@ -93,6 +100,18 @@ class EntityRelation:
         """The relation without its evidence."""
         return (key_of(self.subject), self.relation.value, key_of(self.object), key_of(self.what))
 
+    @property
+    def statement(self) -> str:
+        """The relation in words, without its time."""
+        return statement_of(self.subject, self.relation.value, self.object, self.what)
+
+    @property
+    def head(self) -> str:
+        """The relation in words with its time, short enough to stand before its quote on a page."""
+        ended = f", until {_day(self.until)}" if self.until else ""
+        since = f", {_day(self.since)}" if self.since and not self.until else ""
+        return f"{self.statement}{ended or since}".replace("“", "").replace("”", "")[:LONGEST_HEAD]
+
     def as_entry(self) -> dict[str, Any]:
         """Return its entry in the frontmatter; `title` names the turn, as in the other lists of links."""
         entry = {
@@ -101,7 +120,7 @@ class EntityRelation:
             "relation": self.relation.value,
             "object": self.object,
             "what": self.what or None,
-            "words": self.words,
+            "words": self.words or None,
             "since": self.since.isoformat() if self.since else None,
             "until": self.until.isoformat() if self.until else None,
             "ended_by": self.ended_by,
@@ -119,6 +138,7 @@ class EntityPage:
     not_names: tuple[str, ...] = ()
     relations: tuple[EntityRelation, ...] = ()
     mentions: tuple[NodeId, ...] = ()
+    not_relations: tuple[EntityRelation, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -137,8 +157,16 @@ class EntityPage:
             ALIASES: list(self.aliases[:MOST_ALIASES]) or None,
             NOT_NAMES: list(self.not_names) or None,
             RELATIONS: [one.as_entry() for one in self.relations[-MOST_RELATIONS:]] or None,
+            NOT_RELATIONS: [one.as_entry() for one in self.not_relations[-MOST_RELATIONS:]] or None,
             MENTIONS: list(self.mentions[-MOST_MENTIONS:]) or None,
         }
+
+    @property
+    def description(self) -> str:
+        """Its type, and up to two relations in force that begin at it."""
+        held = [one for one in self.relations if one.until is None][:2]
+        said = "; ".join(f"{RELATION_WORDS[one.relation]} {one.object}" for one in held if one.subject == self.name)
+        return ", ".join(part for part in (self.type.value.capitalize(), said) if part)
 
     def with_names(self, add: Iterable[str] = (), remove: Iterable[str] = ()) -> EntityPage:
         """Return the page with some aliases more and some less; a name that was split off is not added."""
@@ -155,6 +183,11 @@ def key_of(name: str) -> str:
     return " ".join(ALPHANUMERIC.findall("".join(each for each in plain if not unicodedata.combining(each))))
 
 
+def statement_of(subject: str, relation: str, object_: str, what: str) -> str:
+    """Return a relation in words, without its time."""
+    return f"{subject} {RELATION_WORDS.get(relation, relation)} {object_}{f' {what}' if what else ''}"
+
+
 def entity_of(memory: Memory) -> EntityPage | None:
     """Read the page of an entity; None for any other memory. A damaged entry is left out."""
     if memory.kind is not Kind.ENTITY:
@@ -166,6 +199,7 @@ def entity_of(memory: Memory) -> EntityPage | None:
         aliases=_texts(extra.get(ALIASES))[:MOST_ALIASES],
         not_names=_texts(extra.get(NOT_NAMES)),
         relations=tuple(_relations(extra.get(RELATIONS)))[:MOST_RELATIONS],
+        not_relations=tuple(_relations(extra.get(NOT_RELATIONS)))[:MOST_RELATIONS],
         mentions=_texts(extra.get(MENTIONS))[-MOST_MENTIONS:],
     )
 
@@ -195,6 +229,10 @@ def _relations(listed: object) -> Iterable[EntityRelation]:
             said.get("ended_by"),
             said.get("what", ""),
         )
+
+
+def _day(at: datetime) -> str:
+    return format_date(at.date())
 
 
 def _member(enum: type[_E], value: object) -> _E | None:

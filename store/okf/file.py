@@ -42,7 +42,8 @@ INNER: Final = frozenset(
     "node_id level kind channel scope session_id agent_id task_id user_id cwd valid_from tense certainty provenance"
     " supersedes superseded_by contradicts later relates said_at days slot archived_at run learned_at ordinal worth"
     " reply standing preference body_sha256 edited_at same_as reinforced began ended told steps held_at searched"
-    " curated skill proposals awaits_review not_names decided_by relations mentions inferred_tags colleague".split()
+    " curated skill proposals awaits_review not_names decided_by relations not_relations mentions inferred_tags"
+    " colleague".split()
 )
 """The keys that dreamd needs and a person seldom reads."""
 

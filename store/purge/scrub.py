@@ -37,7 +37,7 @@ from ..ledger.work import (
 )
 from ..model import InvalidInput, Level, NodeId, tombstone_keys
 from ..okf import session
-from ..okf.entity_page import ALIASES, MENTIONS, NOT_NAMES, RELATIONS
+from ..okf.entity_page import ALIASES, MENTIONS, NOT_NAMES, NOT_RELATIONS, RELATIONS
 from ..okf.memory_file import BY_HAND, body_hash, has_known_words
 from ..okf.session import ERASED
 from ..redaction import REDACTED, find, redact
@@ -52,10 +52,10 @@ ERASED_SECRET: Final = f"{REDACTED}secret]"
 FEWEST_CHARS: Final = 6
 """A shorter secret of one part of a file is no word to be taken from the others."""
 
-_LINKS: Final = (*sorted(LISTS), SAME_AS, "sources", "relates", RELATIONS, MENTIONS)
+_LINKS: Final = (*sorted(LISTS), SAME_AS, "sources", "relates", RELATIONS, NOT_RELATIONS, MENTIONS)
 _IDS: Final = ("turns", "gone", "sessions", "work", "doubled", "told")
 _NAMES: Final = (ALIASES, NOT_NAMES)
-_SAID: Final = ("title", "description", "tags", "about", "slot", *_NAMES, RELATIONS)
+_SAID: Final = ("title", "description", "tags", "about", "slot", *_NAMES, RELATIONS, NOT_RELATIONS)
 """The keys of the frontmatter that hold a person's words."""
 
 _ENDING = re.compile(r"-([a-z2-7]{6})\.md\b")

@@ -382,6 +382,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "entities": (["entities"], "Graça Moreira"),
     "entity_merge": (["merge", "x", "y"], "also Graça, Gigi, Gracinha"),
     "entity_split": (["split", "x", "Gigi"], "is Gigi."),
+    "entity_deny": (["deny", "x", "Gracinha", "owns", "the", "oven"], "It is not so that Gracinha owns the oven."),
     "edit": (["edit", "x", "--text", "y"], "is changed."),
     "forget": (["forget", "x"], "brings it back."),
     "feedback": (["feedback", "x", "not-useful"], "Noted: x was not useful."),

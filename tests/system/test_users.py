@@ -110,6 +110,7 @@ class House:
             "link": [{"from": self.first, "to": self.shared}, {"from": self.shared, "to": self.second}],
             "entity_merge": [{"node_id": self.first, "other": self.second}],
             "entity_split": [{"node_id": self.first, "names": [SECRET]}],
+            "entity_deny": [{"node_id": self.first, "relation": f"{SECRET} owns it"}],
             "anchor_set": [{**of_session, "next_step": "stop"}],
             "anchor_get": [of_session, shop, {"channel": "shop/@ana"}],
             "anchor_recover": [of_session, shop, {**shop, "agent_id": "codex"}],

@@ -545,9 +545,19 @@ def test_two_pages_of_one_person_become_one(page: Page) -> None:
     said(page, "Mirchen is Mirela Costa from now on.")
     expect(page.locator("main")).to_contain_text("also Mirchen")
     page.get_by_text("Names, and the file of the page, in shop").click()
-    page.get_by_label("Mirchen").check()
+    page.get_by_role("checkbox", name="Mirchen").check()
     page.get_by_role("button", name="These names are of someone").click()
     said(page, "Mirchen is another now.")
+    assert heading(page) == "Mirela Costa"
+
+
+def test_a_relation_that_is_not_so_goes_and_comes_back(page: Page) -> None:
+    page.goto("/thing/Mirela%20Costa")
+    page.get_by_role("button", name="Not so: Mirela Costa uses Label Kiosk").click()
+    said(page, "Taken off: Mirela Costa uses Label Kiosk.")
+    expect(page.locator("main")).not_to_contain_text("It was said so.")
+    page.locator("#said").get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("heading", name="Relations")).to_be_visible()
 
 
 # ---- runs

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime, timedelta
+
 from dreamd.pipelines.gate.action_checks import ActionChecker
 from dreamd.pipelines.grounding.relations import NOT_STATED
 from dreamd.pipelines.stages import entities
@@ -93,6 +96,38 @@ def test_names_that_a_person_split_stay_apart() -> None:
     found = pages(source)
     assert found["Beatriz Moreira"][1].aliases == ()
     assert found["Beatriz"][1].mentions == ("s1#1", "s2#1")
+
+
+def deny(source: FakeSource, name: str, statement: str, at: datetime) -> None:
+    """Take a relation off a page as `dreamctl deny` does."""
+    memory, page = pages(source)[name]
+    (gone,) = (one for one in page.relations if one.statement == statement)
+    left = tuple(one for one in page.relations if one is not gone)
+    page = replace(page, relations=left, not_relations=(replace(gone, words="", until=at, ended_by=None),))
+    source.files[memory.path] = okf.edit(source.files[memory.path], page.as_keys())
+
+
+def test_a_relation_that_a_person_denied_stays_away_until_it_is_said_again() -> None:
+    source = FakeSource()
+    source.add("s1", OWNS)
+    source.add("s2", LATER)
+    history, _ = dreamt(source)
+    deny(source, "Emil Rønning", "Emil Rønning owns order rules", NOW)
+    source.add("s2", LATER, ("user", "Emil Rønning called about the invoices."))
+    history, _ = dreamt(source, history)
+    found = pages(source)
+    assert found["Emil Rønning"][1].relations == ()
+    assert "owns order rules" not in found["Emil Rønning"][0].text
+    # What the denied relation had ended holds again.
+    assert [(one.object, one.until) for one in found["Torbjørn Lium"][1].relations if one.object == "order rules"] == [
+        ("order rules", None)
+    ]
+    history, _ = dreamt(source, None)  # every turn is read once more
+    assert pages(source)["Emil Rønning"][1].relations == ()
+    assert len(pages(source)["Emil Rønning"][1].not_relations) == 1
+    source.add("s3", ("user", "Emil Rønning owns the order rules now."), at=NOW + timedelta(days=1))
+    dreamt(source, history)
+    assert [one.turn for one in pages(source)["Emil Rønning"][1].relations] == ["s3#1"]
 
 
 def test_the_text_of_a_page_that_a_person_edited_stays() -> None:

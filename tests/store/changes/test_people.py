@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,8 +22,12 @@ from dreamd.store.model import (
     NodeId,
     SessionHead,
 )
-from dreamd.store.okf.entity_page import EntityPage, EntityRelation, EntityType, RelationType, entity_path
+from dreamd.store.okf.entity_page import EntityPage, EntityRelation, EntityType, RelationType, entity_of, entity_path
+from dreamd.store.okf.file import conformance
+from dreamd.store.okf.memory_file import body_hash
 from dreamd.store.purge.plan import Selection
+
+from tests.store.conftest import NOW
 
 MAY_8, MAY_9 = datetime(2026, 5, 8, tzinfo=UTC), datetime(2026, 5, 9, tzinfo=UTC)
 SAID = (
@@ -134,6 +139,62 @@ def test_a_walk_follows_relations_and_other_names(told: MemoryStore) -> None:
 
 def _files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*.md")}
+
+
+def test_a_denied_relation_goes_from_keys_and_text_and_is_undone_byte_for_byte(
+    told: MemoryStore, paths: StorePaths
+) -> None:
+    labels = okf.source_ids((OWNS.turn, GAVE.turn))
+    lines = [f"- {one.head}: “{one.words}” [^{labels[one.turn]}]" for one in (OWNS, GAVE)]
+    notes = [f"[^{label}]: [8 May 2026](/sessions/x.md)" for label in labels.values()]
+    text = "\n".join(["# Graça Moreira", "", *lines, "", *notes])
+    page = replace(graca(), relations=(OWNS, GAVE))
+    memory = replace(_page(page, "shop"), text=text, sources=(OWNS.turn, GAVE.turn), description=page.description)
+    memory = replace(memory, extra={**memory.extra, "body_sha256": body_hash(text)})
+    data = okf.from_memory(memory)
+    action = Action(
+        kind=ActionKind.CREATE, path=memory.path, node_id=memory.node_id, stage="entities", reason="", content=data
+    )
+    told.apply(Changeset(run_id="run-1", actions=(action,)))
+    before = _files(paths.vault / "projects")
+    assert memory.description == "Person, owns payments; handed over to Tom"
+
+    denied = told.deny_relation(memory.node_id, "graca moreira OWNS payments")
+    assert [one.relation for one in told.about("Graça", "shop", 1000).relations] == ["HANDED_OVER_TO"]
+    (file,) = (paths.vault / "projects").rglob("people/*.md")
+    left = okf.to_memory(memory.path, okf.parse(file.read_bytes()))
+    assert conformance(memory.path, file.read_bytes()) == []
+    assert (left.description, left.sources) == ("Person, handed over to Tom", (GAVE.turn,))
+    assert left.text == text.replace(f"{lines[0]}\n", "").replace(f"{notes[0]}\n", "").replace("^t2", "^t1")
+    assert left.extra["body_sha256"] == body_hash(left.text)
+    held = entity_of(left)
+    assert held is not None
+    assert held.not_relations == (replace(OWNS, words="", until=NOW),)
+    told.rebuild()
+    assert [one.relation for one in told.about("Graça", "shop", 1000).relations] == ["HANDED_OVER_TO"]
+    with pytest.raises(InvalidInput, match="it has no relation") as refused:
+        told.deny_relation(memory.node_id, "Graça Moreira owns payments")
+    assert refused.value.hint == "Its relations: Graça Moreira handed over to Tom invoices."
+    told.undo(denied.run_id)
+    assert _files(paths.vault / "projects") == before
+
+
+def test_a_relation_is_denied_from_the_page_of_either_end_and_stays_denied_in_a_merge(told: MemoryStore) -> None:
+    ana, tom = keep(told, graca(), EntityPage("Tom", EntityType.PERSON, mentions=("s1#3",)))
+    told.deny_relation(tom, "Graça Moreira handed over to Tom invoices")
+    assert [one.relation for one in told.about("Graça", "shop", 1000).relations] == ["OWNS"]
+    told.merge_entities(tom, ana)
+    data = told.vault.read(told.core.node(tom).path)
+    page = entity_of(okf.to_memory("x.md", okf.parse(data)))
+    assert page is not None
+    assert [one.statement for one in page.not_relations] == ["Graça Moreira handed over to Tom invoices"]
+
+
+def test_a_purge_takes_what_was_denied_of_its_turns(told: MemoryStore, paths: StorePaths) -> None:
+    (page,) = keep(told, graca())
+    told.deny_relation(page, "Graça Moreira owns payments")
+    told.purge(Selection(nodes=("s1#1",)))
+    assert not any(b"payments" in data for data in _files(paths.vault / "projects").values())
 
 
 def test_merged_and_split_pages_are_undone_byte_for_byte(told: MemoryStore, paths: StorePaths) -> None:
