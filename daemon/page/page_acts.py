@@ -203,7 +203,7 @@ async def backup(asked: PageRequest) -> Json:
 async def hand_over(asked: PageRequest) -> Json:
     """Write one page of a project for another person."""
     done = await asked.call("export", path=asked.word("path"), form="handover", channel=asked.word("channel"))
-    return {"words": f"Written: {count(done['memories'], 'line')} in {done['path']}."}
+    return {"words": f"Written: {count(done['memories'], 'line')} in {done['path']}.", "file": done["path"]}
 
 
 async def dream(asked: PageRequest) -> Json:

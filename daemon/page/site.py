@@ -6,17 +6,20 @@ method and reports its outcome. Both go through the server's lanes, with its bou
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import re
 import secrets
 import traceback
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from loguru import logger
+from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.datastructures import FormData
 from starlette.requests import ClientDisconnect, Request
@@ -26,6 +29,7 @@ from starlette.routing import Route
 from ...ipc.mcp.mcp_session import WireClient
 from ...ipc.protocol import BUSY, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, Json, ProtocolError
 from ...ipc.server.server import Server
+from ...store import opened
 from .. import formatting
 from ..clock import local_now
 from . import markup, wording
@@ -55,6 +59,7 @@ WORDED: Sequence[str] = (
 )
 """The functions that templates call as filters."""
 
+_MAIN = re.compile(r"\A<!doctype html>.*?<main>\n(.*)</main>", re.DOTALL)
 KINDS_OF_FILES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 STATUS = {NOT_FOUND: 404, INVALID_PARAMS: 400, BUSY: 503, METHOD_NOT_FOUND: 404}
 
@@ -76,6 +81,22 @@ NAVIGATION = (
 """The places of the page, and the key that leads to each after a `g`."""
 
 
+class _WrittenFile(NamedTuple):
+    """A file that an act had the daemon write, and the hash of what it wrote."""
+
+    path: Path
+    sha256: bytes
+
+    @classmethod
+    def of(cls, path: Path) -> _WrittenFile:
+        return cls(path, hashlib.sha256(_content(path)).digest())
+
+    def content(self) -> bytes | None:
+        """Return its content, None if it is not as it was written: a page of ours shows nobody else's markup."""
+        content = _content(self.path)
+        return content if content and hashlib.sha256(content).digest() == self.sha256 else None
+
+
 class Site:
     """The templates, the files, and the sentences that wait to be shown after an act."""
 
@@ -83,6 +104,7 @@ class Site:
         self._wire = WireClient(server)
         self._known: dict[str, tuple[float, Json]] = {}
         self._said: OrderedDict[str, Json] = OrderedDict()
+        self._written: OrderedDict[str, _WrittenFile] = OrderedDict()
         self._files = {file.name: file.read_bytes() for file in sorted((HERE / "static").iterdir())}
         self._templates = Environment(
             loader=FileSystemLoader(HERE / "templates"),
@@ -106,6 +128,7 @@ class Site:
         """Return the routes of the application."""
         routes = [Route(path, self._safely(self._view(template, view))) for path, template, view in VIEWS]
         routes += [Route(f"/do/{name}", self._safely(self._act(act)), methods=["POST"]) for name, act in ACTS.items()]
+        routes += [Route("/written/{name}", self._safely(self._written_file))]
         return [*routes, Route("/static/{name}", self._file), Route("/alive", _alive)]
 
     def _safely(self, run: Handler) -> Handler:
@@ -161,9 +184,13 @@ class Site:
     def _told(self, done: Json, place: str) -> str:
         """Keep the outcome of an act for the page that is shown next; return its address."""
         name = secrets.token_urlsafe(9)
+        if path := done.get("file"):
+            self._written[name] = _WrittenFile.of(Path(path))
+            done = {**done, "place": f"/written/{name}"}
         self._said[name] = UNSAID | done
-        while len(self._said) > MOST_SAID:
-            self._said.popitem(last=False)
+        for kept in (self._said, self._written):
+            while len(kept) > MOST_SAID:
+                kept.popitem(last=False)
         return _with_message(place, name)
 
     def _page(self, request: Request, template: str, values: Json, status: int = 200) -> Response:
@@ -194,6 +221,17 @@ class Site:
         values = {"message": "There is no such page.", "hint": ""}
         return self._page(request, "error.html", values, getattr(error, "status_code", 404))
 
+    async def _written_file(self, request: Request) -> Response:
+        written = self._written.get(request.path_params["name"])
+        content = await asyncio.to_thread(written.content) if written else None
+        if written is None or content is None:
+            values = {"message": "It is not there, or no longer as it was written.", "hint": "Open it from its folder."}
+            return self._page(request, "error.html", values, 404)
+        text = content.decode()
+        # An HTML file brings a style and a policy of its own; its main part is what the daemon made, and stays.
+        main = Markup(found[1]) if (found := _MAIN.search(text)) else markup.marked(text)  # noqa: S704  (escaped there)
+        return self._page(request, "written.html", {"name": written.path.name, "main": main})
+
     async def _file(self, request: Request) -> Response:
         name = request.path_params["name"]
         if name not in self._files:
@@ -204,6 +242,15 @@ class Site:
 
 async def _alive(request: Request) -> Response:
     return Response(status_code=204)
+
+
+def _content(path: Path) -> bytes:
+    """Return the content of a file, b"" for none."""
+    try:
+        with opened(path) as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def _fields(form: FormData) -> tuple[dict[str, str], dict[str, list[str]]]:

@@ -8,6 +8,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import pytest
 from dreamd.daemon.page import guard
@@ -421,6 +422,29 @@ def test_stored_html_is_text_on_every_page(visitor: Visitor, hostile: list[str])
         page.feed(answer.text)  # type: ignore[attr-defined]
         assert page.faults == [], place
         assert "7006652" not in answer.text  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("ending", ["html", "md"])
+def test_a_handover_opens_from_the_message_as_it_was_written(
+    visitor: Visitor, hostile: list[str], tmp_path: Path, ending: str
+) -> None:
+    file = tmp_path / f"evil.{ending}"
+    form = urlencode({"channel": "evil", "path": str(file), "back": "/project/evil"}).encode()
+    origin = {"Origin": f"http://127.0.0.1:{visitor.port}", "Content-Type": "application/x-www-form-urlencoded"}
+    answer = visitor.ask("POST", "/do/hand-over", origin, form)
+    (place,) = re.findall(r'href="(/written/[\w-]{12})"', visitor.text(answer.getheader("location") or ""))
+    shown = visitor.text(place)
+    assert "in the words in which it was said; secrets are masked." in shown
+    page = Elements()
+    page.feed(shown)
+    assert page.faults == []
+    assert visitor.ask("GET", place, {"Cookie": None}).status == 403
+    # No file but as the daemon wrote it: not another's, not another at its place, none by its path.
+    file.write_text("<!doctype html><main>\n<script src='/static/page.js' type='module'></script></main>")
+    assert visitor.ask("GET", place).status == 404
+    file.unlink()
+    assert visitor.ask("GET", place).status == 404
+    assert visitor.ask("GET", f"/written/{quote(str(file), safe='')}").status == 404
 
 
 def test_an_error_shows_what_was_asked_as_text(visitor: Visitor) -> None:

@@ -388,6 +388,9 @@ def test_a_project_is_handed_over(page: Page, tmp_path: Path) -> None:
     page.get_by_role("button", name="Write it").click()
     said(page, "Written:")
     assert "PostgreSQL for the orders service" in (tmp_path / "shop.html").read_text()
+    page.locator("#said").get_by_role("link", name="Show it").click()
+    assert heading(page) == "shop.html"
+    expect(page.locator("article")).to_contain_text("PostgreSQL for the orders service")
 
 
 def test_the_memory_is_backed_up(page: Page, tmp_path: Path) -> None:
