@@ -41,8 +41,9 @@ LONGEST_NAME = 200
 MOST_BEFORE = 9000
 _NAME_BEFORE = re.compile(r"[\w./-]{1,200}$")
 _OUR_NAME = re.compile(
-    r"(?:[\w./-]{1,400}--[a-z2-7]{13}(?:\.md)?|/?(?:projects|general|people)/[\w./-]{1,400}-[a-z2-7]{6}\.md"
-    r"|/?sessions/\d{4}/\d\d/\d\d/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.md)(?![\w-])"
+    r"(?:[\w./-]{1,400}--(?:[a-z2-7]{13}|doc-[a-z2-7]{16})(?:\.md)?"
+    r"|/?(?:projects|general|people)/[\w./-]{1,400}-[a-z2-7]{6}\.md"
+    r"|/?sessions/(?:\d{4}/\d\d/\d\d|undated)/(?P<session>[\w.-]{1,80})\.md)(?![\w-])"
 )
 _OUR_LINE = re.compile(r"(?:sources: \[\{|dreamd: \{|generated: \{) ")
 _BEFORE_ID = re.compile(
@@ -56,12 +57,15 @@ _ID_AS_TITLE = re.compile(
     r'title: "?(?P<id>[\w.-]{1,120})"?\r?\n(?:(?:timestamp|generated): [^\n]{1,600}\n){0,2}'
     r'dreamd: \{ node_id: "?(?P=id)[",]'
 )
-_TURN: Final = "<!-- turn n="
-_TURN_LINE = re.compile(
-    rf'{_TURN}\d{{1,9}} role="(?:[^"\\\n]|\\.){{0,600}}+"(?: at="[^"\n]{{0,60}}")?'
+_TURN = re.compile(
+    r'<!-- turn n=\d{1,9} role="(?:[^"\\\n]|\\.){0,600}+"(?: at="[^"\n]{0,60}")?'
     r'(?: id="(?P<id>(?:[^"\\\n]|\\.){0,600}+)")? bytes=\d{1,12} sha256="(?P<sha256>[0-9a-f]{16})"(?: named)? -->\r?\n'
 )
-"""The comment line of a turn (`okf.session`)."""
+_LISTED = re.compile(
+    r"\]\(/[^)\s]{1,600}\.md\) - \d{4}-\d\d-\d\d, (?P<id>[\w.@/-]{1,100})(?=(?:, archived)?$)", re.MULTILINE
+)
+_OUR_LINES: Final = (("<!-- turn n=", _TURN), (".md) - ", _LISTED))
+"""The comment line of a turn (`okf.session`) and a memory in the catalogue, each with a piece that tells of it."""
 
 
 def redact(text: str, *, personal: bool = False) -> Redacted:
@@ -140,8 +144,10 @@ def find(text: str, *, personal: bool = False) -> list[Span]:
     if len(text) < FEWEST and text.isalnum() and not personal:
         return []  # a role, a number: too short for a key, and without a mark
     in_ids: list[Span] = []
-    if _TURN in text:
-        text, in_ids = _without_ids_of_turns(text, personal=personal)
+    for mark, line in _OUR_LINES:
+        if mark in text:
+            text, found = _without_ids(text, line, personal=personal)
+            in_ids += found
     # `without_escapes` keeps places, so that spans of the plain text are spans of the text.
     plain = without_escapes(text)
     candidates = list(CANDIDATE.finditer(plain)) if has_long_run(plain) else []
@@ -153,8 +159,8 @@ def find(text: str, *, personal: bool = False) -> list[Span]:
     return _apart([*spans, *in_ids]) if spans or in_ids else []
 
 
-def _without_ids_of_turns(text: str, *, personal: bool) -> tuple[str, list[Span]]:
-    """Return a session with an `x` for each character of its turns' ids and hashes, and the secrets in these ids.
+def _without_ids(text: str, our_line: re.Pattern[str], *, personal: bool) -> tuple[str, list[Span]]:
+    """Return a text with an `x` for each character of the ids and hashes in lines of ours, and the secrets in the ids.
 
     An id is judged by itself, as when it came in: in quotes behind its name most ids look like passwords. A hash is no
     secret, though one of eleven thousand is hexadecimal for printable text; a turn without it is lost.
@@ -162,8 +168,8 @@ def _without_ids_of_turns(text: str, *, personal: bool) -> tuple[str, list[Span]
     pieces: list[str] = []
     spans: list[Span] = []
     position = 0
-    for line in _TURN_LINE.finditer(text):
-        for start, end in sorted({line.span("id"), line.span("sha256")} - {(-1, -1)}):
+    for line in our_line.finditer(text):
+        for start, end in sorted(line.span(name) for name, value in line.groupdict().items() if value):
             pieces += (text[position:start], MASK * (end - start))
             position = end
         at = line.start("id")
@@ -225,13 +231,16 @@ def _is_known(text: str, span: Span, spans: Sequence[Span]) -> bool:
 
 
 def _is_our_name(text: str, span: Span) -> bool:
-    """Return True for a span in the name of a memory's file: a slug of words that were redacted, and an id."""
+    """Return True for a span in the name of a memory's file: a slug of words that were redacted, and an id.
+
+    That of a session is one if it is no secret by itself, as when it came in.
+    """
     start, end, _ = span
     if "\n" in text[start:end]:
         return False
     before = _NAME_BEFORE.search(text, max(0, start - LONGEST_NAME), start)
     name = _OUR_NAME.match(text, before.start() if before else start, min(len(text), end + LONGEST_NAME))
-    return name is not None and name.end() >= end
+    return name is not None and name.end() >= end and not find(name["session"] or "")
 
 
 def _is_our_id(text: str, span: Span) -> bool:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from zoneinfo import ZoneInfo
 
 from dreamd.pipelines.report.catalogue import MOST_PER_PAGE, NEWEST, pages
+from dreamd.store.changes import document_file
 from dreamd.store.index.catalog import Content
 from dreamd.store.ledger.records import Run
-from dreamd.store.model import Level
+from dreamd.store.model import Level, SessionHead
+from dreamd.store.okf import session
 from dreamd.store.okf.file import conformance
+from dreamd.store.redaction import places_of_secrets
+from dreamd.store.upkeep.file_copies import SPACE
+from dreamd.store.writer.derived import marked
 
 AT = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 ZONE = ZoneInfo("Europe/Berlin")
@@ -118,3 +125,27 @@ def test_a_files_name_brings_no_controls_into_the_catalogue() -> None:
     found = made([fact(1, title="")._replace(path="facts/bad\x1b]0;PWN\x07\u202e.md")])
     assert not any(mark in text for text in found.values() for mark in "\x1b\x07\u202e")
     assert "facts/bad%1B]0;PWN%07%E2%80%AE.md" in found["facts/index.md"]
+
+
+def test_no_name_that_is_ours_is_taken_for_a_secret() -> None:
+    names = (".cursor/rules/auth.mdc", "docs/password-rules.md", "auth/CLAUDE.md", "token.md", "CLAUDE.md")
+    channels = [f"{name}-{digest[:6]}" for name in ("pwwevv", "orders") for digest in map(_digest, range(20))]
+    copies = [
+        Content(document_file.path_of((SPACE, channel), name), name, channel, Level.FACT, True, AT)
+        for channel in channels
+        for name in names
+    ]
+    ids = [f"{prefix}{_digest(number)[:24]}" for number in range(40) for prefix in ("thread_", "toolu_01", "")]
+    heads = [SessionHead(name, "orders", started_at=AT) for name in ids]
+    sessions = [Content(session.path_of(head), head.session_id, "orders", Level.SESSION, True, AT) for head in heads]
+    found = made([*copies, *sessions])
+    assert {path: places_of_secrets(marked(text.encode())) for path, text in found.items()} == {
+        path: [] for path in found
+    }
+    key = "AKIAQ7SJ2XWPL5" + "NHT3VG"
+    listing = made([Content(f"sessions/2026/11/21/{key}.md", "x", key, Level.SESSION, True, AT)])
+    assert len(places_of_secrets(listing["sessions/index.md"].encode())) == 1
+
+
+def _digest(number: int) -> str:
+    return base64.b32encode(sha256(b"%d" % number).digest()).decode()
