@@ -1,6 +1,7 @@
-"""Know-how: a page a channel of the commands that worked there, one for each procedure, and one of a person's tools.
+"""Know-how, as sessions show it: a channel's pages of commands and of procedures, and a person's page of their tools.
 
-A procedure is told where it worked in several sessions and its person did not correct it, every step as it ran last.
+A command is told that worked in several sessions; a procedure too, every step as it ran last, unless its person
+corrected it; a language or a tool that was used in several projects.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def plan(view: View, now: datetime) -> Proposals:
         planned.cursors[STAGE, channel] = grown
         turns = {session.session_id: view.turns(session.session_id) for session in sessions}
         paths = {session.session_id: session.path for session in sessions}
-        if action := _action(view, channel, turns, paths, now):
+        if action := _change_of(view, _page_of_commands(view, channel, turns, paths, now), paths, now):
             planned.actions.append(action)
             planned.count("pages of commands")
         for action in _actions_of_procedures(view, channel, turns, paths, now):
@@ -104,17 +105,23 @@ Turns = Mapping[NodeId, Sequence[Turn]]
 Paths = Mapping[NodeId, str]
 
 
-def _action(view: View, channel: str, turns: Turns, paths: Paths, now: datetime) -> Action | None:
-    node_id = okf.fact_id(channel, f"know-how {TITLE}")
-    known = view.memory(node_id) if view.exists(node_id) else None
+def _change_of(view: View, page: Memory, paths: Paths, now: datetime) -> Action | None:
+    """Return the change by which a page that is made anew comes to be; one without a text is put away."""
+    known = view.memory(page.node_id) if view.exists(page.node_id) else None
+    if not page.text:
+        return archive(view, known, STAGE, "too few sessions show it", now) if known and known.is_live else None
+    if known is None:
+        return create(view, page, STAGE, "several sessions show it", paths)
+    renewed = revived(known, page.text, page.sources, view.run_id) if may_be_revived(known) else known
+    return replace_text(view, renewed, STAGE, "later sessions show it again", paths)
+
+
+def _page_of_commands(view: View, channel: str, turns: Turns, paths: Paths, now: datetime) -> Memory:
+    """Return the page of the commands that worked, without a text where there is none."""
     commands = _worked(turns)
-    if not commands:
-        return archive(view, known, STAGE, "none works in several sessions", now) if known and known.is_live else None
     text, ids = _body(commands, paths)
-    if known is not None:
-        page = revived(known, text, ids, view.run_id) if may_be_revived(known) else known
-        return replace_text(view, page, STAGE, "they were run again", paths)
-    page = Memory(
+    node_id = okf.fact_id(channel, f"know-how {TITLE}")
+    return Memory(
         node_id=node_id,
         level=Level.SCENARIO,
         kind=Kind.PROCEDURE,
@@ -129,7 +136,6 @@ def _action(view: View, channel: str, turns: Turns, paths: Paths, now: datetime)
         path=view.path_for(Level.SCENARIO, Kind.PROCEDURE, TITLE, node_id, channel),
         extra={"learned_at": now.isoformat(), BY_HAND: body_hash(text)},
     )
-    return create(view, page, STAGE, "they worked in several sessions", paths)
 
 
 def _worked(of_sessions: Turns) -> list[_Command]:
@@ -458,24 +464,19 @@ def worked_with(view: View, now: datetime) -> Proposals:
         if channel in view.history.channels_off or view.cursor(WORKED_WITH, channel) == grown:
             continue
         planned.cursors[WORKED_WITH, channel] = grown
-        if action := _page_of_tools(view, channel, own, now):
+        paths = {session.session_id: session.path for session in own}
+        if action := _change_of(view, _page_of_tools(view, channel, own, paths, now), paths, now):
             planned.actions.append(action)
             planned.count("pages of a person's tools")
     return planned
 
 
-def _page_of_tools(view: View, channel: str, sessions: Sequence[SessionState], now: datetime) -> Action | None:
-    node_id = okf.fact_id(channel, f"profile {WORKED_WITH}")
-    known = view.memory(node_id) if view.exists(node_id) else None
-    paths = {session.session_id: session.path for session in sessions}
+def _page_of_tools(view: View, channel: str, sessions: Sequence[SessionState], paths: Paths, now: datetime) -> Memory:
+    """Return the page of a person's languages and tools, without a text where there is none."""
     parts = _used_in(view, sessions)
-    if not parts:
-        return archive(view, known, STAGE, "nothing is used in several projects", now) if known else None
     text, ids = _lines_of_tools(parts, paths)
-    if known is not None:
-        page = revived(known, text, ids, view.run_id) if may_be_revived(known) else known
-        return replace_text(view, page, STAGE, "it was used again", paths)
-    page = Memory(
+    node_id = okf.fact_id(channel, f"profile {WORKED_WITH}")
+    return Memory(
         node_id=node_id,
         level=Level.PROFILE,
         kind=Kind.PROFILE,
@@ -491,7 +492,6 @@ def _page_of_tools(view: View, channel: str, sessions: Sequence[SessionState], n
         path=view.path_for(Level.PROFILE, Kind.PROFILE, WORKED_WITH, node_id, channel),
         extra={"learned_at": now.isoformat(), BY_HAND: body_hash(text)},
     )
-    return create(view, page, STAGE, "it was used in several projects", paths)
 
 
 def _used_in(view: View, sessions: Sequence[SessionState]) -> list[tuple[str, list[tuple[str, _Used]]]]:

@@ -210,3 +210,17 @@ def test_no_other_stage_puts_the_page_away_and_it_grows_with_its_sessions() -> N
     source.add("s7", *WORK, channel="wiki-a1b2c3", at=NOW)
     (page,) = worked(source, history)
     assert "3 projects, 4 sessions" in page.text
+
+
+def test_a_page_that_is_put_away_is_not_put_away_again() -> None:
+    source = FakeSource()
+    for number, channel in enumerate(("shop-a1b2c3", "blog-a1b2c3", "blog-a1b2c3")):
+        source.add(f"s{number}", *WORK, channel=channel, at=NOW)
+    view, _ = counted(source)
+    history = source.take(view)
+    del source.said["s2"]
+    view, (gone,) = counted(source, history)
+    assert gone.reason == "too few sessions show it"
+    history = source.take(view)
+    source.add("s3", ("user", "Good morning"), channel="shop-a1b2c3", at=NOW)
+    assert counted(source, history)[1] == []
