@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -15,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..filters import Filter, Payload, holds
-from ..model import Corrupt, InvalidInput, NotFound, StoreError
+from ..model import Corrupt, NotFound
 from . import bm25
 from .bm25 import words
-from .interface import Capabilities, Match, Point, Vector
+from .interface import Capabilities, Match, Point, Vector, refuse_dimension, refuse_name
 
 COMPACT_AT = 1_000
 """Lines that say nothing any more: a file with more of them, and more than half, is written anew."""
@@ -76,19 +75,13 @@ class FilesStore:
 
     def ensure_collection(self, name: str, dimension: int) -> None:
         """Make the collection if it is not there. Raises StoreError if it is there with another dimension."""
-        if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name):
-            raise InvalidInput(f"{name!r} cannot name a collection", "Use lower-case letters, digits and _.")
+        refuse_name(name)
         with self._lock:
             file = self._file(name)
             if not file.exists():
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(_encoded([{"dimension": dimension}]), encoding="ascii")
-            held = self._collected(name)
-            if held.dimension != dimension:
-                raise StoreError(
-                    f"collection {name} was made for vectors of {held.dimension} numbers, the model gives {dimension}",
-                    "Run `dreamctl rebuild`.",
-                )
+            refuse_dimension(name, self._collected(name).dimension, dimension)
 
     def ensure_payload_index(self, name: str, field: str, *, is_number: bool = False) -> None:
         """Do nothing: all payloads are in memory."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..filters import Filter, Payload
+from ..model import InvalidInput, StoreError
 
 Vector = NDArray[np.float32]
 
@@ -182,6 +183,30 @@ class SearchServer(VectorStore, Protocol):
     def close(self) -> None:
         """Close every connection."""
         ...
+
+
+# ---- what every engine refuses alike
+
+
+def refuse_name(name: str) -> None:
+    """Raise InvalidInput for what cannot name a collection: it is part of the names of tables."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name):
+        raise InvalidInput(f"{name!r} cannot name a collection", "Use lower-case letters, digits and _.")
+
+
+def refuse_dimension(name: str, held: int, given: int) -> None:
+    """Raise StoreError for a collection that was made for vectors of another model."""
+    if held != given:
+        raise StoreError(
+            f"collection {name} holds vectors of {held} numbers, the model gives {given}",
+            "Run `dreamctl rebuild` to embed everything with the model of the settings.",
+        )
+
+
+def refuse_vector(vector: Vector, dimension: int) -> None:
+    """Raise InvalidInput for a vector that a collection cannot hold."""
+    if np.shape(vector) != (dimension,):
+        raise InvalidInput(f"a vector of {len(vector)} numbers, where the collection has {dimension}")
 
 
 # ---- texts and payloads as servers keep them

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 import threading
 import time
@@ -26,10 +25,22 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from ..filters import Clause, Condition, Filter, Payload, Scalar
-from ..model import InvalidInput, NotFound, StoreBusy, StoreError
+from ..model import NotFound, StoreBusy
 from . import bm25
 from .bm25 import words
-from .interface import Capabilities, Match, Point, Vector, escaped, json_values, payload_of, unescaped
+from .interface import (
+    Capabilities,
+    Match,
+    Point,
+    Vector,
+    escaped,
+    json_values,
+    payload_of,
+    refuse_dimension,
+    refuse_name,
+    refuse_vector,
+    unescaped,
+)
 
 if TYPE_CHECKING:
     import psycopg
@@ -159,8 +170,7 @@ class PostgresStore:
 
     def ensure_collection(self, name: str, dimension: int) -> None:
         """Make the collection if it is not there. Raises StoreError if it is there with another dimension."""
-        if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name):
-            raise InvalidInput(f"{name!r} cannot name a collection", "Use lower-case letters, digits and _.")
+        refuse_name(name)
         with self._writing() as connection:
             # Two daemons that start at once would both find no schema.
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('dreamd'))")
@@ -169,11 +179,8 @@ class PostgresStore:
             if row is None:
                 connection.execute("INSERT INTO dreamd.collection VALUES(%s, %s)", (name, dimension))
                 connection.execute(TABLE.format(name=name, dimension=dimension).encode())
-            elif row[0] != dimension:
-                raise StoreError(
-                    f"collection {name} holds vectors of {row[0]} numbers, the model gives {dimension}",
-                    "Run `dreamctl rebuild` to embed everything with the model of the settings.",
-                )
+            else:
+                refuse_dimension(name, row[0], dimension)
 
     def ensure_payload_index(self, name: str, field: str, *, is_number: bool = False) -> None:
         """Have `keep_columns` index the payload field: a table is filled in half the time without."""
@@ -423,8 +430,7 @@ class PostgresStore:
             if row is None:
                 raise NotFound(f"there is no collection {name}")
             dimension = self._dimensions[name] = int(row[0])
-        if len(vector) != dimension:
-            raise InvalidInput(f"a vector of {len(vector)} numbers, where the collection has {dimension}")
+        refuse_vector(vector, dimension)
         return _text_of(vector)
 
     def _one(self, way: str, sql: str, values: Parameters) -> tuple[Any, ...] | None:

@@ -23,9 +23,21 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from ..filters import Clause, Condition, Filter, Payload, Scalar, compares
-from ..model import InvalidInput, NotFound, StoreBusy, StoreError
+from ..model import NotFound, StoreBusy, StoreError
 from .bm25 import CONTEXT_WEIGHT, weight, words
-from .interface import Capabilities, Match, Point, Vector, escaped, json_values, payload_of, unescaped
+from .interface import (
+    Capabilities,
+    Match,
+    Point,
+    Vector,
+    escaped,
+    json_values,
+    payload_of,
+    refuse_dimension,
+    refuse_name,
+    refuse_vector,
+    unescaped,
+)
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
@@ -80,8 +92,7 @@ class QdrantStore:
         """Make the collection if it is not there. Raises StoreError if it is there with another dimension."""
         from qdrant_client import models
 
-        if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name):
-            raise InvalidInput(f"{name!r} cannot name a collection", "Use lower-case letters, digits and _.")
+        refuse_name(name)
         with _told():
             if not self._writing.collection_exists(_named(name)):
                 self._writing.create_collection(
@@ -96,11 +107,7 @@ class QdrantStore:
                     shard_number=1,  # rarity is counted a shard
                 )
         self._dimensions.pop(name, None)
-        if (held := self._dimension(name)) != dimension:
-            raise StoreError(
-                f"collection {name} holds vectors of {held} numbers, the model gives {dimension}",
-                "Run `dreamctl rebuild` to embed everything with the model of the settings.",
-            )
+        refuse_dimension(name, self._dimension(name), dimension)
 
     def ensure_payload_index(self, name: str, field: str, *, is_number: bool = False) -> None:
         """Index the payload field, by numbers or by whole texts."""
@@ -336,8 +343,7 @@ class QdrantStore:
             yield _id_of(record.payload), record.payload or {}
 
     def _checked(self, name: str, vector: Vector) -> list[float]:
-        if len(vector) != (dimension := self._dimension(name)):
-            raise InvalidInput(f"a vector of {len(vector)} numbers, where the collection has {dimension}")
+        refuse_vector(vector, self._dimension(name))
         return [float(number) for number in vector]
 
     def _dimension(self, name: str) -> int:

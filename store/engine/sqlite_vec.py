@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -26,13 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..filters import Condition, Filter, Payload, Scalar
-from ..model import InvalidInput, NotFound, StoreError
+from ..model import NotFound
 from . import database, fts, kept_columns
 from .bm25 import CHANGED_AT_MOST, GONE, Listed, Postings, Word
 from .columns import COSINE_DIGITS, NO_VECTOR, Columns, RowScope
 from .database import transaction
 from .fts import WordIndex, rows_listed
-from .interface import Capabilities, Match, Point, Vector
+from .interface import Capabilities, Match, Point, Vector, refuse_dimension, refuse_name, refuse_vector
 from .vectors import Rows, cosines_of, factors_of, quantized, unit
 
 RESCORED, RESCORED_OF = 1_000, 500
@@ -141,8 +140,7 @@ class SqliteVecStore:
 
     def ensure_collection(self, name: str, dimension: int) -> None:
         """Make the collection if it is not there. Raises StoreError if it is there with another dimension."""
-        if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name):
-            raise InvalidInput(f"{name!r} cannot name a collection", "Use lower-case letters, digits and _.")
+        refuse_name(name)
         with self._writing() as connection:
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS collection("
@@ -152,11 +150,8 @@ class SqliteVecStore:
             if row is None:
                 connection.execute("INSERT INTO collection VALUES (?, ?, 0, '[]')", (name, dimension))
                 connection.execute((LAYOUT + fts.LAYOUT).format(name=name, dimension=dimension))
-            elif row[0] != dimension:
-                raise StoreError(
-                    f"collection {name} holds vectors of {row[0]} numbers, the model gives {dimension}",
-                    "Run `dreamctl rebuild` to embed everything with the model of the settings.",
-                )
+            else:
+                refuse_dimension(name, row[0], dimension)
             connection.execute(kept_columns.LAYOUT.format(name=name))
 
     def ensure_payload_index(self, name: str, field: str, *, is_number: bool = False) -> None:
@@ -405,8 +400,8 @@ class SqliteVecStore:
         if not vectors:
             return
         dimension = _one(connection, "SELECT dimension FROM collection WHERE name = ?", name)
-        if any(np.shape(vector) != (dimension,) for _, vector in vectors):
-            raise InvalidInput(f"a vector for {name} must have {dimension} numbers")
+        for _, vector in vectors:
+            refuse_vector(vector, dimension)
         rows = [(row,) for row, _ in vectors]
         numbers = quantized(np.array([vector for _, vector in vectors], np.float32))
         # vec0 knows no REPLACE, and an UPDATE loses the type of its value.
