@@ -107,7 +107,7 @@ class Operations:
         self.recall = Recall(core, self.search, self.questions, self.feedback)
         if (known := extensions.current()).listens(extensions.RETRIEVED):
             self.recall.held_back = known.left_out
-        self.entities = Entities(core)
+        self.entities = Entities(core, self.search)
 
     def _build_changes(self, running: ExitStack) -> None:
         """Build the operations that change memories."""

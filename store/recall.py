@@ -231,9 +231,8 @@ class Recall:
             self._log(envelope.slots, "recalled", agent, query)
             return outgoing_envelope(packing.with_curated(envelope, always, budget_tokens)) if always else envelope
         at = as_of or self._now()
-        read_to = self._core.ledger.cursors(run_kinds.LEARNED_FROM) if only_sure else None
         with self._search.alone.held():
-            packed = packing.envelope(ranking, self._catalog, left_tokens, at, given=given, read_to=read_to)
+            packed = packing.envelope(ranking, self._catalog, left_tokens, at, given=given, only_sure=only_sure)
         if only_sure and not packed.slots:
             return outgoing_envelope(packing.with_curated(packed, always))
         envelope = self._let_lines_through(query, outgoing_envelope(packed))

@@ -173,8 +173,11 @@ def about(options: Namespace, terminal: Terminal) -> int:
     """Print the knowledge of a person or a thing."""
     params = {"name": " ".join(options.name), "budget_tokens": options.budget, "channel": options.channel}
     answer = ask(terminal, "about", params)
-    if not answer["entities"] and not terminal.as_json:
-        terminal.note(f"no page is about {clean(params['name'])}; `dreamctl entities` lists those that there are")
+    found = bool(answer["entities"] or answer["lines"])
+    if not found and not terminal.as_json:
+        terminal.note(
+            f"nothing is known of {clean(params['name'])}; `dreamctl entities` lists the pages that there are"
+        )
         return 4
     head, *lines = answer["text"].splitlines() or [""]
     shown = [terminal.look.paint(clean(head), BOLD)]
@@ -182,7 +185,7 @@ def about(options: Namespace, terminal: Terminal) -> int:
     if answer["others"]:
         shown.append(f"The name also means {listing([clean(name) for name in answer['others']])}.")
     terminal.report(answer, shown)
-    return 0 if answer["entities"] else 4
+    return 0 if found else 4
 
 
 def entities_arguments(parser: ArgumentParser) -> None:

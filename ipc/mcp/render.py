@@ -73,8 +73,8 @@ def envelope(answer: Json, given: Arguments) -> str:
 
 def about(answer: Json, given: Arguments) -> str:
     """Render the knowledge of a person or a thing, fenced; other things of the name below."""
-    if not answer["entities"]:
-        return "Nothing of that name has a page. Ask recall."
+    if not answer["lines"] and not answer["entities"]:
+        return "Nothing is known by that name. Ask recall."
     others = f"\nThe name also means {', '.join(answer['others'])}." if answer["others"] else ""
     return fenced(unmarked_lines(answer["text"])[: LONGEST_ANSWER - ROOM_BESIDE]) + unmarked(others)
 

@@ -44,7 +44,7 @@ LEAST_OF_RELATED: Final = 1.8
 """The sum for a thing that is named in one turn, and related to another there."""
 
 # The share of a name's occurrences that the reader took for one: "will" is seldom a person, nor "nil".
-LEAST_SHARE: Final = 0.35
+LEAST_SHARE: Final = 0.25
 
 # A person's name alone is so many times as sure as the same name with a word that is none of it.
 SELDOM: Final = 4

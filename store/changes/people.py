@@ -5,7 +5,7 @@ What a person merged or split lies in the pages, so it survives a rebuild of the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Final, NamedTuple
@@ -34,9 +34,11 @@ from ..okf.entity_page import BY_PERSON, EntityPage, EntityRelation, entity_of, 
 from ..okf.memory_file import BY_HAND, body_hash
 from ..results import About, AboutLine, EntityGraph, EntityLine, Named, RelationLine
 from ..roles import MACHINES
+from ..search.search import Search
 from ..text.dates import format_date
 from ..text.sentences import first_sentences, on_one_line, sentences_of
 from ..text.token_count import estimate_tokens
+from ..text.words import query_terms
 from .apply import Changes
 from .edits import without_line
 from .run_kinds import EDIT, new_run_id
@@ -58,9 +60,10 @@ LONGEST_MENTION: Final = 200
 class Entities:
     """Answers about people and things. Every method may be called from any thread."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, search: Search) -> None:
         self.repairs = core.repairs
         self._core = core
+        self._search = search
         self._catalog = core.catalog
         self.graph = core.opened.graph
 
@@ -71,18 +74,11 @@ class Entities:
         channels = channels_of(channel)
         groups = grouped(self._shown(self.graph.named(name, channels)))
         if not groups:
-            return About(name=name, type="", entities=(), relations=(), lines=(), text="", tokens=0)
+            return self._about_words(name, channels, budget_tokens)
         pages = self._of_one_name(groups[0], channels)
         relations = self._relations(pages, channels)
-        lines, used = list[AboutLine](), 0
-        head = _head(pages)
-        used = estimate_tokens(head)
-        for line in self._lines(pages, relations):
-            tokens = estimate_tokens(line.text) + 1
-            if used + tokens <= budget_tokens:
-                lines.append(line)
-                used += tokens
-        text = "\n".join([head, *(line.text for line in lines)])
+        keys = self.graph.keys_of_pages([one.node_id for one in pages])
+        lines, text, used = _within(budget_tokens, _head(pages), self._lines(relations, self._mentions(pages), keys))
         return About(
             name=pages[0].name,
             type=pages[0].type,
@@ -93,6 +89,16 @@ class Entities:
             tokens=used,
             others=tuple(f"{group[0].name} ({group[0].type})" for group in groups[1:]),
         )
+
+    def _about_words(self, name: str, channels: Collection[str] | None, budget_tokens: int) -> About:
+        """Return what turns say with a name in them that has no page: who asks for it knows that it names something."""
+        keys = {key_of(name)} - {""}
+        found = self._search.with_words(query_terms(name), channels, MOST_READ) if keys else ()
+        turns = [one for one in self._newest(found) if _names(one.text, keys)]
+        lines, text, used = _within(budget_tokens, _named(name, "no page", len(turns)), self._lines((), turns, keys))
+        if not lines:
+            text, used = "", 0
+        return About(name=name, type="", entities=(), relations=(), lines=lines, text=text, tokens=used)
 
     @repeated_after_repair
     def page(self, channel: str, kind: str | None, limit: int, offset: int) -> EntityGraph:
@@ -141,7 +147,9 @@ class Entities:
             (of_turn.replaced if fact.node_id in replaced else of_turn.holding).append(fact)
         return revised
 
-    def _lines(self, pages: Sequence[EntityLine], relations: Sequence[RelationLine]) -> Iterator[AboutLine]:
+    def _lines(
+        self, relations: Sequence[RelationLine], turns: Sequence[Node], keys: Collection[str]
+    ) -> Iterator[AboutLine]:
         """Yield the lines, of most worth first; a sentence that was shown is not shown again."""
         told: set[str] = set()
         quoted: set[NodeId] = set()  # a turn is told once
@@ -152,8 +160,6 @@ class Entities:
             quoted.add(one.turn)
             part = "relation" if one.in_force else "past"
             yield AboutLine(part, f"{stated(one)}{quote} [{_short(one.turn)}]", one.turn, (one.turn,))
-        turns = self._mentions(pages)
-        keys = self.graph.keys_of_pages([one.node_id for one in pages])
         drawn = self._facts([turn.node_id for turn in turns])
         for fact, turn in drawn:
             words = on_one_line(outgoing(fact.text))
@@ -184,7 +190,11 @@ class Entities:
 
     def _mentions(self, pages: Sequence[EntityLine]) -> list[Node]:
         """Return the newest turns that name an entity, the newest first."""
-        named = [turn for one in pages for turn in self._catalog.links(one.node_id, MENTIONS_LINK)[-MOST_READ:]]
+        links = (self._catalog.links(one.node_id, MENTIONS_LINK)[-MOST_READ:] for one in pages)
+        return self._newest([turn for each in links for turn in each])
+
+    def _newest(self, named: Collection[NodeId]) -> list[Node]:
+        """Return the turns among some memories that may be shown, the newest first."""
         found = self._catalog.nodes(named).values()
         turns = [node for node in found if node.live and not node.forgotten and node.kind is Kind.TURN]
         return sorted(turns, key=lambda node: (-(node.time_s or 0), node.node_id))[:MOST_READ]
@@ -245,12 +255,27 @@ def _in_words(relation: RelationLine) -> str:
     return outgoing(statement_of(relation.subject, relation.relation, relation.object, relation.what))
 
 
+def _within(budget_tokens: int, head: str, lines: Iterable[AboutLine]) -> tuple[list[AboutLine], str, int]:
+    """Return the lines that fit below a head, the text of all of it, and its tokens."""
+    kept, used = list[AboutLine](), estimate_tokens(head)
+    for line in lines:
+        tokens = estimate_tokens(line.text) + 1
+        if used + tokens <= budget_tokens:
+            kept.append(line)
+            used += tokens
+    return kept, "\n".join([head, *(line.text for line in kept)]), used
+
+
 def _head(pages: Sequence[EntityLine]) -> str:
     first = pages[0]
     others = dict.fromkeys(name for one in pages for name in (one.name, *one.aliases) if name != first.name)
     also = f"; also {', '.join(list(others)[:6])}" if others else ""
     turns = sum(one.mentions for one in pages)
-    return outgoing(f"{first.name} ({first.type}{also}), named in {turns} turn{'s' * (turns != 1)}")
+    return _named(first.name, f"{first.type}{also}", turns)
+
+
+def _named(name: str, what: str, turns: int) -> str:
+    return outgoing(f"{name} ({what}), named in {turns} turn{'s' * (turns != 1)}")
 
 
 def _day(node: Node) -> str:

@@ -109,13 +109,13 @@ def envelope(
     now: datetime | None = None,
     *,
     given: Sequence[str] = (),
-    read_to: Mapping[NodeId, int] | None = None,
+    only_sure: bool = False,
 ) -> Envelope:
     """Choose the sentences that answer, and render them by day, the newest first; abstain where nothing is near.
 
     The text is fenced, and every line names its speaker. `tokens` is an upper estimate of the whole text's. Without
-    `now` nothing is out of date. Sentences that occur in a text of `given` are left out. With `read_to`, the last turn
-    of each session that a dream has read, it is for a person who has not asked: the exchange that surely helps.
+    `now` nothing is out of date. Sentences that occur in a text of `given` are left out. `only_sure` is for a person
+    who has not asked: the exchange that surely helps.
     """
     records = fetch(ranking, catalog, CANDIDATES_READ, beside=CANDIDATES_BESIDE)
     passages = passages_of(ranking, records, CANDIDATES_READ, CANDIDATES_BESIDE)
@@ -123,8 +123,8 @@ def envelope(
         return Envelope("", 0, (), abstained=True, notes=tuple(ranking.notes))
     passages = with_sections(passages, ranking, records, budget_tokens)
     states = records.states
-    if read_to is not None:
-        options = helping(passages, records, ranking, catalog, read_to)
+    if only_sure:
+        options = helping(passages, records, ranking, catalog)
     else:
         options = _options(passages, states, ranking.question.scope)
     if options and options[0].relevance < FAINT_RELEVANCE:
@@ -137,7 +137,7 @@ def envelope(
         options = [one for one in options if confidence_of(passages.trust * one.relevance) >= asked.min_score]
     faint -= len(options)
     options = [one for one in options if not _is_in(one, given)]
-    if read_to is not None:
+    if only_sure:
         options = options[:1]
     room = max(1.0, budget_tokens / USUAL_TOKENS)
     selection = _Selection(budget_tokens - FENCE_TOKENS, passages, states, ranking.question, room)
@@ -147,7 +147,7 @@ def envelope(
             _render(selection, now)
         )  # parts are estimated more dearly than the whole
         selection.fill(options)
-    if budget_tokens > USUAL_TOKENS and read_to is None:
+    if budget_tokens > USUAL_TOKENS and not only_sure:
         selection.widen(budget_tokens - USUAL_TOKENS, given)
     rendered = _render(selection, now)
     return Envelope(

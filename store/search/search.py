@@ -8,7 +8,7 @@ from __future__ import annotations
 import marshal
 import math
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from datetime import UTC, date, datetime, timedelta
@@ -42,6 +42,7 @@ from .gathering import (
     fuse_arms,
     fuse_by_reciprocal_rank,
     in_order,
+    node_of_chunk,
     scores_by,
     speakers_of,
 )
@@ -323,6 +324,16 @@ class Search:
         except StoreBusy:
             ranking.notes.append("found by meaning alone: looking its words up took too long")
             return []
+
+    def with_words(self, terms: Sequence[str], channels: Collection[str] | None, limit: int) -> list[NodeId]:
+        """Return the memories with some words, best first, each once; `channels` None is all of them.
+
+        Raises StoreBusy after KEYWORD_S.
+        """
+        where = () if channels is None else (Condition("channel", "in", tuple(sorted(channels))),)
+        with within(KEYWORD_S):
+            found = self._backend.search_keyword(COLLECTION, terms, limit, where)
+        return list(dict.fromkeys(node_of_chunk(match.id) for match in found))
 
     def embed(self, text: str) -> tuple[Vector | None, list[str]]:
         """Return the vector of a question's text; None where there is none, and notes that say why."""

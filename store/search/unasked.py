@@ -2,12 +2,13 @@
 
 A prompt asks for nothing, so being about the same is not enough. A fact that a dream kept may help: a decision, a rule,
 a cause, beside the words that it answers. Any other turn may be a question or an order, which help nobody; but where it
-says the same as the prompt (a question asked again, an error seen again), the words that followed it are the answer.
+says the same as the prompt (a question asked again, an error seen again), what was kept of the words that followed it
+is the answer. What no dream has read helps nobody: most real prompts that got such words got an order like their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from ..index.catalog import Catalog
 from ..index.projection import Node
@@ -40,14 +41,8 @@ ANSWERED_WITHIN, ANSWER_COSINE = 6, 0.3
 ANSWER_TOKENS, REPLY_CHARS = 70, 120
 
 
-def helping(
-    passages: Passages, records: AnswerRecords, ranking: Ranking, catalog: Catalog, read_to: Mapping[NodeId, int]
-) -> list[Option]:
-    """Return the exchanges that surely help, best first: those that followed the same words, then statements.
-
-    `read_to` is the last turn of each session that a dream has read: of the later ones nothing is a fact yet, so that
-    what their person said stands for itself.
-    """
+def helping(passages: Passages, records: AnswerRecords, ranking: Ranking, catalog: Catalog) -> list[Option]:
+    """Return the exchanges that surely help, best first: those that followed the same words, then statements."""
     cosines = ranking.cosines(
         [name for one in passages.passages for name in (one.unit, *_facts_of(one, records.states))]
     )
@@ -57,7 +52,7 @@ def helping(
         if _is_echo(passages, passage, bool(states), ranking.question.words, cosines.get(passage.unit)):
             options += _answer(passage, passages, records, ranking, catalog)
             continue
-        for option in _statements(passages, passage, states, ranking.question.scope, read_to):
+        for option in _statements(passages, passage, states, ranking.question.scope):
             fact = option.state.fact.node_id if option.state else passage.unit
             if _is_sure(passages, option, cosines.get(fact)):
                 options.append(option)
@@ -69,26 +64,13 @@ def _facts_of(passage: Passage, states: States) -> list[NodeId]:
     return [state.fact.node_id for state in states.of(passage.unit)]
 
 
-def _statements(
-    passages: Passages, passage: Passage, states: Sequence[FactState], scope: Scope, read_to: Mapping[NodeId, int]
-) -> Iterator[Option]:
-    """Yield the facts of a turn with the words that they answer, or a person's sentences that no dream has read yet."""
+def _statements(passages: Passages, passage: Passage, states: Sequence[FactState], scope: Scope) -> Iterator[Option]:
+    """Yield the facts of a turn with the words that they answer."""
     for place, state in enumerate(states):
         text, reply_to = words_of(state.fact)
         if scope.admits(state.fact) and not state.later:
             relevance = max((passages.relevance(passage, piece.text) for piece in pieces_of(text)), default=0.0)
             yield Option(relevance, AnswerSentence(passage, place, text, reply_to, relevance), state)
-    node = passage.node
-    if (
-        states
-        or node.kind is not Kind.TURN
-        or node.role in MACHINES
-        or node.ordinal <= read_to.get(node.session_id or "", 0)
-    ):
-        return
-    for place, (piece, reply_to) in enumerate(passage.sentences()):
-        relevance = passages.relevance(passage, piece.text)
-        yield Option(relevance, AnswerSentence(passage, place, piece.text, reply_to, relevance), None)
 
 
 def _is_echo(passages: Passages, passage: Passage, is_kept: bool, prompt: str, cosine: float | None) -> bool:
@@ -123,7 +105,7 @@ def _is_sure(passages: Passages, option: Option, cosine: float | None) -> bool:
 def _answer(
     asked: Passage, passages: Passages, records: AnswerRecords, ranking: Ranking, catalog: Catalog
 ) -> Iterator[Option]:
-    """Yield the first statement after a turn, with the reply to it; after an order only one that was kept."""
+    """Yield the first statement after a turn, with the reply to it; after a person's turn only what was kept."""
     place, admits = asked.node.ordinal, ranking.question.scope.admits
     turns = catalog.turns_around(asked.node.path, place + 1, place + ANSWERED_WITHIN)
     following = [turn for turn in turns if admits(turn) and not is_deed(turn)]
@@ -134,7 +116,7 @@ def _answer(
     records.read((), [one.node_id for one in (turn, beside) if one is not None])
     kept = [state for one in (turn, beside) if one is not None for state in records.states.of(one.node_id)]
     is_outdated = any(state.newer or state.later for state in kept)
-    if is_outdated or not (kept or asked.node.role == Role.TOOL or asked.node.asks):
+    if is_outdated or not (kept or asked.node.role == Role.TOOL):
         return
     state = next(iter(records.states.of(turn.node_id)), None)
     passage = Passage(turn.node_id, turn, None, frozenset(), 0.0)

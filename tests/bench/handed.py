@@ -172,10 +172,10 @@ def blocks_of(line: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]
 
 def prompt_of(line: Mapping[str, Any]) -> str:
     """Return the words that a person typed in a line, "" for every other line."""
-    if line.get("type") != "user" or line.get("isMeta") or line.get("isSidechain"):
+    if line.get("type") != "user" or any(line.get(mark) for mark in ("isMeta", "isSidechain", "isCompactSummary")):
         return ""
     text = "\n".join(block["text"] for block in blocks_of(line, "text"))
-    return "" if text.startswith("<") else text.strip()
+    return "" if text.startswith(("<", "[Request interrupted by user")) else text.strip()
 
 
 def read_session(file: Path) -> Recorded | None:

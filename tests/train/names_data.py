@@ -244,8 +244,29 @@ class Pools:
         return replace(example, before=before, text=text, names=tuple(names))
 
 
+def made_up(names: Sequence[str], count: int, rng: random.Random) -> list[str]:
+    """Return names that sound like these and are none of them, by the letters that follow each two in them.
+
+    Most people's names stand in a list of first names, and a reader that meets no others learns the list.
+    """
+    follow: dict[str, list[str]] = {}
+    for name in names:
+        padded = f"^^{name}$"
+        for at in range(len(padded) - 2):
+            follow.setdefault(padded[at : at + 2], []).append(padded[at + 2])
+    known, found = set(names), set[str]()
+    while len(found) < count:
+        letters = "^^"
+        while not letters.endswith("$"):
+            letters += rng.choice(follow[letters[-2:]])
+        name = letters[2:-1]
+        if 3 <= len(name) <= 10 and name.isalpha() and name not in known:
+            found.add(name)
+    return sorted(found)
+
+
 def pools_of(examples: Sequence[NamesExample], first_names: Sequence[str]) -> Pools:
-    """Return the names of examples by kind; people get first names, alone or with a surname of the examples."""
+    """Return the names of examples by kind; people get first names and made-up ones, some with a surname."""
     found: dict[str, list[str]] = {}
     surnames = []
     for one in examples:
@@ -255,8 +276,8 @@ def pools_of(examples: Sequence[NamesExample], first_names: Sequence[str]) -> Po
                 surnames.append(surface.split()[1])
             elif name.named not in ("person", "phrase", "file"):
                 found.setdefault(name.named, []).append(surface)
-    people = [name.title() for name in first_names]
     rng = random.Random(7)
+    people = [name.title() for name in (*first_names, *made_up(first_names, len(first_names), rng))]
     people += [f"{rng.choice(people)} {rng.choice(surnames)}" for _ in range(len(people) // 5) if surnames]
     people += surnames[: len(people) // 10]
     return Pools({kind: sorted(set(names)) for kind, names in found.items()} | {"person": people})

@@ -81,6 +81,16 @@ def test_what_was_left_open_is_told_of_the_last_session_alone() -> None:
     assert [(line.words, line.is_open) for line in part.lines] == [(decision.text, False), (wish.text, True)]
 
 
+def test_a_decision_is_told_until_some_later_sessions_said_more_and_a_rule_stands() -> None:
+    rule = judged("Answers are short.", "s0#1", Kind.PREFERENCE, standing=0.8)
+    ports = [judged(f"Port {n} is for host {n}.", f"s{n}#1") for n in range(1, 9)]
+    noted = replace(judged("Hosts are named after rivers."), sources=())
+    found = under(rule, noted, *ports)
+    assert found[briefing.RULES] == [rule.text]
+    told = [one.text for one in reversed(ports)][: briefing.DECIDED_WITHIN + 1]
+    assert sorted(found[briefing.DECIDED]) == sorted([noted.text, *told])
+
+
 def test_an_order_that_is_surely_a_rule_is_one() -> None:
     rule = judged(
         "commit messages in Spanish, and no mocks in tests",

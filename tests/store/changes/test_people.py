@@ -91,8 +91,19 @@ def test_a_person_is_found_by_any_name_with_relations_facts_and_mentions(told: M
     assert told.about("Graça", "shop", 60).tokens <= 60
 
 
-def test_a_name_without_a_page_is_answered_with_nothing(told: MemoryStore) -> None:
-    assert not told.about("Nobody", "shop", 1000).entities
+def test_a_name_without_a_page_is_answered_by_the_turns_that_say_it(told: MemoryStore) -> None:
+    found = told.about("tom", "shop", 1000)
+    assert (found.entities, found.relations) == ((), ())
+    assert [line.evidence for line in found.lines] == [("s1#3",)]
+    assert "Tom took over the invoices" in found.text
+    assert "no page" in found.text
+    assert not told.about("tom", "other", 1000).lines
+
+
+@pytest.mark.parametrize("name", ["Nobody", "???", "took invoices"])
+def test_a_name_that_no_turn_says_is_answered_with_nothing(told: MemoryStore, name: str) -> None:
+    found = told.about(name, "shop", 1000)
+    assert (found.lines, found.text, found.tokens) == ([], "", 0)
 
 
 def test_a_relation_whose_turn_was_forgotten_is_not_told(told: MemoryStore) -> None:

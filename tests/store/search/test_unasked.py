@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.changes.run_kinds import LEARNED_FROM
-from dreamd.store.ledger.records import move_cursor
+from dreamd.store import okf
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Kind, NewTurn, SessionHead
 
+from tests import memories
 from tests.system.waiting import until
 
 PORT = "The staging database of the orders service listens on port 6543."
@@ -24,13 +24,25 @@ def hear(store: MemoryStore, *said: tuple[str, str], session: str = "s1") -> Non
     until(lambda: not store.status().pending_embeddings)
 
 
+def keep(store: MemoryStore, turn: str, text: str) -> None:
+    """Keep a fact of a turn, as a dream does."""
+    kept = memories.fact(text, "shop", sources=(turn,), said_by="user", session_id=turn.partition("#")[0])
+    path = store.paths.vault / kept.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(okf.from_memory(kept))
+    store.reconcile()
+    until(lambda: not store.status().pending_embeddings)
+
+
 def handed(store: MemoryStore, prompt: str) -> str:
     """Return what a prompt of another session is handed."""
     return store.context(prompt, budget_tokens=250, channel="shop", session="now", only_sure=True).text
 
 
-def test_a_question_that_is_asked_again_brings_its_answer_and_not_itself(store: MemoryStore) -> None:
+def test_a_question_that_is_asked_again_brings_what_was_kept_of_its_answer(store: MemoryStore) -> None:
     hear(store, ("user", QUESTION), ("assistant", ANSWER))
+    assert handed(store, QUESTION) == ""
+    keep(store, "s1#2", ANSWER)
     text = handed(store, QUESTION)
     assert ANSWER in text
     assert QUESTION not in text
@@ -73,6 +85,7 @@ def test_a_proposal_comes_with_its_refusal(store: MemoryStore) -> None:
         ("assistant", proposal),
         ("user", "no, it costs more than our database"),
     )
+    keep(store, "s1#3", "no, it costs more than our database")
     text = handed(store, "How do we do feature flags for the depots?")
     assert f'{proposal} (user: "no, it costs more than our database")' in text
 
@@ -93,18 +106,19 @@ def test_a_question_that_was_kept_helps_nobody(store: MemoryStore) -> None:
     assert handed(store, ASKED) == ""
 
 
-def test_of_a_session_that_no_dream_has_read_the_persons_statements_count(store: MemoryStore) -> None:
+def test_what_no_dream_has_kept_helps_nobody(store: MemoryStore) -> None:
     hear(store, ("user", PORT))
-    assert "port 6543" in handed(store, ASKED)
-    store.core.writer.write(move_cursor(LEARNED_FROM, "s1", 1)).result()
     assert handed(store, ASKED) == ""
+    keep(store, "s1#1", PORT)
+    assert "port 6543" in handed(store, ASKED)
 
 
 def test_one_exchange_is_handed_over_and_none_twice(store: MemoryStore) -> None:
+    second_port = "The staging database of the orders service listens on a second port too, 6544."
     hear(store, ("user", PORT))
-    hear(
-        store, ("user", "The staging database of the orders service listens on a second port too, 6544."), session="s2"
-    )
+    keep(store, "s1#1", PORT)
+    hear(store, ("user", second_port), session="s2")
+    keep(store, "s2#1", second_port)
     first = store.context(ASKED, channel="shop", only_sure=True)
     assert len(first.slots) == 1
     given = [slot.words for slot in first.slots]
