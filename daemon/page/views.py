@@ -443,7 +443,7 @@ async def thing(asked: PageRequest) -> Json:
     """Return a person or a thing by its relations, facts and mentions."""
     name = asked.word("name")
     found = await asked.call("about", name=name, channel=asked.word("channel") or ALL_CHANNELS, budget_tokens=4000)
-    if not found["entities"]:
+    if not found["entities"] and not found["lines"]:
         raise ProtocolError(
             f"Nothing is known of {name}.", "A dream makes a page of who is named more than once.", NOT_FOUND
         )

@@ -540,6 +540,16 @@ def test_a_thing_is_found_in_the_list_beside_the_drawing(page: Page) -> None:
     assert heading(page) == "Label Kiosk"
 
 
+def test_a_name_without_a_page_is_shown_by_what_was_said_of_it(page: Page, daemon: DaemonUnderTest) -> None:
+    turns = [{"role": "user", "text": "Ottokar rents us the hall by the harbour."}]
+    daemon.call("observe", session={"session_id": "talk-hall", "channel": SHOP}, turns=turns)
+    daemon.call("list")
+    page.goto("/thing/Ottokar")
+    assert heading(page) == "Ottokar"
+    expect(page.locator("main")).to_contain_text("rents us the hall")
+    expect(page.get_by_role("heading", name="Mend it")).to_have_count(0)
+
+
 def test_two_pages_of_one_person_become_one(page: Page) -> None:
     page.goto("/thing/Mirela%20Costa")
     page.get_by_text("Names, and the file of the page, in shop").click()
