@@ -61,9 +61,6 @@ if (address.searchParams.has("said")) {
 const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
 if (target?.closest("details:not([open])")) { target.closest("details").open = true; target.scrollIntoView({ block: "center" }); }
 
-// A browser puts the focus back where it was before an act, so that a person goes on from there.
-document.querySelectorAll("[aria-current]").forEach((one) => one.scrollIntoView?.({ block: "nearest", inline: "center" }));
-
 // What takes its time is fetched when the page is there; what goes on is followed until it is over.
 for (const place of document.querySelectorAll("[data-load]")) {
   fetch(place.dataset.load).then((answer) => (answer.ok ? answer.text() : "")).then((text) => {
