@@ -105,7 +105,7 @@ def _is_sure(passages: Passages, option: Option, cosine: float | None) -> bool:
 def _answer(
     asked: Passage, passages: Passages, records: AnswerRecords, ranking: Ranking, catalog: Catalog
 ) -> Iterator[Option]:
-    """Yield the first statement after a turn, with the reply to it; after a person's turn only what was kept."""
+    """Yield the first statement after an error or a question, with the reply to it; after a question what was kept."""
     place, admits = asked.node.ordinal, ranking.question.scope.admits
     turns = catalog.turns_around(asked.node.path, place + 1, place + ANSWERED_WITHIN)
     following = [turn for turn in turns if admits(turn) and not is_deed(turn)]
@@ -116,7 +116,7 @@ def _answer(
     records.read((), [one.node_id for one in (turn, beside) if one is not None])
     kept = [state for one in (turn, beside) if one is not None for state in records.states.of(one.node_id)]
     is_outdated = any(state.newer or state.later for state in kept)
-    if is_outdated or not (kept or asked.node.role == Role.TOOL):
+    if is_outdated or not (asked.node.role == Role.TOOL or (kept and asked.node.asks)):
         return
     state = next(iter(records.states.of(turn.node_id)), None)
     passage = Passage(turn.node_id, turn, None, frozenset(), 0.0)
