@@ -43,8 +43,8 @@ FEWEST_BY_PEOPLE, FEWEST_OF_FILES = 1, 2
 LEAST_OF_RELATED: Final = 1.8
 """The sum for a thing that is named in one turn, and related to another there."""
 
-# The share of a name's occurrences that the reader took for one: "will" is seldom a person, nor "nil".
-LEAST_SHARE: Final = 0.25
+# The share of a name's occurrences that the reader took for one: "will" is seldom a person, nor "tool" a thing.
+LEAST_SHARE_OF_PERSON, LEAST_SHARE_OF_THING = 0.25, 0.5
 
 # A person's name alone is so many times as sure as the same name with a word that is none of it.
 SELDOM: Final = 4
@@ -241,9 +241,10 @@ def _counts(
 ) -> bool:
     """Return True for a name that the turns bear out; an earlier turn that was not read again bears it out too."""
     again = [turn for turn in turns if turn in read]
-    if len(one.turns) < LEAST_SHARE * len(again):
+    is_person = one.type is EntityType.PERSON
+    if len(one.turns) < (LEAST_SHARE_OF_PERSON if is_person else LEAST_SHARE_OF_THING) * len(again):
         return False
-    if one.type is EntityType.PERSON:
+    if is_person:
         return one.total >= (
             LEAST_OF_FIRST_NAME if first_names().get(key.split()[0]) in _SURE_NAMES else LEAST_OF_PERSON
         )
