@@ -38,6 +38,9 @@ REMOTE_WITHIN_S: Final = 300.0
 LOCK_OLD_S: Final = 60.0
 """The age from which a lock file is one of a git that was killed: git holds them for milliseconds."""
 
+LOCKS_HELD: Final = 3
+"""The most locks that one git holds: that of a ref, of the packed refs, and their new file."""
+
 LARGEST_BATCH: Final = 256 * 2**20
 """A larger file of a remote is not read."""
 
@@ -321,9 +324,11 @@ class Repository:
     def _ask(
         self, *arguments: str, given: bytes = b"", within_s: float = LOCAL_WITHIN_S
     ) -> subprocess.CompletedProcess[bytes]:
-        """Call git; once more where a lock was in its way that a killed git has left."""
+        """Call git; again where a lock was in its way that a killed git has left, which may have held several."""
         done = _call((*self._here, *arguments), given, within_s)
-        if done.returncode and self._remove_old_locks(done.stderr.decode("utf-8", "replace")):
+        for _ in range(LOCKS_HELD):
+            if not done.returncode or not self._remove_old_locks(done.stderr.decode("utf-8", "replace")):
+                break
             done = _call((*self._here, *arguments), given, within_s)
         return done
 

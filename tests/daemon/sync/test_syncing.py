@@ -343,6 +343,19 @@ def test_the_lock_of_a_killed_git_is_removed_once_it_is_old(machine: NewMachine,
     assert len(b.files()) == 2
 
 
+def test_every_lock_of_a_killed_git_is_removed(machine: NewMachine) -> None:
+    a = machine("a")
+    kept(a, "The kiln burns at 1240 degrees.")
+    all_synced(a)
+    ref = f"{OURS}{a.machine}/{Sealer(a.key).name_of(CHANNEL)}"
+    for lock in (f"{ref}.lock", "packed-refs.lock"):
+        path = a.folder / "sync/repository.git" / lock
+        path.touch()
+        os.utime(path, (0, 0))
+    a.repository.point(ref, None)
+    assert ref not in a.repository.tips(OURS)
+
+
 @pytest.mark.parametrize("forced", ["gone", "back", "else", "all gone"])
 def test_a_remote_that_was_forced_is_filled_again(machine: NewMachine, tmp_path: Path, forced: str) -> None:
     a, b = machine("a"), machine("b")
