@@ -137,6 +137,7 @@ class Repository:
     def __init__(self, folder: Path, remote: str, *, is_ours: bool = True) -> None:
         self._folder = folder
         self._is_ours = is_ours
+        self._refs: dict[str, str] | None = None
         self.remote = remote
 
     # ---- here
@@ -155,11 +156,15 @@ class Repository:
         beside.mkdir(parents=True, mode=0o700)
         self._git("init", "--bare", "--quiet", str(beside))
         beside.rename(folder)
+        self._refs = None
 
     def tips(self, prefix: str) -> dict[str, str]:
-        """Return the refs below a prefix with their commits."""
-        found = self._git("for-each-ref", "--format=%(refname) %(objectname)", prefix).decode()
-        return _pairs(found)
+        """Return the refs below a prefix with their commits. Those of our own repository change through this alone."""
+        if not self._is_ours:
+            return _pairs(self._git("for-each-ref", "--format=%(refname) %(objectname)", prefix).decode())
+        if self._refs is None:
+            self._refs = _pairs(self._git("for-each-ref", "--format=%(refname) %(objectname)").decode())
+        return {ref: commit for ref, commit in self._refs.items() if ref.startswith(prefix)}
 
     def times(self, prefix: str) -> dict[str, str]:
         """Return the refs below a prefix with the times of their last batches."""
@@ -176,6 +181,7 @@ class Repository:
 
     def point(self, ref: str, commit: str | None) -> None:
         """Have a ref name a commit; None: remove it."""
+        self._refs = None
         self._git("update-ref", *((ref, commit) if commit else ("-d", ref)))
 
     def is_ancestor(self, older: str, newer: str) -> bool:
@@ -255,7 +261,7 @@ class Repository:
 
     def fetch(self) -> None:
         """Fetch the segments of all machines; refs that the remote lacks stay as they were. Raises RemoteAway."""
-        refs = f"+{OURS}*:{THEIRS}*", f"^{OF_TEAMS}*"
+        self._refs, refs = None, (f"+{OURS}*:{THEIRS}*", f"^{OF_TEAMS}*")
         self._there("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", self._url(), *refs)
 
     def fetch_refs(self, prefix: str, to: str) -> None:
