@@ -327,7 +327,14 @@ class Replica:
         """Carry these out as one run. Facts come before the pages that cite them."""
         ordered = sorted(actions, key=lambda action: action.kind is ActionKind.DELETE)
         changeset = Changeset(run_id=new_run_id(self._core.now(), SYNC), actions=tuple(ordered))
-        return self._runs.apply(changeset, kind=SYNC, summary={"note": note, **_counts(actions)})
+        applied = self._runs.apply(changeset, kind=SYNC, summary={"note": note, **_counts(actions)})
+        self.settle()
+        # Read now, by those who wait for these changes: the next sync, perhaps of one memory, would read all of them.
+        for action in actions:
+            stamp = self._vault.stamp(action.path)
+            if stamp is not None and (file := self._read(action.path)) is not None:
+                self._seen[stamp] = file
+        return applied
 
     def merged(self, versions: Mapping[str, bytes], before: bytes | None) -> Merged:
         """Return the one file of several versions, by the names of these; the same on every machine."""
