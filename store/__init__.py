@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .upkeep.colleagues import LetIn, TeamEntry
     from .upkeep.health import check_closed, noted_in_ledger
     from .upkeep.memory_bundles import check_bundle, committed, lay_bundle, made_of, root_page
+    from .upkeep.merging import ToldTurn, lasting_name, root_of, told_of, turn_key
     from .upkeep.replica import LocalFile
     from .vault.disk import beginning, opened, replace_file
     from .vault.vault import is_digest, is_kept
@@ -72,6 +73,7 @@ __all__ = [
     "SkippedAction",
     "StorePaths",
     "TeamEntry",
+    "ToldTurn",
     "Waiting",
     "beginning",
     "bounds_of_secret",
@@ -92,6 +94,7 @@ __all__ = [
     "is_digest",
     "is_full",
     "is_kept",
+    "lasting_name",
     "lay_bundle",
     "lines_of_errors",
     "made_of",
@@ -108,10 +111,13 @@ __all__ = [
     "redact",
     "replace_file",
     "restore_backup",
+    "root_of",
     "root_page",
     "salvage_ledgers",
     "session_id",
     "term_stems",
+    "told_of",
+    "turn_key",
     "unmarked",
     "unmarked_lines",
     "use_extensions",
@@ -129,6 +135,11 @@ _HOMES = {
     "LetIn": "upkeep.colleagues",
     "TeamEntry": "upkeep.colleagues",
     "LocalFile": "upkeep.replica",
+    "ToldTurn": "upkeep.merging",
+    "lasting_name": "upkeep.merging",
+    "root_of": "upkeep.merging",
+    "told_of": "upkeep.merging",
+    "turn_key": "upkeep.merging",
     "MONTH_NUMBERS": "text.dates",
     "AppliedRun": "changes.run_kinds",
     "DecayInputs": "upkeep.cleanup",
