@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from dreamd.daemon.sync.entries import SyncEntry
 from dreamd.daemon.sync.segments import OURS, Contended, RemoteAway, Sealer, SyncError
-from dreamd.store import Selection
+from dreamd.store import Selection, ToldTurn
 from dreamd.store.model import (
     Action,
     ActionKind,
@@ -600,6 +600,29 @@ def test_a_purge_of_a_turn_that_gives_way_later_erases_that_turn_everywhere(mach
     all_synced(b, c, a)
     assert a.sessions() == b.sessions() == c.sessions()
     assert {text for _, text in c.turns()} == {"first", "second, on a", "third, on a", "[erased]", "third, on b"}
+
+
+def test_turns_of_before_are_read_and_are_not_written_again(
+    machine: NewMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = machine("a"), machine("b")
+    new = a.syncing._new_turn
+
+    def of_before(told: ToldTurn, channel: str) -> SyncEntry | None:
+        entry = new(told, channel)
+        return entry and SyncEntry({key: value for key, value in entry.body.items() if key != "after"})
+
+    said(a, "first", "second")
+    with monkeypatch.context() as before:
+        before.setattr(a.syncing, "_new_turn", of_before)
+        a.sync()
+    said(a, "third")
+    all_synced(a, b)
+    said(b, "fourth")
+    all_synced(b, a)
+    assert a.sessions() == b.sessions()
+    assert [turn.text for turn in b.store.turns_of("monday")] == ["first", "second", "third", "fourth"]
+    assert len(a.known.turns_of("monday")) == 4
 
 
 @pytest.mark.parametrize("order", list(permutations("abc")), ids="".join)
