@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .upkeep.colleagues import LetIn, TeamEntry
     from .upkeep.health import check_closed, noted_in_ledger
     from .upkeep.memory_bundles import check_bundle, committed, lay_bundle, made_of, root_page
+    from .upkeep.merging import ToldTurn, lasting_name, root_of, told_of, turn_key
     from .upkeep.replica import LocalFile
     from .vault.disk import beginning, opened, replace_file
     from .vault.vault import is_digest, is_kept
@@ -74,6 +75,7 @@ __all__ = [
     "SkippedAction",
     "StorePaths",
     "TeamEntry",
+    "ToldTurn",
     "Waiting",
     "beginning",
     "bounds_of_secret",
@@ -94,6 +96,7 @@ __all__ = [
     "is_digest",
     "is_full",
     "is_kept",
+    "lasting_name",
     "lay_bundle",
     "lines_of_errors",
     "made_of",
@@ -110,10 +113,13 @@ __all__ = [
     "redact",
     "replace_file",
     "restore_backup",
+    "root_of",
     "root_page",
     "salvage_ledgers",
     "session_id",
     "term_stems",
+    "told_of",
+    "turn_key",
     "unmarked",
     "unmarked_lines",
     "use_extensions",
@@ -131,6 +137,11 @@ _HOMES = {
     "LetIn": "upkeep.colleagues",
     "TeamEntry": "upkeep.colleagues",
     "LocalFile": "upkeep.replica",
+    "ToldTurn": "upkeep.merging",
+    "lasting_name": "upkeep.merging",
+    "root_of": "upkeep.merging",
+    "told_of": "upkeep.merging",
+    "turn_key": "upkeep.merging",
     "MONTH_NUMBERS": "text.dates",
     "RELATION_WORDS": "okf.entity_page",
     "AppliedRun": "changes.run_kinds",

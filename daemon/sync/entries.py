@@ -13,19 +13,21 @@ writer.
 | machine | machine, host, was | the first entry of a machine; `was`: its id before a backup was put back |
 | machine | machine, host, was, stays | a machine has that id still: the one that told otherwise is a copy of it |
 | session | session, head | the head of a session, before its first turn |
-| turn | session, ordinal, role, at, external_id, text, channel | one turn |
+| turn | session, ordinal, role, at, external_id, text, channel, after | one turn; `after`: the key of the one before |
 | memory | node, channel, level, text, parents | a memory's file, and the entries that it was written after |
 | gone | node, why, parents | a memory that was forgotten, deleted, undone or purged |
 | tombstone, lifted | key, parents | a key that forbids dreams something, or hides a turn; and its end |
 | cursor | session, ordinal | how far dreams have read a session |
-| purge | nodes, secrets, at | ids that are to be erased everywhere, or all secrets |
+| purge | nodes, secrets, at | ids (of turns the lasting names) that are to be erased everywhere, or all secrets |
 | erased | order, machine | a machine has carried out that purge |
 
 Successors, marks, disputes and reviews are in the files, and so in `memory`. Entries of one node form a
 graph by their `parents`. Its heads are those that no other was written after. One head: it holds. Several: machines
 wrote without knowing of each other; a `gone` among them holds, else the versions are merged
 (`store/upkeep/merging.py`), and the merge is an entry after all of them. So the state is a function of the set of
-entries, whatever their order and the clocks.
+entries, whatever their order and the clocks. Turns form a tree by `after`, and its lines are a function of
+the set as well (`session_lines`, there). Turns of before have no `after`: they follow the nearest smaller number, of
+their own writer if there is one.
 """
 
 from __future__ import annotations
@@ -35,11 +37,14 @@ import json
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 import apsw
+
+from ...store.model import SessionHead, Turn
 
 GONE: Final = "gone"
 """In place of the hash of a file: there is none."""
@@ -132,6 +137,25 @@ class SyncEntry:
             return str(int(self.body["ordinal"]))
         return {GONE: GONE, "lifted": GONE, "tombstone": THERE}.get(self.kind, "")
 
+    @property
+    def turn(self) -> Turn | None:
+        """The turn of it, as it was written; None for an entry of another kind."""
+        if self.kind != "turn":
+            return None
+        body = self.body
+        at = datetime.fromisoformat(body["at"]) if body["at"] else None
+        external_id = None if body["external_id"] is None else str(body["external_id"])
+        return Turn(str(body["session"]), int(body["ordinal"]), str(body["role"]), str(body["text"]), at, external_id)
+
+    @property
+    def head(self) -> SessionHead | None:
+        """The head of a session; None for an entry of another kind."""
+        if self.kind != "session":
+            return None
+        head = self.body["head"]
+        started = head.get("started_at")
+        return SessionHead(**{**head, "started_at": datetime.fromisoformat(started) if started else None})
+
     def line(self, seq: int, at: str) -> bytes:
         """Return it as a line of a segment."""
         written = {"seq": seq, "at": at, "id": self.entry_id, "body": self.body}
@@ -147,7 +171,7 @@ def read_lines(data: bytes) -> Iterator[SyncEntry | str]:
             if not isinstance(entry.body, dict) or entry.entry_id != written["id"]:
                 yield f"entry {number} is not what its id says"
                 continue
-            _ = entry.node, entry.sha
+            _ = entry.node, entry.sha, entry.turn, entry.head
             yield entry
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             yield f"entry {number} cannot be read"
@@ -259,6 +283,15 @@ class Known:
         """Return the entries of a node."""
         return [one for (one,) in self._all("SELECT id FROM entry WHERE node = ?", node)]
 
+    def turns_of(self, session_id: str) -> list[tuple[str, str]]:
+        """Return the turns of a session and its lines, each with its segment."""
+        sql = "SELECT id, ref FROM entry WHERE node = ? OR (node >= ? AND node < ?) ORDER BY id"
+        return [(one, ref) for one, ref in self._all(sql, f"turn:{session_id}", *_lines_of(session_id))]
+
+    def has_lines(self, session_id: str) -> bool:
+        """Return True for a session of which there are turns in other lines than its own."""
+        return bool(self._all("SELECT 1 FROM entry WHERE node >= ? AND node < ? LIMIT 1", *_lines_of(session_id)))
+
     def of_segment(self, ref: str) -> set[str]:
         """Return the entries that were last seen in a segment."""
         return {one for (one,) in self._all("SELECT id FROM entry WHERE ref = ?", ref)}
@@ -289,6 +322,11 @@ class Known:
         rows = self._all(
             "SELECT node, sha, heads FROM base WHERE node >= ? AND node < ?", prefix, f"{prefix}\U0010ffff"
         )
+        return {node: Standing(sha, tuple(heads.split())) for node, sha, heads in rows}
+
+    def standing_of(self, nodes: Iterable[str]) -> dict[str, Standing]:
+        """Return the state here of these nodes."""
+        rows = (row for node in nodes for row in self._all("SELECT node, sha, heads FROM base WHERE node = ?", node))
         return {node: Standing(sha, tuple(heads.split())) for node, sha, heads in rows}
 
     def pending(self) -> list[str]:
@@ -407,3 +445,8 @@ class Known:
     def set_note(self, key: str, value: str) -> None:
         """Keep a note."""
         self._run("INSERT OR REPLACE INTO note VALUES (?, ?)", (key, value))
+
+
+def _lines_of(session_id: str) -> tuple[str, str]:
+    """Return the bounds of the nodes of the turns in a session's lines (`session_lines`)."""
+    return f"turn:{session_id}-fork-", f"turn:{session_id}-fork-\U0010ffff"

@@ -38,6 +38,9 @@ REMOTE_WITHIN_S: Final = 300.0
 LOCK_OLD_S: Final = 60.0
 """The age from which a lock file is one of a git that was killed: git holds them for milliseconds."""
 
+LOCKS_HELD: Final = 3
+"""The most locks that one git holds: that of a ref, of the packed refs, and their new file."""
+
 LARGEST_BATCH: Final = 256 * 2**20
 """A larger file of a remote is not read."""
 
@@ -134,6 +137,7 @@ class Repository:
     def __init__(self, folder: Path, remote: str, *, is_ours: bool = True) -> None:
         self._folder = folder
         self._is_ours = is_ours
+        self._refs: dict[str, str] | None = None
         self.remote = remote
 
     # ---- here
@@ -152,11 +156,15 @@ class Repository:
         beside.mkdir(parents=True, mode=0o700)
         self._git("init", "--bare", "--quiet", str(beside))
         beside.rename(folder)
+        self._refs = None
 
     def tips(self, prefix: str) -> dict[str, str]:
-        """Return the refs below a prefix with their commits."""
-        found = self._git("for-each-ref", "--format=%(refname) %(objectname)", prefix).decode()
-        return _pairs(found)
+        """Return the refs below a prefix with their commits. Those of our own repository change through this alone."""
+        if not self._is_ours:
+            return _pairs(self._git("for-each-ref", "--format=%(refname) %(objectname)", prefix).decode())
+        if self._refs is None:
+            self._refs = _pairs(self._git("for-each-ref", "--format=%(refname) %(objectname)").decode())
+        return {ref: commit for ref, commit in self._refs.items() if ref.startswith(prefix)}
 
     def times(self, prefix: str) -> dict[str, str]:
         """Return the refs below a prefix with the times of their last batches."""
@@ -173,6 +181,7 @@ class Repository:
 
     def point(self, ref: str, commit: str | None) -> None:
         """Have a ref name a commit; None: remove it."""
+        self._refs = None
         self._git("update-ref", *((ref, commit) if commit else ("-d", ref)))
 
     def is_ancestor(self, older: str, newer: str) -> bool:
@@ -252,7 +261,7 @@ class Repository:
 
     def fetch(self) -> None:
         """Fetch the segments of all machines; refs that the remote lacks stay as they were. Raises RemoteAway."""
-        refs = f"+{OURS}*:{THEIRS}*", f"^{OF_TEAMS}*"
+        self._refs, refs = None, (f"+{OURS}*:{THEIRS}*", f"^{OF_TEAMS}*")
         self._there("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", self._url(), *refs)
 
     def fetch_refs(self, prefix: str, to: str) -> None:
@@ -321,9 +330,11 @@ class Repository:
     def _ask(
         self, *arguments: str, given: bytes = b"", within_s: float = LOCAL_WITHIN_S
     ) -> subprocess.CompletedProcess[bytes]:
-        """Call git; once more where a lock was in its way that a killed git has left."""
+        """Call git; again where a lock was in its way that a killed git has left, which may have held several."""
         done = _call((*self._here, *arguments), given, within_s)
-        if done.returncode and self._remove_old_locks(done.stderr.decode("utf-8", "replace")):
+        for _ in range(LOCKS_HELD):
+            if not done.returncode or not self._remove_old_locks(done.stderr.decode("utf-8", "replace")):
+                break
             done = _call((*self._here, *arguments), given, within_s)
         return done
 

@@ -24,8 +24,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ...store import Selection
-from ...store import session_id as safe_session_id
+from ...store import Selection, ToldTurn, lasting_name, root_of, told_of, turn_key
 from ...store.model import Action, InvalidInput, NodeId, SessionHead, StoreError, Turn
 from .entries import GONE, SHARED, THERE, TOMBSTONE, Known, Standing, SyncEntry
 from .peer import News, Peer
@@ -42,7 +41,7 @@ FILE: Final = "file:"
 """Before the path of a session, whose standing is the size up to which its turns are entries."""
 
 LINE: Final = "line:"
-"""Before the id of a session, in the note of the one as which it goes on here."""
+"""Before the id of a session, in the note of the lines in which it went on here, the present one last."""
 
 CONTINUED: Final = " (went on on two machines)"
 """After the title of such a session."""
@@ -98,8 +97,7 @@ class Syncing:
         self._peer = peer
         self._is_off = is_off
         self._now = now
-        self._replica.go_on_as(known.notes(LINE))
-        self._read_now: Mapping[str, str] = {}
+        self._replica.go_on_as({session_id: lines.split() for session_id, lines in known.notes(LINE).items()})
         self.before_change: Callable[[], None] = lambda: None
         """Called before the changes of others are let in, where there are any."""
 
@@ -171,22 +169,21 @@ class Syncing:
             self._known.forget_places(list(self._known.places()))
             self._known.set_note(PASSED_OVER, "")
         news = self._peer.news()
-        turns: dict[NodeId, list[tuple[SyncEntry, str]]] = {}
-        heads: dict[tuple[NodeId, str], SyncEntry] = {}
+        turns: dict[NodeId, list[ToldTurn]] = {}
+        heads: dict[NodeId, SessionHead] = {}
         purged = {node for _, nodes, _, _, _ in self._known.purges() for node in nodes}
         purged |= {str(node) for entry, _, _ in news.entries if entry.kind == "purge" for node in entry.body["nodes"]}
         for entry, ref, _ in news.entries:
-            if entry.kind == "turn":
+            if (told := _told(entry, ref)) is not None:
                 if is_let_in or not self._known.has(entry.entry_id):
-                    turns.setdefault(str(entry.body["session"]), []).append((entry, ref))
-            elif entry.kind == "session":
-                heads.setdefault((str(entry.body["session"]), ref), entry)
-        self._read_now = {entry.entry_id: ref for entry, ref, _ in news.entries if entry.kind == "turn"}
+                    turns.setdefault(root_of(told.turn.session_id), []).append(told)
+            elif (head := entry.head) is not None:
+                heads.setdefault(str(entry.body["session"]), head)
+        if turns:
+            self._replica.settle_index()
         # Turns first, and before they count as read: done again after a crash, they are known by then.
-        for session_id, told in turns.items():
-            outcome.turns += self._add_session(
-                session_id, [(_turn(one, purged), ref) for one, ref in told], heads, outcome
-            )
+        for session_id, some in turns.items():
+            outcome.turns += self._add_session(session_id, some, heads, purged, outcome)
         seen = {entry.entry_id for entry, _, _ in news.entries}
         lost = [one for ref in sorted(news.rewritten) for one in self._known.of_segment(ref) - seen]
         self._known.add(news.entries, news.places)
@@ -196,112 +193,113 @@ class Syncing:
         if news.rewritten:
             self._peer.prune()
 
-    def _head_of(self, session_id: NodeId, ref: str, heads: Mapping[tuple[NodeId, str], SyncEntry]) -> dict[str, Any]:
-        """Return the head of a session as this segment has it, or else any that is known."""
-        told = heads.get((session_id, ref)) or next((one for key, one in heads.items() if key[0] == session_id), None)
-        known = (self._peer.entry(one) for one in self._known.of_node(f"session:{session_id}"))
-        told = told or next((one for one in known if one is not None), None)
-        return dict(told.body["head"]) if told else {"session_id": session_id, "channel": SHARED}
+    def _head_of(self, root: NodeId, heads: Mapping[NodeId, SessionHead], line: NodeId) -> SessionHead:
+        """Return the head of a line as it is here, or as an entry has it, or else that of its session, as a line's."""
+        for session_id in dict.fromkeys((line, root)):
+            path = self._replica.session_path(session_id)
+            head = self._replica.session(path)[0] if path else heads.get(session_id) or self._known_head(session_id)
+            if head is not None:
+                return head if session_id == line else _line(head, line)
+        return SessionHead(line, SHARED)
+
+    def _known_head(self, session_id: NodeId) -> SessionHead | None:
+        entries = map(self._peer.entry, self._known.of_node(f"session:{session_id}"))
+        return next((entry.head for entry in entries if entry is not None), None)
 
     def _add_session(
         self,
-        session_id: NodeId,
-        turns: Sequence[tuple[Turn, str]],
-        heads: Mapping[tuple[NodeId, str], SyncEntry],
+        root: NodeId,
+        told: Sequence[ToldTurn],
+        heads: Mapping[NodeId, SessionHead],
+        purged: Collection[NodeId],
         outcome: Outcome,
     ) -> int:
-        """Add the turns of a session, each with its segment; those of segments that give way to their own lines."""
-        one_line: dict[int, tuple[Turn, str]] = {}
-        lines: dict[str, list[Turn]] = {}
-        for turn, ref in sorted(turns, key=lambda one: (one[0].ordinal, _order(one[0]))):
-            if ref not in lines and _is_same(one_line.setdefault(turn.ordinal, (turn, ref))[0], turn):
-                continue
-            lines.setdefault(ref, []).append(turn)
-        count = self._add_turns(session_id, one_line, heads, outcome) if one_line else 0
-        for ref, some in lines.items():
-            line = partial(_line, machine=machine_of(ref))
-            count += self._add_line(session_id, line, some, self._head_of(session_id, ref, heads))
+        """Add the turns of a session and its lines, and return how many there were; impossible names are set aside."""
+        lines = {one.turn.session_id for one in told}
+        for channel in {self._head_of(root, heads, line).channel for line in lines}:
+            if self._is_off(channel):
+                self._known.set_note(PASSED_OVER, channel)
+                return 0
+        head = partial(self._head_of, root, heads)
+        try:
+            if not self._extends(root, told):
+                return self._arrange(root, told, head, purged, outcome)
+            turns = [_unless(purged, one.turn) for one in told]
+            every = {line: [turn for turn in turns if turn.session_id == line] for line in lines}
+            return sum(self._replica.add_turns(head(line), some) for line, some in every.items())
+        except InvalidInput as error:
+            self._known.set_aside(f"session {root}", f"its turns are not as turns are ({type(error).__name__})")
+            return 0
+
+    def _extends(self, root: NodeId, told: Sequence[ToldTurn]) -> bool:
+        """Return True if each of these was written after the last turn of its file here, or of these."""
+        if self._known.has_lines(root) or any(one.turn.session_id != root for one in told):
+            # One turn may have been told of in two lines; then all that is known says in which it is.
+            names = [lasting_name(one.turn) for one in told]
+            here = set(map(lasting_name, self._replica.turns_of(root)))
+            if len(set(names)) < len(names) or here.intersection(names) or any(one.after is None for one in told):
+                return False
+        last: dict[NodeId, Turn | None] = {}
+        for one in sorted(told, key=lambda one: one.turn.ordinal):
+            session_id = one.turn.session_id
+            if session_id not in last:
+                path = self._replica.session_path(session_id)
+                last[session_id] = next(reversed(self._replica.session(path)[1]), None) if path else None
+            before = last[session_id]
+            if before is not None and before.ordinal >= one.turn.ordinal:
+                return False
+            if one.after not in (None, turn_key(before) if before else ""):
+                return False
+            last[session_id] = one.turn
+        return True
+
+    def _arrange(
+        self,
+        root: NodeId,
+        told: Sequence[ToldTurn],
+        head: Callable[[NodeId], SessionHead],
+        purged: Collection[NodeId],
+        outcome: Outcome,
+    ) -> int:
+        """Have the lines here that all known turns of a session make; return how many turns came in with that."""
+        entries = [(self._peer.entry(entry_id), ref) for entry_id, ref in self._known.turns_of(root)]
+        every = [*told, *(one for entry, ref in entries if entry is not None and (one := _told(entry, ref)))]
+        keys = {turn.node_id: turn_key(turn) for turn in self._replica.turns_of(root)}
+        moved = self._replica.arrange(root, every, head, purged)
+        count = moved.added + sum(self._replica.add_turns(head(line), new) for line, new in moved.lacking.items())
+        if moved.ids:
+            self._known.rename_erased(moved.ids)
+            told_of_others = {turn_key(one.turn) for one in every} - {
+                turn_key(one.turn) for one in every if machine_of(one.writer) == self._peer.machine
+            }
+            own = [old for old in moved.ids if keys.get(old) not in told_of_others]
+            self._go_on(root, own, moved.ids, outcome)
         return count
 
-    def _add_turns(
-        self,
-        session_id: NodeId,
-        turns: Mapping[int, tuple[Turn, str]],
-        heads: Mapping[tuple[NodeId, str], SyncEntry],
-        outcome: Outcome,
-    ) -> int:
-        every = [turn for turn, _ in turns.values()]
-        clash = self._replica.clash(session_id, every)
-        head = self._head_of(session_id, next(iter(turns.values()))[1], heads)
-        if clash is None:
-            return self._add_line(session_id, lambda own: own, every, head)
-        writer = turns[clash[0].ordinal][1]
-        if self._gives_way(clash, every, session_id, outcome):
-            return self._add_line(session_id, lambda own: own, every, head)
-        before = [turn for turn in every if turn.ordinal < clash[0].ordinal]
-        after = [turn for turn in every if turn.ordinal >= clash[0].ordinal]
-        count = self._add_line(session_id, lambda own: own, before, head) if before else 0
-        head = self._head_of(session_id, writer, heads)
-        return count + self._add_line(session_id, partial(_line, machine=machine_of(writer)), after, head)
-
-    def _add_line(
-        self,
-        session_id: NodeId,
-        line: Callable[[SessionHead], SessionHead],
-        turns: Sequence[Turn],
-        told: dict[str, Any],
-    ) -> int:
-        if self._is_off(str(told["channel"])):
-            self._known.set_note(PASSED_OVER, str(told["channel"]))
-            return 0
-        started = told.pop("started_at", None)
-        try:
-            head = SessionHead(**told, started_at=datetime.fromisoformat(started) if started else None)
-            return self._replica.add_turns(line(head), turns)
-        except (InvalidInput, TypeError, ValueError) as error:
-            self._known.set_aside(f"session {session_id}", f"its turns are not as turns are ({type(error).__name__})")
-            return 0
-
-    def _gives_way(self, clash: tuple[Turn, Turn], turns: Sequence[Turn], session_id: NodeId, outcome: Outcome) -> bool:
-        """Decide which of two turns of one number stays; True after those here, from it on, became their own line.
-
-        Turns that no other machine was told of give way. Where both were told (two machines pushed at once), the
-        earlier stays, on every machine.
-        """
-        theirs, ours = clash
-        path = self._replica.session_path(session_id)
-        if path is None:
-            return True
-        here = self._replica.session(path)[0]
-        entry_id = _entry_of(ours, here.channel).entry_id
-        segment = next(iter(self._known.place_of(entry_id) or ()), None) or self._read_now.get(entry_id)
-        if segment is not None and ours.at is None and ours.external_id is None:
-            return True  # a turn whose words a person changed: it is added
-        if segment is not None and _order(ours) < _order(theirs):
-            return False
-        owner = machine_of(segment) if segment else self._peer.machine
-        line = _line(here, owner)
-        ids = self._replica.fork(session_id, ours.ordinal, line, turns)
-        if ids and owner == self._peer.machine:
-            self._known.set_note(f"{LINE}{session_id}", line.session_id)
-            self._replica.go_on_as({session_id: line.session_id})
-            self._known.rename_erased(ids)
-            self._known.set_note("rewrite", "due" if segment else self._known.note("rewrite"))
-            outcome.notes.append(f"{session_id} went on elsewhere too: here it goes on as {line.session_id}")
-        return True
+    def _go_on(self, root: NodeId, own: Sequence[NodeId], ids: Mapping[NodeId, NodeId], outcome: Outcome) -> None:
+        """Have a session go on here in the line to which the turns of this machine moved."""
+        for session_id, lines in {root: root, **self._known.notes(LINE)}.items():
+            last = [ids[old] for old in own if _session_of(old) == lines.split()[-1]]
+            if last:
+                line = _session_of(last[-1])
+                self._known.set_note(f"{LINE}{session_id}", f"{lines} {line}")
+                self._replica.go_on_as({session_id: (*lines.split(), line)})
+                outcome.notes.append(f"{session_id} went on elsewhere too: here it goes on as {line}")
 
     def _write_again(self, lost: Sequence[str]) -> None:
         """Write entries again that vanished from the segment of another machine, but for purged ones."""
+        if lost:
+            self._replica.settle_index()
         purges = self._known.purges()
         purged = {node for _, nodes, _, _, _ in purges for node in nodes}
-        texts: dict[NodeId, dict[int, str]] = {}
+        texts: dict[NodeId, set[tuple[str, str]]] = {}
         pieces: Pieces = {}
         for entry in (found for one in lost if (found := self._peer.entry(one)) is not None):
-            if entry.kind == "turn":
-                session_id, ordinal = str(entry.body["session"]), int(entry.body["ordinal"])
-                here = texts.setdefault(session_id, {} if session_id in texts else self._texts(session_id))
-                is_purged = f"{session_id}#{ordinal}" in purged or not all(done for _, _, _, done, _ in purges)
-                is_wanted = here.get(ordinal) == entry.body["text"] and not is_purged
+            if (turn := entry.turn) is not None:
+                root = root_of(turn.session_id)
+                if root not in texts:
+                    texts[root] = {(turn_key(one), one.text) for one in self._replica.turns_of(root)}
+                is_wanted = (turn_key(turn), turn.text) in texts[root] and all(done for _, _, _, done, _ in purges)
             elif entry.sha:
                 is_wanted = entry.entry_id in self._known.heads(entry.node) and (
                     entry.node not in purged or self._is_said_again(entry)
@@ -316,10 +314,6 @@ class Syncing:
         """Return True for a memory that was purged, and is here: that was said again since, and is no old entry."""
         here = self._replica.memories().get(entry.node)
         return here is not None and here.sha256 == entry.sha
-
-    def _texts(self, session_id: NodeId) -> dict[int, str]:
-        path = self._replica.session_path(session_id)
-        return {turn.ordinal: turn.text for turn in self._replica.session(path)[1]} if path else {}
 
     def _note_others(self, news: News) -> None:
         for entry, _, _ in news.entries:
@@ -339,7 +333,14 @@ class Syncing:
         orders = [(order, nodes, secrets) for order, nodes, secrets, done, _ in self._known.purges() if not done]
         if not orders:
             return
-        nodes = sorted({node for _, some, _ in orders for node in some})
+        self._replica.settle_index()
+        named = {node for _, some, _ in orders for node in some}
+        turns = [
+            turn
+            for root in {_session_of(node) for node in named if "!" in node}
+            for turn in self._replica.turns_of(root)
+        ]
+        nodes = sorted(named | {turn.node_id for turn in turns if lasting_name(turn) in named})
         if nodes:
             self._store.purge(Selection(nodes=tuple(nodes), if_there=True))
         if any(secrets for _, _, secrets in orders):
@@ -354,7 +355,8 @@ class Syncing:
     def _tell_purges(self) -> None:
         """Write the purges of this machine as entries: every node of them that was ever an entry is gone."""
         known_ids = {node for _, nodes, _, _, _ in self._known.purges() for node in nodes}
-        for number, nodes, secrets in self._known.erased():
+        for number, erased, secrets in self._known.erased():
+            nodes = self._lasting(erased)
             pieces: list[tuple[SyncEntry, dict[str, Standing]]] = []
             for node in nodes:
                 heads = self._known.heads(node)
@@ -371,19 +373,23 @@ class Syncing:
             self._known.set_note("rewrite", "due")
             self._known.told(number)
 
+    def _lasting(self, nodes: Sequence[NodeId]) -> list[str]:
+        """Return purged nodes as all machines know them: the number of a turn may be another's elsewhere."""
+        sessions = {root_of(_session_of(node)) for node in nodes if "#" in node}
+        turns = {turn.node_id: lasting_name(turn) for root in sessions for turn in self._replica.turns_of(root)}
+        return sorted({turns.get(node, node) for node in nodes})
+
     def _rewrite(self) -> None:
         """Write our segments anew: of memories the heads alone, turns as they are here."""
+        self._replica.settle_index()
         purged = {node for _, nodes, _, _, _ in self._known.purges() for node in nodes}
-        sessions: dict[NodeId, Mapping[int, Turn]] = {}
-        heads: dict[NodeId, Any] = {}
+        erased = {root_of(_session_of(node)) for node in purged}
+        sessions: dict[NodeId, Mapping[str, Turn]] = {}
 
-        def look(session_id: NodeId) -> Mapping[int, Turn]:
-            if session_id not in sessions:
-                path = self._replica.session_path(session_id)
-                head, turns = self._replica.session(path) if path else (None, ())
-                sessions[session_id] = {turn.ordinal: turn for turn in turns}
-                heads[session_id] = _head(head) if head else None
-            return sessions[session_id]
+        def look(root: NodeId) -> Mapping[str, Turn]:
+            if root not in sessions:
+                sessions[root] = {lasting_name(turn): turn for turn in self._replica.turns_of(root)}
+            return sessions[root]
 
         def kept(entry: SyncEntry) -> SyncEntry | None:
             if entry.kind == "memory":
@@ -392,19 +398,13 @@ class Syncing:
             if entry.kind not in ("turn", "session"):
                 return entry
             session_id = str(entry.body["session"])
-            turns = look(session_id)
             if entry.kind == "session":
-                return SyncEntry({**entry.body, "head": heads[session_id]}) if heads[session_id] else entry
-            turn = turns.get(int(entry.body["ordinal"]))
-            is_it = turn is not None and (turn.external_id, turn.role) == (
-                entry.body["external_id"],
-                entry.body["role"],
-            )
-            if turn is not None and is_it:
-                return SyncEntry({**entry.body, "text": turn.text})
-            if any(_is_turn(one, entry) for one in look(_line_of(session_id, self._peer.machine)).values()):
-                return None  # it gave way, and is an entry of the session that it is of now
-            return None if {session_id, f"{session_id}#{entry.body['ordinal']}"} & purged else entry
+                path = self._replica.session_path(session_id)
+                return SyncEntry({**entry.body, "head": _head(self._replica.session(path)[0])}) if path else entry
+            here = look(root_of(session_id)).get(lasting_name(entry.turn)) if entry.turn else None
+            if here is not None:
+                return SyncEntry({**entry.body, "text": here.text})
+            return None if root_of(session_id) in erased else entry
 
         self._peer.rewrite(kept)
         self._known.set_note("rewrite", "")
@@ -449,12 +449,18 @@ class Syncing:
             entry = SyncEntry(body, file.path)
             pieces.setdefault(file.channel, []).append((entry, {node: Standing(file.sha256, (entry.entry_id,))}))
             self._known.set_aside(node, None)
-        for node, stands in standing.items():
-            if stands.sha == GONE or node in here or _is_register(node) or not self._replica.is_deleted(node):
-                continue
+        away = {node: one for node, one in standing.items() if one.sha != GONE and node not in here}
+        for node, stands in self._deleted(away).items():
             entry = SyncEntry({"kind": GONE, "node": node, "why": "deleted", "parents": sorted(stands.heads)})
             pieces.setdefault(SHARED, []).append((entry, {node: Standing(GONE, (entry.entry_id,))}))
         self._known.stand(adopted) if adopted else None
+
+    def _deleted(self, away: Mapping[NodeId, Standing]) -> dict[NodeId, Standing]:
+        """Return those of the memories whose files are not there that are believed to be deleted."""
+        away = {node: stands for node, stands in away.items() if not _is_register(node)}
+        if away:
+            self._replica.settle_index()
+        return {node: stands for node, stands in away.items() if self._replica.is_deleted(node)}
 
     def _as_known(self, node: NodeId, file: LocalFile, stands: Standing | None) -> Standing | None:
         """Return the entries that a file comes of although nothing was noted: after a crash, or a backup put back."""
@@ -481,8 +487,7 @@ class Syncing:
             some = pieces.setdefault(head.channel, [])
             if not self._known.of_node(f"session:{head.session_id}"):
                 some.append((SyncEntry({"kind": "session", "session": head.session_id, "head": _head(head)}), {}))
-            texts = [_entry_of(turn, head.channel) for turn in turns]
-            some += [(one, {}) for one in texts if not self._known.has(one.entry_id)]
+            some += [(one, {}) for told in told_of(turns) if (one := self._new_turn(told, head.channel)) is not None]
             done = {FILE + path: Standing(str(size), ())}
             if some:
                 some[-1][1].update(done)
@@ -490,6 +495,16 @@ class Syncing:
                 self._known.stand(done)
         for channel in [channel for channel, some in pieces.items() if not some]:
             del pieces[channel]
+
+    def _new_turn(self, told: ToldTurn, channel: str) -> SyncEntry | None:
+        """Return the entry of a turn, None where there is one, perhaps from before they named the turn before."""
+        turn = told.turn
+        at = turn.at.isoformat() if turn.at else None
+        body = {"kind": "turn", "session": turn.session_id, "ordinal": turn.ordinal, "role": turn.role, "at": at}
+        body |= {"external_id": turn.external_id, "text": turn.text, "channel": channel}
+        entry = SyncEntry({**body, "after": told.after})
+        is_known = self._known.has(entry.entry_id) or self._known.has(SyncEntry(body).entry_id)
+        return None if is_known else entry
 
     def _never_written(self, keys: Collection[str], files: Mapping[NodeId, LocalFile]) -> Iterator[SyncEntry]:
         """Yield entries of memories forgotten here before they were one: elsewhere or in a backup they may still be."""
@@ -527,7 +542,7 @@ class Syncing:
         waiting = self._known.pending()
         self._let_in_tombstones([node for node in waiting if node.startswith(TOMBSTONE)])
         nodes = [node for node in waiting if not _is_register(node)]
-        plan = _LetIn(here, self._known.standing() if nodes else {})
+        plan = _LetIn(here, self._known.standing_of(nodes))
         for node in nodes:
             self._plan_node(node, plan)
         for earlier, later in plan.rivals:
@@ -669,40 +684,22 @@ def _head(head: SessionHead) -> dict[str, Any]:
     return {**asdict(head), "started_at": started}
 
 
-def _entry_of(turn: Turn, channel: str) -> SyncEntry:
-    at = turn.at.isoformat() if turn.at else None
-    body = {"kind": "turn", "session": turn.session_id, "ordinal": turn.ordinal, "role": turn.role, "at": at}
-    return SyncEntry(body | {"external_id": turn.external_id, "text": turn.text, "channel": channel})
-
-
-def _is_same(one: Turn, other: Turn) -> bool:
-    return one is other or (one.external_id, one.at, one.role) == (other.external_id, other.at, other.role)
-
-
-def _line_of(session_id: NodeId, machine: str) -> NodeId:
-    """Return the id of the session that the turns of a machine become where they give way."""
-    return safe_session_id(f"{session_id}-on-{machine}")
-
-
-def _line(head: SessionHead, machine: str) -> SessionHead:
+def _line(head: SessionHead, line: NodeId) -> SessionHead:
     title = head.title if head.title.endswith(CONTINUED) else f"{head.title or head.session_id}{CONTINUED}"
-    return replace(head, session_id=_line_of(head.session_id, machine), title=title)
+    return replace(head, session_id=line, title=title)
 
 
-def _order(turn: Turn) -> tuple[str, str, str, str]:
-    """Return the order of two turns of one number, the same on every machine."""
-    return turn.at.isoformat() if turn.at else "", turn.external_id or "", turn.role, turn.text
+def _session_of(node: NodeId) -> NodeId:
+    return node.partition("!")[0].partition("#")[0]
 
 
-def _is_turn(turn: Turn, entry: SyncEntry) -> bool:
-    at = turn.at.isoformat() if turn.at else None
-    return (turn.external_id, turn.role, at) == (entry.body["external_id"], entry.body["role"], entry.body["at"])
+def _unless(purged: Collection[NodeId], turn: Turn) -> Turn:
+    """Return a turn, without its text where it is purged."""
+    is_purged = {turn.session_id, turn.node_id, lasting_name(turn)}.intersection(purged)
+    return replace(turn, text=ERASED) if is_purged else turn
 
 
-def _turn(entry: SyncEntry, purged: Collection[str]) -> Turn:
-    body = entry.body
-    at = datetime.fromisoformat(body["at"]) if body["at"] else None
-    session_id, ordinal = str(body["session"]), int(body["ordinal"])
-    is_purged = session_id in purged or f"{session_id}#{ordinal}" in purged
-    text = ERASED if is_purged else str(body["text"])
-    return Turn(session_id, ordinal, str(body["role"]), text, at, body["external_id"])
+def _told(entry: SyncEntry, ref: str) -> ToldTurn | None:
+    """Return the turn of an entry with the key of the one before; None for an entry of another kind."""
+    turn, after = entry.turn, entry.body.get("after")
+    return None if turn is None else ToldTurn(turn, None if after is None else str(after), ref)

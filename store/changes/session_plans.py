@@ -80,8 +80,8 @@ class SessionPlans:
         self._redacted = redacted
         self._path_of_node = path_of_node
         self._vanished = vanished
-        self.lines: Mapping[NodeId, NodeId] = {}
-        """The sessions that go on under another id here, since their own went on on another machine; replaced whole."""
+        self.lines: Mapping[NodeId, Sequence[NodeId]] = {}
+        """Of sessions that went on on other machines too, the lines that they went on in here; replaced whole."""
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._created: dict[NodeId, str] = {}  # the index has read some of them
         self._created_until = UNINDEXED_IN_MIND
@@ -100,12 +100,12 @@ class SessionPlans:
     def _append(
         self, files: PendingFiles, head: SessionHead, turns: Sequence[NewTurn], secrets: Sequence[int]
     ) -> Planned[Observed]:
-        seen, began = set[str](), self.lines.get(head.session_id)
-        if began is not None:  # turns before the fork are in the session itself
-            first = self._path_of(head.session_id, files)
-            held = self._read(files, first, head.session_id) if first else None
+        seen, lines = set[str](), self.lines.get(head.session_id, ())
+        for line in (head.session_id, *lines)[:-1]:  # turns before a fork are in the lines before
+            before = self._path_of(line, files)
+            held = self._read(files, before, line) if before else None
             seen |= held.external_ids if held else set()
-            head = replace(head, session_id=began)
+        head = replace(head, session_id=(head.session_id, *lines)[-1])
         path = self._path_of(head.session_id, files) or session.path_of(head)
         known = self._read(files, path, head.session_id)
         gone = self._vanished(path) if known is None else Vanished()

@@ -4,23 +4,27 @@ A pure function of the versions: every machine that has the same ones makes the 
 Nothing is dropped that a person wrote: of two texts the later one stays, and the earlier becomes a memory of its own,
 either replaced by it, where the judge of statements is sure of that, or disputed, for `dreamctl review`.
 
-A session is not merged but forked: turns that went on elsewhere keep their numbers, those of one machine become a
-session of their own.
+A session is a tree of turns, each of which names the one that it was written after, and its lines are the paths through
+that tree. Of the turns that follow one turn the earliest goes on in its line; each other begins a line that is named by
+it. So the lines are a function of the set of turns (`session_lines`): the union of two machines' turns commutes, and
+adding a turn again changes nothing, whatever the order in which segments arrive. A turn that no other machine was told
+of is none of that set yet: it gives way to those that are.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
 from .. import okf
-from ..changes.session_plans import is_among
-from ..model import InvalidInput, Kind, Level, Memory, NewTurn, NodeId, SessionHead, Status, Turn
+from ..model import InvalidInput, Kind, Level, Memory, NewTurn, NodeId, Status, Turn
 from ..okf import session
 from ..okf.memory_file import BY_HAND, EDITED_AT, body_hash, is_edited_page
 from ..text.judging import EarlierStatement, Relation, judge
@@ -30,6 +34,9 @@ ONE_MATTER: Final = 0.9
 
 _OF_THE_WORDS: Final = frozenset({"title", "description", "slot", "provenance", BY_HAND, EDITED_AT, "type", "kind"})
 """Keys that follow the text, whichever is taken."""
+
+_OF_A_LINE: Final = re.compile(r"-fork-[0-9a-f]{8}$")
+"""The end of the id of a line that is not its session's first."""
 
 _LONG_AGO: Final = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -43,11 +50,31 @@ class MemoryVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class Forked:
-    """A session without the turns that became one of their own, that one, and the new id of each such turn."""
+class ToldTurn:
+    """A turn as an entry tells it; its session and ordinal are those where it was written.
 
-    kept: bytes
-    line: bytes
+    `after` is the key of the turn before it, "" for the first of a session, None where that is not told. `writer` names
+    the segment, "" for the turn in the file here.
+    """
+
+    turn: Turn
+    after: str | None
+    writer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LineTurn:
+    """A turn with its place in a line; `here` are the turns in files here that it is, none or mostly one."""
+
+    turn: Turn
+    here: tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arranged:
+    """The new bytes of the session files in which a turn moves (None: it is empty now), and the new ids of turns."""
+
+    files: Mapping[NodeId, bytes | None]
     ids: Mapping[NodeId, NodeId]
 
 
@@ -79,39 +106,190 @@ def merged(versions: Sequence[MemoryVersion], before: bytes | None) -> Merged:
     return result
 
 
-def forked(image: bytes, first: int, line: SessionHead, there: bytes | None, elsewhere: Sequence[Turn]) -> Forked:
-    """Move a session's turns from number `first` on to the session `line`, whose file is `there` so far.
+def turn_key(turn: Turn) -> str:
+    """Return the name of a turn within its session, which the next one is written after; nothing of its text is in it.
 
-    A turn that is among those of `elsewhere` is not moved: it comes in with these, under its number there.
-
-    Example: on A a session has the turns 1, 2a, 3a; on B, which had fetched 1, the turns 1, 2b. B, which syncs second,
-    keeps 1 and takes in 2a and 3a; 2b is the turn 2 of the session SESSION-on-B, on both.
+    A purge erases the text and leaves the key: else turns would name a hash of an erased text, or nothing.
     """
-    whole = session.parse(image)
-    own = session.head_of("", okf.parse(image)).session_id
-    parsed = session.parse(there) if there else None
-    content = there + parsed.closing if there and parsed else session.open_file(line)
-    held, following = list(parsed.turns) if parsed else [], parsed.next_ordinal if parsed else 1
-    ids: dict[NodeId, NodeId] = {}
-    moved = [turn for turn in whole.turns if turn.ordinal >= first]
-    for turn in moved:
-        if same := next((one for one in elsewhere if is_same_turn(turn, one)), None):
-            ids[f"{own}#{turn.ordinal}"] = f"{own}#{same.ordinal}"
-            continue
-        found = next((one for one in held if is_same_turn(turn, one)), None)
-        ordinal = found.ordinal if found else max(turn.ordinal, following)
-        ids[f"{own}#{turn.ordinal}"] = f"{line.session_id}#{ordinal}"
-        if found is None:
-            following = ordinal + 1
-            content += session.encode_turn(NewTurn(turn.role, turn.text, turn.at, turn.external_id), ordinal)
-    return Forked(image[: moved[0].offset] if moved else image, content, ids)
+    at = turn.at.astimezone(UTC).isoformat() if turn.at else None
+    told = json.dumps([turn.ordinal, turn.role, at, turn.external_id])
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
-def is_same_turn(one: Turn, other: Turn) -> bool:
-    """Return True for one turn on two machines: by its external id, or else by its time, role and words."""
-    if one.external_id is not None or other.external_id is not None:
-        return one.external_id == other.external_id
-    return is_among(one, (other,))
+def lasting_name(turn: Turn) -> str:
+    """Return the name of a turn that stays when it moves to another line of its session, and when it is purged."""
+    return f"{root_of(turn.session_id)}!{turn.external_id or turn_key(turn)}"
+
+
+def root_of(session_id: NodeId) -> NodeId:
+    """Return the session that a line began in; of any other session itself."""
+    return _OF_A_LINE.sub("", session_id)
+
+
+def told_of(turns: Sequence[Turn]) -> list[ToldTurn]:
+    """Return the turns of a file, each after the one before it."""
+    keys = ["", *map(turn_key, turns)]
+    return [ToldTurn(turn, after) for turn, after in zip(turns, keys, strict=False)]
+
+
+def session_lines(
+    root: NodeId, told: Iterable[ToldTurn], purged: Collection[NodeId] = ()
+) -> dict[NodeId, list[LineTurn]]:
+    """Return the lines of a session, each with its turns in order: a function of the set of these.
+
+    `purged` are ids and lasting names of sessions and turns that are to be without their texts.
+
+    Example: three machines have fetched turn 1, and go on with 2a, 2b and 3b, 2c. They are said in this order, so `S`
+    has 1 and 2a, `S-fork-KEY(2b)` has 2b and 3b, `S-fork-KEY(2c)` has 2c, on every machine.
+    """
+    nodes = _nodes(root, told)
+    by_key, by_number = dict[tuple[bool, str], _Node](), dict[tuple[NodeId, int], list[_Node]]()
+    for node in nodes:
+        for turn in node.here:
+            by_key.setdefault((False, turn_key(turn)), node)
+        for one in (one for one in node.told if one.writer):
+            by_key.setdefault((True, turn_key(one.turn)), node)
+            by_number.setdefault((one.turn.session_id, one.turn.ordinal), []).append(node)
+    following = dict[NodeId | int, list[_Node]]()
+    for node in nodes:
+        node.parent = _parent(node, by_key, by_number)
+        following.setdefault(node.place, []).append(node)
+    lines = dict[NodeId, list[LineTurn]]()
+    for node in nodes:
+        if node is not min(following[node.place], key=lambda one: one.precedence):
+            node.line = session.session_id(f"{root}-fork-{turn_key(node.told[0].turn)[:8]}")
+        else:
+            node.line = node.parent.line if node.parent else node.told[0].turn.session_id
+        line = lines.setdefault(node.line, [])
+        ordinal = max(node.told[0].turn.ordinal, line[-1].turn.ordinal + 1 if line else 1)
+        names = {node.line, f"{node.line}#{ordinal}", *(lasting_name(one.turn) for one in node.told)}
+        is_erased = session.ERASED in {one.turn.text for one in node.told} or not names.isdisjoint(purged)
+        text = session.ERASED if is_erased else node.told[0].turn.text
+        turn = replace(node.told[0].turn, session_id=node.line, ordinal=ordinal, text=text)
+        line.append(LineTurn(turn, tuple(node.here)))
+    return lines
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """A turn in the tree, as entries tell it; the first of `told` counts. `here`: as it is in files here."""
+
+    told: list[ToldTurn]
+    here: list[Turn] = field(default_factory=list)
+    parent: _Node | None = None
+    line: NodeId = ""
+
+    def holds_another(self, one: ToldTurn) -> bool:
+        """Return True if its writer told of it under another number: the same words at one time are two turns."""
+        named, number = one.turn.session_id, one.turn.ordinal
+        known = [other.turn for other in self.told if other.writer == one.writer] if one.writer else self.here
+        return one.turn.external_id is None and any(
+            turn.session_id == named and turn.ordinal != number for turn in known
+        )
+
+    @property
+    def ordinal(self) -> int:
+        """The smallest number that it has anywhere: a turn is after one of a smaller number, so there is no circle."""
+        return min(one.turn.ordinal for one in self.told)
+
+    @property
+    def place(self) -> NodeId | int:
+        """The same for all turns that follow one turn, or begin one session."""
+        return id(self.parent) if self.parent else self.told[0].turn.session_id
+
+    @property
+    def precedence(self) -> tuple[bool, str, str, str, int, str]:
+        """The order of turns that follow one turn."""
+        turn = self.told[0].turn
+        at = turn.at.astimezone(UTC).isoformat() if turn.at else ""
+        return not self.told[0].writer, at, turn.external_id or "", turn.role, turn.ordinal, turn.text
+
+
+def _nodes(root: NodeId, told: Iterable[ToldTurn]) -> list[_Node]:
+    """Return the turns, those of smaller numbers first. An entry of the session itself counts before one of a line."""
+    known = dict[object, _Node]()
+    nodes: list[_Node] = []
+    for one in sorted(told, key=partial(_weight, root)):
+        sought, names = _names(one.turn)
+        found = next((known[name] for name in sought if name in known), None)
+        if found is None or found.holds_another(one):
+            found = _Node([one])
+            nodes.append(found)
+        elif one.writer:
+            found.told.append(one)
+        if not one.writer:
+            found.here.append(one.turn)
+        for name in names:
+            known.setdefault(name, found)
+    return sorted(nodes, key=lambda node: (node.ordinal, node.precedence))
+
+
+def _weight(root: NodeId, one: ToldTurn) -> tuple[bool, bool, NodeId, bool, bool, str, int, str, str]:
+    """Return the order of the entries of one turn: those of its session before those of a line."""
+    turn, after = one.turn, one.after or ""
+    is_of_line = turn.session_id != root
+    told = one.after is None, not after, after, turn.ordinal, turn.text, one.writer
+    return not one.writer, is_of_line, turn.session_id, *told
+
+
+def _names(turn: Turn) -> tuple[Sequence[object], Sequence[object]]:
+    """Return by which names a turn is found if it is known, and which it has; its text may have been purged."""
+    if turn.external_id is not None:
+        return (turn.external_id,), (turn.external_id,)
+    place = turn.ordinal, turn.at, turn.role
+    if turn.at is not None:
+        return (both := (place, (turn.at, turn.role, turn.text))), both
+    is_erased = turn.text == session.ERASED
+    return (place,) if is_erased else ((*place, turn.text), (*place, session.ERASED)), (place, (*place, turn.text))
+
+
+def _parent(
+    node: _Node, by_key: Mapping[tuple[bool, str], _Node], by_number: Mapping[tuple[NodeId, int], Sequence[_Node]]
+) -> _Node | None:
+    """Return the turn that another was written after: the one it names, else the nearest of a smaller number.
+
+    A turn that is here alone follows turns here; one of entries follows those of entries, the same everywhere.
+    """
+    one = node.told[0]
+    if one.after == "":
+        return None
+    named = by_key.get((bool(one.writer), one.after)) if one.after else None
+    if named is not None and named.ordinal < node.ordinal:
+        return named
+    for number in range(one.turn.ordinal - 1, 0, -1):
+        before = [some for some in by_number.get((one.turn.session_id, number), ()) if some.ordinal < node.ordinal]
+        if before:
+            own = [some for some in before if one.writer in {told.writer for told in some.told}]
+            return min(own or before, key=lambda some: some.precedence)
+    return None
+
+
+def arranged(
+    lines: Mapping[NodeId, Sequence[LineTurn]], images: Mapping[NodeId, bytes], opened: Callable[[NodeId], bytes]
+) -> Arranged:
+    """Return the files that have the turns of these lines, where turns here have to move; `images` are those here.
+
+    `opened` returns the first bytes of a new file. The bytes before the first turn that differs stay as they are.
+    """
+    files, ids, is_changed = dict[NodeId, bytes | None](), dict[NodeId, NodeId](), False
+    for line in sorted({*lines, *images}):
+        turns, image = lines.get(line, ()), images.get(line)
+        content = opened(line) if image is None else image
+        parsed = session.parse(content, session_id=line)
+        stays = [turn in one.here for turn, one in zip(parsed.turns, turns, strict=False)]
+        kept = [*stays, False].index(False)
+        rest = parsed.turns[kept:]
+        content = content[: rest[0].offset] if rest else content + parsed.closing if turns[kept:] else content
+        following = parsed.next_ordinal if not rest else parsed.turns[kept - 1].ordinal + 1 if kept else 1
+        for number, one in enumerate(turns):
+            ordinal = parsed.turns[number].ordinal if number < kept else max(one.turn.ordinal, following)
+            ids |= {turn.node_id: named for turn in one.here if (named := f"{line}#{ordinal}") != turn.node_id}
+            if number >= kept:
+                new, following = one.here[0] if one.here else one.turn, ordinal + 1
+                content += session.encode_turn(NewTurn(new.role, new.text, new.at, new.external_id), ordinal)
+        files[line] = content if turns else None
+        is_changed = is_changed or bool(rest)
+    return Arranged({line: data for line, data in files.items() if data != images.get(line)} if is_changed else {}, ids)
 
 
 def citing_anew(data: bytes, ids: Mapping[NodeId, NodeId], paths: Mapping[NodeId, str]) -> bytes:

@@ -6,7 +6,7 @@ Turns are appended, as they are everywhere: no run holds them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -30,7 +30,18 @@ from ..vault.layout import SESSIONS_FOLDER
 from ..vault.vault import FileStamp, is_kept
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned
-from .merging import MemoryVersion, Merged, citing_anew, forked, is_same_turn, merged
+from .merging import (
+    Arranged,
+    MemoryVersion,
+    Merged,
+    ToldTurn,
+    arranged,
+    citing_anew,
+    merged,
+    root_of,
+    session_lines,
+    told_of,
+)
 
 ELSEWHERE: Final = "it came from another machine"
 FORK: Final = "a session went on on two machines: these turns became one of their own"
@@ -49,6 +60,14 @@ class LocalFile(NamedTuple):
     channel: str
     level: Level
     sha256: str
+
+
+class MovedTurns(NamedTuple):
+    """The new ids of turns that moved to other lines, how many came in with them, and those that lines lack still."""
+
+    ids: Mapping[NodeId, NodeId]
+    added: int
+    lacking: Mapping[NodeId, Sequence[Turn]]
 
 
 class Replica:
@@ -71,6 +90,10 @@ class Replica:
     def settle(self) -> None:
         """Wait until all that was acknowledged is in its file. Raises StoreBusy while the vault is away."""
         self._vault.raise_if_away()
+        self._core.writer.barrier(SETTLED_WITHIN_S)
+
+    def settle_index(self) -> None:
+        """Wait until all that was acknowledged can be found: paths of sessions, and deletions."""
         self._core.settle(SETTLED_WITHIN_S)
 
     def past_questions(self, limit: int) -> list[Probe]:
@@ -150,99 +173,142 @@ class Replica:
         self._core.door.check_names(head.channel, (head.agent_id, head.task_id, head.user_id))
         return self._core.writer.submit(self._sessions.replay(head, turns)).result()
 
-    def clash(self, session_id: NodeId, turns: Sequence[Turn]) -> tuple[Turn, Turn] | None:
-        """Return the first of these turns that the session here lacks, and the turn here that has its number."""
+    def turns_of(self, session_id: NodeId) -> list[Turn]:
+        """Return the turns of a session and its lines."""
+        return [turn for path in self._family(session_id).values() for turn in self.session(path)[1]]
+
+    def _family(self, session_id: NodeId) -> dict[NodeId, str]:
+        """Return the paths of a session's lines that are here."""
+        named = {path.rpartition("/")[2].removesuffix(".md"): path for path, _ in self.sessions()}
+        found = {name: path for name, path in named.items() if root_of(name) == session_id}
         path = self.session_path(session_id)
-        here = {turn.ordinal: turn for turn in self.session(path)[1]} if path else {}
-        for turn in sorted(turns, key=lambda one: one.ordinal):
-            if turn.ordinal in here and not any(is_same_turn(turn, one) for one in here.values()):
-                return turn, here[turn.ordinal]
-        return None
+        return found | ({session_id: path} if path else {})
 
-    def fork(
-        self, session_id: NodeId, first: int, line: SessionHead, elsewhere: Sequence[Turn]
-    ) -> Mapping[NodeId, NodeId]:
-        """Move a session's turns from number `first` on to the session `line`, and what names them; return the new ids.
+    def arrange(
+        self, root: NodeId, told: Sequence[ToldTurn], head: Callable[[NodeId], SessionHead], purged: Collection[NodeId]
+    ) -> MovedTurns:
+        """Move the turns here to the lines in which all these have them; `head` returns the head of a line.
 
-        One run, which is not undone: two turns would have one number. `elsewhere` are the turns that get the numbers. A
-        session with a secret in it is not moved.
+        One run, which is not undone: two turns would have one number. What names the turns follows. Its images have no
+        secret (`records.packed`), so a file with one moves as any other does: else the machines would differ.
         """
-        named = f"{session_id}#".encode()
+        for line in {one.turn.session_id for one in told}:
+            self._core.door.check_names(head(line).channel)
+        self.settle_index()
+        told = list(map(self._clean, told))
+        family, arrange = self._family(root), partial(self._arranged, root, told, head, purged)
+        result, lacking = arrange({line: self._vault.read(path) for line, path in family.items()})
+        if not result.files:
+            return MovedTurns({}, 0, lacking)
+        named = root.encode()
         citing = [file.path for file in self.memories().values() if named in (self.content(file.path) or b"")]
-        path, line_path = self.session_path(session_id), self.session_path(line.session_id) or session.path_of(line)
-        if path is None:
-            return {}
-        plan = partial(self._plan_fork, {session_id: path, line.session_id: line_path}, first, line, elsewhere, citing)
-        ids = self._core.writer.submit(plan).result()
-        self.settle()
-        hidden = [old for old in ids if f"{TURN}{ids[old]}" in self._core.ledger.tombstones()]
+        plan = partial(self._plan_lines, root, family, arrange, head, citing)
+        moved = self._core.writer.submit(plan).result()
+        self.settle_index()
+        hidden = [old for old in moved.ids if f"{TURN}{moved.ids[old]}" in self._core.ledger.tombstones()]
         self._core.tombstones.read()
         if hidden:
-            both = [*hidden, *(ids[old] for old in hidden)]
+            both = [*hidden, *(moved.ids[old] for old in hidden)]
             self._core.tombstones.read_and_follow(self._core.opened, self._core.indexer, both)
-        return ids
+        return moved
 
-    def _plan_fork(
+    def _arranged(
         self,
-        paths: Mapping[NodeId, str],
-        first: int,
-        line: SessionHead,
-        elsewhere: Sequence[Turn],
+        root: NodeId,
+        told: Sequence[ToldTurn],
+        head: Callable[[NodeId], SessionHead],
+        purged: Collection[NodeId],
+        images: Mapping[NodeId, bytes],
+    ) -> tuple[Arranged, Mapping[NodeId, Sequence[Turn]]]:
+        """Return the files in which turns of these images move, and the turns that lines lack."""
+        here = [one for line, image in images.items() for one in told_of(session.parse(image, session_id=line).turns)]
+        lines = session_lines(root, [*told, *here], purged)
+        lacking = {line: new for line, turns in lines.items() if (new := [one.turn for one in turns if not one.here])}
+        return arranged(lines, images, lambda line: session.open_file(self._core.door.head(head(line)))), lacking
+
+    def _plan_lines(
+        self,
+        root: NodeId,
+        family: Mapping[NodeId, str],
+        arrange: Callable[[Mapping[NodeId, bytes]], tuple[Arranged, Mapping[NodeId, Sequence[Turn]]]],
+        head: Callable[[NodeId], SessionHead],
         citing: Sequence[str],
         files: PendingFiles,
-    ) -> Planned[Mapping[NodeId, NodeId]]:
-        (session_id, path), (_, line_path) = paths.items()
-        before = {one: files.read(one) if files.exists(one) else None for one in (path, line_path, *citing)}
-        image = before[path] or b""
-        result = forked(image, first, line, before[line_path], elsewhere)
-        if not result.ids or places_of_secrets(image):
-            return Planned({})
-        after = {path: result.kept}
-        if any(new.startswith(f"{line.session_id}#") for new in result.ids.values()):
-            after[line_path] = result.line
-        after |= {one: citing_anew(data, result.ids, paths) for one in citing if (data := before[one]) is not None}
+    ) -> Planned[MovedTurns]:
+        images = {line: files.read(path) for line, path in family.items() if files.exists(path)}
+        result, lacking = arrange(images)
+        if not result.files:
+            return Planned(MovedTurns({}, 0, lacking))
+        names = {
+            family.get(line) or session.path_of(self._core.door.head(head(line))): line
+            for line in {*images, *result.files}
+        }
+        paths = {line: path for path, line in names.items()}
+        before = {paths[line]: images.get(line) for line in result.files}
+        after = {paths[line]: data for line, data in result.files.items()}
+        for path in citing if result.ids else ():
+            if files.exists(path):
+                before[path] = data = files.read(path)
+                after[path] = citing_anew(data, result.ids, paths)
+        changes, writes = self._recorded(root, before, after, names)
+        count = sum(map(len, lacking.values()))
+        return Planned(MovedTurns(result.ids, count, {}), changes, [*writes, *self._renamed(result.ids)])
+
+    def _recorded(
+        self,
+        root: NodeId,
+        before: Mapping[str, bytes | None],
+        after: Mapping[str, bytes | None],
+        names: Mapping[str, NodeId],
+    ) -> tuple[Sequence[FileChange], Sequence[Write]]:
+        """Return the changes of files, and the rows of their run; `names` are the lines by their paths."""
         now, changes = self._core.now(), list[FileChange]()
-        run = Run(new_run_id(now, SYNC), SYNC, "applied", now, now, summary={"note": FORK, FORKED: session_id})
+        run = Run(new_run_id(now, SYNC), SYNC, "applied", now, now, summary={"note": FORK, FORKED: root})
         writes = [records.record_run(run)]
         for place, content in after.items():
             was = before[place]
             if was == content:
                 continue
-            names = {path: session_id, line_path: line.session_id}
-            node = names[place] if place in names else okf.to_memory(place, okf.parse(content)).node_id
             pre = None if was is None else sha256(was)
+            kind = ActionKind.DELETE if content is None else ActionKind.CREATE if was is None else ActionKind.REPLACE
+            node = names.get(place) or okf.to_memory(place, okf.parse(content or b"")).node_id
             action = Action(
-                kind=ActionKind.CREATE if was is None else ActionKind.REPLACE,
-                path=place,
-                node_id=node,
-                stage=SYNC,
-                reason=FORK,
-                pre_sha256=pre,
-                content=content,
+                kind=kind, path=place, node_id=node, stage=SYNC, reason=FORK, pre_sha256=pre, content=content
             )
             images = records.packed(was), records.packed(content)
             writes.append(records.record_action(run.run_id, len(changes), action, images, None))
-            kind: ChangeKind = "create" if was is None else "replace"
-            changes.append(FileChange(kind, place, content, 0, pre, run.run_id, len(changes)))
+            done: ChangeKind = "delete" if content is None else "create" if was is None else "replace"
+            changes.append(FileChange(done, place, content or b"", 0, pre, run.run_id, len(changes)))
             self._sessions.changed(place)
-        writes += self._renamed(result.ids, session_id, first, line.session_id)
-        return Planned(result.ids, changes, writes)
+        return changes, writes
 
-    def _renamed(self, ids: Mapping[NodeId, NodeId], session_id: NodeId, first: int, line: NodeId) -> Iterator[Write]:
+    def _clean(self, told: ToldTurn) -> ToldTurn:
+        """Let a turn of elsewhere in through the door: redacted, and of a role that may be."""
+        turn = told.turn
+        return replace(
+            told, turn=replace(turn, role=self._core.door.name(turn.role), text=self._core.door.turn(turn.text))
+        )
+
+    def _renamed(self, ids: Mapping[NodeId, NodeId]) -> Iterator[Write]:
         """Yield the rows by which turns that were forgotten, and how far dreams have read, follow the new ids."""
-        now, tombstones, read = self._core.now(), self._core.ledger.tombstones(), self.cursors().get(session_id, 0)
+        now, tombstones, read = self._core.now(), self._core.ledger.tombstones(), self.cursors()
         for old, new in ids.items():
             if f"{TURN}{old}" in tombstones:
                 yield records.leave_tombstone(f"{TURN}{new}", "", now, FORK)
         for old in ids:
             if f"{TURN}{old}" in tombstones and old not in ids.values():
                 yield records.lift_tombstone(f"{TURN}{old}")
-        if read >= first:
+        places = [(*_place(old), *_place(new)) for old, new in ids.items()]
+        moved = [place for place in places if place[1] <= read.get(place[0], 0)]
+        for session_id in {place[0] for place in moved}:
+            first = min(place[1] for place in moved if place[0] == session_id)
             yield records.move_cursor(LEARNED_FROM, session_id, first - 1)
-            yield records.move_cursor(LEARNED_FROM, line, read)
+        for line in {place[2] for place in moved}:
+            last = max(place[3] for place in moved if place[2] == line)
+            yield records.move_cursor(LEARNED_FROM, line, last)
 
-    def go_on_as(self, lines: Mapping[NodeId, NodeId]) -> None:
-        """Have what is observed here of a session be of another from now on, of which a fork here moved its turns."""
+    def go_on_as(self, lines: Mapping[NodeId, Sequence[NodeId]]) -> None:
+        """Have turns observed here of a session go to the last of the lines that its turns moved to, from now on."""
         self._sessions.lines = {**self._sessions.lines, **lines}
 
     def change_tombstones(self, left: Collection[str], lifted: Collection[str]) -> None:
@@ -327,11 +393,24 @@ class Replica:
         """Carry these out as one run. Facts come before the pages that cite them."""
         ordered = sorted(actions, key=lambda action: action.kind is ActionKind.DELETE)
         changeset = Changeset(run_id=new_run_id(self._core.now(), SYNC), actions=tuple(ordered))
-        return self._runs.apply(changeset, kind=SYNC, summary={"note": note, **_counts(actions)})
+        applied = self._runs.apply(changeset, kind=SYNC, summary={"note": note, **_counts(actions)})
+        self.settle()
+        # Read now, by those who wait for these changes: the next sync, perhaps of one memory, would read all of them.
+        for action in actions:
+            stamp = self._vault.stamp(action.path)
+            if stamp is not None and (file := self._read(action.path)) is not None:
+                self._seen[stamp] = file
+        return applied
 
     def merged(self, versions: Mapping[str, bytes], before: bytes | None) -> Merged:
         """Return the one file of several versions, by the names of these; the same on every machine."""
         return merged([MemoryVersion(name, data) for name, data in versions.items()], before)
+
+
+def _place(turn: NodeId) -> tuple[NodeId, int]:
+    """Return the session and the number of a turn."""
+    session_id, _, number = turn.rpartition("#")
+    return session_id, int(number)
 
 
 def _counts(actions: Sequence[Action]) -> dict[str, int]:

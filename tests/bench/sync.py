@@ -1,6 +1,6 @@
 """Schedules of chance on three machines that share one memory, and the times of a first and a later sync.
 
-python -m tests.bench.sync [--schedules 300] [--steps 60] [--memories 10000] [--seed 0]
+python -m tests.bench.sync [--schedules 300] [--steps 60] [--memories 10000] [--seed 0] [--races]
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dreamd.daemon.sync.segments import Sealer
 from tests.daemon.sync.machines import CHANNEL, Clock, Machine, Schedule
 
 
-def schedules(count: int, steps: int, seed: int) -> int:
+def schedules(count: int, steps: int, seed: int, *, races: bool) -> int:
     """Run schedules; print those after which something is not as it must be, and return their number."""
     bad, killed = 0, Counter[str]()
     began = time.monotonic()
     for number in range(seed, seed + count):
         with tempfile.TemporaryDirectory() as folder:
-            schedule = Schedule(Path(folder), number)
+            schedule = Schedule(Path(folder), number, races=races)
             try:
                 schedule.run(steps)
                 schedule.settle()
@@ -87,10 +87,11 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--memories", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--races", action="store_true", help="let machines push without having read each other")
     options = parser.parse_args()
     if options.memories:
         times(options.memories)
-    return min(1, schedules(options.schedules, options.steps, options.seed))
+    return min(1, schedules(options.schedules, options.steps, options.seed, races=options.races))
 
 
 if __name__ == "__main__":

@@ -460,9 +460,10 @@ class Expected:
 
 
 class Schedule:
-    """A schedule of chance on three machines."""
+    """A schedule of chance on three machines; `races`: at times they push without having read each other."""
 
-    def __init__(self, folder: Path, seed: int, *, encrypted: bool | None = None) -> None:
+    def __init__(self, folder: Path, seed: int, *, encrypted: bool | None = None, races: bool = False) -> None:
+        self.chances = {**self.CHANCES, **self.RACES} if races else self.CHANCES
         self.random = random.Random(seed)
         self.clock = Clock()
         self.folder = folder
@@ -600,6 +601,19 @@ class Schedule:
         machine.known.close()
         machine.open_sync()
 
+    def race(self, _: Machine) -> None:
+        """Have machines sync at once: each has read before any other has pushed."""
+        racing = self.random.sample(self.machines, k=self.random.randint(2, 3))
+        for machine in racing:
+            machine.store.settle_links()
+            machine.peer.push = lambda: False  # type: ignore[method-assign]
+            machine.sync()
+            del machine.peer.push
+        for machine in racing:
+            with suppress(Contended):  # two bring back the same segment, which the remote lost
+                machine.peer.push()
+                self.expected.note(machine.name, Act("sync"), None)
+
     def back_up(self, machine: Machine) -> None:
         """Copy a machine's folder."""
         machine.close()
@@ -663,8 +677,11 @@ class Schedule:
         "put_back": 1, "forget_there": 0.3,
     }  # fmt: skip
 
+    RACES: Final = {"race": 6, "observe": 9, "learn": 4}
+    """Other chances where machines race: of sessions that go on on all of them."""
+
     def run(self, steps: int) -> None:
-        names, weights = list(self.CHANCES), list(self.CHANCES.values())
+        names, weights = list(self.chances), list(self.chances.values())
         for _ in range(steps):
             self.clock.tick()
             name, machine = self.random.choices(names, weights)[0], self.random.choice(self.machines)

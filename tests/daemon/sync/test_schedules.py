@@ -9,9 +9,10 @@ import pytest
 from tests.daemon.sync.machines import Schedule
 
 
+@pytest.mark.parametrize("races", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_three_machines_agree_in_the_end(tmp_path: Path, seed: int) -> None:
-    schedule = Schedule(tmp_path, 1000 + seed)
+def test_three_machines_agree_in_the_end(tmp_path: Path, seed: int, races: bool) -> None:
+    schedule = Schedule(tmp_path, 1000 + seed, races=races)
     try:
         schedule.run(20)
         schedule.settle()

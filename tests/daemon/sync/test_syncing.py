@@ -7,14 +7,16 @@ import os
 import random
 import shutil
 import subprocess
+from collections.abc import Sequence
 from datetime import timedelta
 from hashlib import sha256
+from itertools import permutations
 from pathlib import Path
 
 import pytest
 from dreamd.daemon.sync.entries import SyncEntry
 from dreamd.daemon.sync.segments import OURS, Contended, RemoteAway, Sealer, SyncError
-from dreamd.store import Selection
+from dreamd.store import Selection, ToldTurn
 from dreamd.store.model import (
     Action,
     ActionKind,
@@ -343,6 +345,19 @@ def test_the_lock_of_a_killed_git_is_removed_once_it_is_old(machine: NewMachine,
     assert len(b.files()) == 2
 
 
+def test_every_lock_of_a_killed_git_is_removed(machine: NewMachine) -> None:
+    a = machine("a")
+    kept(a, "The kiln burns at 1240 degrees.")
+    all_synced(a)
+    ref = f"{OURS}{a.machine}/{Sealer(a.key).name_of(CHANNEL)}"
+    for lock in (f"{ref}.lock", "packed-refs.lock"):
+        path = a.folder / "sync/repository.git" / lock
+        path.touch()
+        os.utime(path, (0, 0))
+    a.repository.point(ref, None)
+    assert ref not in a.repository.tips(OURS)
+
+
 @pytest.mark.parametrize("forced", ["gone", "back", "else", "all gone"])
 def test_a_remote_that_was_forced_is_filled_again(machine: NewMachine, tmp_path: Path, forced: str) -> None:
     a, b = machine("a"), machine("b")
@@ -513,6 +528,12 @@ def continued_apart(machine: NewMachine) -> tuple[Machine, Machine]:
     return a, b
 
 
+def fork_of(machine: Machine) -> NodeId:
+    """Return the line in which Monday goes on."""
+    (line,) = {session_id for session_id, _ in machine.turns() if session_id != "monday"}
+    return line
+
+
 def test_one_session_continued_on_two_machines_becomes_two_on_both(machine: NewMachine) -> None:
     a, b = continued_apart(machine)
     all_synced(a, b)
@@ -521,7 +542,7 @@ def test_one_session_continued_on_two_machines_becomes_two_on_both(machine: NewM
     assert [(turn.node_id, turn.text) for turn in a.store.replica.session(own)[1]] == [
         ("monday#1", "first"), ("monday#2", "second, on a"), ("monday#3", "third, on a"),
     ]  # fmt: skip
-    line = f"monday-on-{b.machine}"
+    line = fork_of(b)
     assert [(turn.node_id, turn.text) for turn in b.store.replica.session(other)[1]] == [
         (f"{line}#2", "second, on b"), (f"{line}#3", "third, on b"),
     ]  # fmt: skip
@@ -536,8 +557,8 @@ def test_what_names_turns_that_gave_way_follows_them(machine: NewMachine) -> Non
     all_synced(a, b)
     for one in (a, b):
         assert (cited(one, ours), cited(one, theirs)) == ("second, on a", "second, on b")
-        assert one.store.core.tombstones.hidden == {f"monday-on-{b.machine}#3"}
-        assert (one.store.dreamt_to("monday"), one.store.dreamt_to(f"monday-on-{b.machine}")) == (1, 3)
+        assert one.store.core.tombstones.hidden == {f"{fork_of(b)}#3"}
+        assert (one.store.dreamt_to("monday"), one.store.dreamt_to(fork_of(b))) == (1, 3)
     assert a.files() == b.files()
 
 
@@ -551,7 +572,7 @@ def test_a_session_that_gave_way_goes_on_as_its_own_line(machine: NewMachine) ->
     said(b, "fifth, on b")
     all_synced(a, b)
     assert a.sessions() == b.sessions()
-    line = f"monday-on-{b.machine}"
+    line = fork_of(b)
     assert [turn.node_id for turn in a.store.turns_of("monday")] == ["monday#1", "monday#2", "monday#3", "monday#4"]
     assert [turn.node_id for turn in a.store.turns_of(line)] == [f"{line}#{n}" for n in (2, 3, 4, 5)]
 
@@ -562,7 +583,74 @@ def test_a_purge_of_a_turn_that_gave_way_leaves_the_other_turn(machine: NewMachi
     all_synced(a, b)
     assert a.sessions() == b.sessions()
     assert ("monday", "second, on a") in a.turns()
-    assert (f"monday-on-{b.machine}", "[erased]") in a.turns()
+    assert (fork_of(b), "[erased]") in a.turns()
+
+
+def test_a_purge_of_a_turn_that_gives_way_later_erases_that_turn_everywhere(machine: NewMachine) -> None:
+    a, b = continued_apart(machine)
+    for one in (a, b):  # each has looked at the remote before the other pushed
+        one.syncing._publish(one.store.replica.memories())
+        one.peer.fetch()
+    a.peer.push()
+    c = machine("c")
+    all_synced(c)
+    b.peer.push()
+    all_synced(c)
+    b.store.purge(Selection(nodes=("monday#2",)))
+    all_synced(b, c, a)
+    assert a.sessions() == b.sessions() == c.sessions()
+    assert {text for _, text in c.turns()} == {"first", "second, on a", "third, on a", "[erased]", "third, on b"}
+
+
+def test_turns_of_before_are_read_and_are_not_written_again(
+    machine: NewMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = machine("a"), machine("b")
+    new = a.syncing._new_turn
+
+    def of_before(told: ToldTurn, channel: str) -> SyncEntry | None:
+        entry = new(told, channel)
+        return entry and SyncEntry({key: value for key, value in entry.body.items() if key != "after"})
+
+    said(a, "first", "second")
+    with monkeypatch.context() as before:
+        before.setattr(a.syncing, "_new_turn", of_before)
+        a.sync()
+    said(a, "third")
+    all_synced(a, b)
+    said(b, "fourth")
+    all_synced(b, a)
+    assert a.sessions() == b.sessions()
+    assert [turn.text for turn in b.store.turns_of("monday")] == ["first", "second", "third", "fourth"]
+    assert len(a.known.turns_of("monday")) == 4
+
+
+@pytest.mark.parametrize("order", list(permutations("abc")), ids="".join)
+def test_three_forks_of_one_session_are_the_same_lines_in_whatever_order_they_arrive(
+    machine: NewMachine, order: Sequence[str]
+) -> None:
+    machines = {name: machine(name) for name in "abc"}
+    said(machines["a"], "first")
+    all_synced(*machines.values())
+    for name, one in machines.items():
+        said(one, f"second, on {name}", f"third, on {name}")
+        one.syncing._publish(one.store.replica.memories())  # before it has looked at the remote
+    facts = {learned(one, f"The kiln of {name}.", "monday#2"): name for name, one in machines.items()}
+    reader = machine("d")
+    for name in order:
+        machines[name].peer.fetch()
+        machines[name].peer.push()
+        reader.sync()
+    all_synced(*(machines[name] for name in order), reader)
+    for one in machines.values():
+        assert (one.sessions(), one.files()) == (reader.sessions(), reader.files())
+        assert {node: cited(one, node) for node in facts} == {
+            node: f"second, on {name}" for node, name in facts.items()
+        }
+    assert len(reader.sessions()) == 3
+    assert sorted(text for _, text in reader.turns().elements()) == sorted(
+        ["first", *(f"{which}, on {name}" for which in ("second", "third") for name in "abc")]
+    )
 
 
 def test_two_machines_that_pushed_a_fork_at_once_agree(machine: NewMachine) -> None:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from typing import Any
 
 import pytest
 from dreamd.store import okf
-from dreamd.store.model import Kind, Level, Memory
+from dreamd.store.model import Kind, Level, Memory, NewTurn, NodeId, SessionHead, Turn
+from dreamd.store.okf import session
 from dreamd.store.okf.memory_file import BY_HAND, EDITED_AT, body_hash
-from dreamd.store.upkeep.merging import MemoryVersion, merged
+from dreamd.store.upkeep.merging import (
+    MemoryVersion,
+    ToldTurn,
+    arranged,
+    merged,
+    session_lines,
+    told_of,
+    turn_key,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -111,3 +121,102 @@ def test_the_order_of_versions_does_not_matter(texts: list[str], tags: list[list
     (result,) = results
     kept = {body(result[0]), *(body(one) for _, one in result[1])}
     assert kept >= set(texts) - ({body(before)} if before else set())
+
+
+# ---- the lines of a session
+
+Lines = dict[NodeId, list[str]]
+
+
+def turn(text: str, ordinal: int, minute: int = 0, external_id: str | None = None) -> Turn:
+    return Turn("S", ordinal, "user", text, NOW + timedelta(minutes=minute), external_id)
+
+
+def read(images: dict[NodeId, bytes], told: Iterable[ToldTurn]) -> None:
+    """Have the files of a session's lines take in turns that came, as a machine does."""
+
+    def lines() -> dict[NodeId, Any]:
+        here = [one for line, image in images.items() for one in told_of(session.parse(image, session_id=line).turns)]
+        return session_lines("S", [*told, *here])
+
+    def opened(line: NodeId) -> bytes:
+        return session.open_file(SessionHead(line, "kiln", started_at=NOW))
+
+    for line, image in arranged(lines(), images, opened).files.items():
+        images.pop(line, None)
+        images |= {line: image} if image is not None else {}
+    for line, turns in lines().items():
+        for one in (one.turn for one in turns if not one.here):
+            parsed = session.parse(images.setdefault(line, opened(line)))
+            new = NewTurn(one.role, one.text, one.at, one.external_id)
+            images[line] += parsed.closing + session.encode_turn(new, max(one.ordinal, parsed.next_ordinal))
+
+
+def texts(images: dict[NodeId, bytes]) -> Lines:
+    return {line: [f"{one.ordinal} {one.text}" for one in session.parse(images[line]).turns] for line in sorted(images)}
+
+
+def after_each(orders: Iterable[Sequence[Sequence[ToldTurn]]]) -> list[Lines]:
+    """Return the lines after the segments came in each of these orders, one by one."""
+    found = []
+    for order in orders:
+        images: dict[NodeId, bytes] = {}
+        for number in range(len(order)):
+            read(images, [one for segment in order[: number + 1] for one in segment])
+        found.append(texts(images))
+    return found
+
+
+@pytest.mark.parametrize("first", [None, ""], ids=["entries of before", "entries that name the turn before"])
+def test_three_forks_of_a_session_become_the_same_lines_in_whatever_order_they_come(first: str | None) -> None:
+    one, forks = (
+        turn("1", 1),
+        {name: [turn(f"2{name}", 2, at), turn(f"3{name}", 3, at)] for at, name in enumerate("abc")},
+    )
+    names_the_one_before = first is not None
+    segments = [
+        [
+            ToldTurn(told.turn, told.after if names_the_one_before else None, name)
+            for told in told_of([one, *turns])
+            if told.turn is not one or name == "a"
+        ]
+        for name, turns in forks.items()
+    ]
+    found = after_each(permutations(segments))
+    assert all(lines == found[0] for lines in found)
+    names = [f"S-fork-{turn_key(forks[name][0])[:8]}" for name in "bc"]
+    assert found[0] == {
+        "S": ["1 1", "2 2a", "3 3a"], names[0]: ["2 2b", "3 3b"], names[1]: ["2 2c", "3 3c"],
+    }  # fmt: skip
+
+
+@st.composite
+def segments_of_a_session(draw: st.DrawFn) -> list[list[ToldTurn]]:
+    """Draw a tree of turns, each written by one of three machines after a turn that any of them wrote."""
+    turns, segments = list[Turn](), {name: list[ToldTurn]() for name in "abc"}
+    for number in range(draw(st.integers(1, 9))):
+        before = draw(st.sampled_from([None, *turns]))
+        ordinal = before.ordinal + draw(st.integers(1, 2)) if before else 1
+        named = str(number) if draw(st.booleans()) else None
+        new = turn(f"turn {number}", ordinal, draw(st.integers(0, 3)) + (0 if named else 10 * number), named)
+        turns.append(new)
+        told = ToldTurn(new, turn_key(before) if before else "", name := draw(st.sampled_from("abc")))
+        segments[name].append(told)
+    return [some for some in segments.values() if some]
+
+
+@given(segments_of_a_session())
+def test_the_lines_of_a_session_do_not_depend_on_the_order_of_segments(segments: list[list[ToldTurn]]) -> None:
+    found = after_each(permutations(segments))
+    assert all(lines == found[0] for lines in found)
+    every = sorted(text.partition(" ")[2] for line in found[0].values() for text in line)
+    assert every == sorted(one.turn.text for some in segments for one in some)
+
+
+@given(segments_of_a_session(), st.integers(0, 2))
+def test_a_turn_that_was_told_of_stays_before_one_that_was_not(segments: list[list[ToldTurn]], which: int) -> None:
+    told, here = [one for some in segments for one in some], [turn(f"here {number}", number, -1) for number in (1, 2)]
+    lines = session_lines("S", [*told, *told_of(here)])
+    alone = session_lines("S", told)
+    assert {line: turns for line, turns in lines.items() if line in alone} == alone
+    assert [[one.turn.text for one in lines[line]] for line in lines.keys() - alone.keys()] == [["here 1", "here 2"]]
