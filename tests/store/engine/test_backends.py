@@ -540,7 +540,8 @@ def test_of_many_points_postgres_finds_nearly_all_and_of_few_under_a_filter_all(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dreamd.store.engine.postgres.EXACT_UP_TO", 200)
-    monkeypatch.setattr("dreamd.store.engine.postgres.MOST_FOUND", 300)
+    monkeypatch.setattr("dreamd.store.engine.postgres.MOST_LISTED", 400)
+    monkeypatch.setattr("dreamd.store.engine.postgres.MOST_UNLISTED", 40)
     postgres.clear()
     store = PostgresStore(postgres.dsn)
     store.ensure_collection("many", DIMENSION)
