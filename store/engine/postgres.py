@@ -132,8 +132,15 @@ LIST: Final = """
     FROM (SELECT row, unnest(terms) AS term FROM dreamd.{name} WHERE row > %s) AS each GROUP BY term
 """
 
+SAMPLE: Final = """
+    SELECT count(*) FILTER (WHERE is_left), avg(size) FILTER (WHERE is_left)::float8,
+        sum(words) FILTER (WHERE is_left)::float8 / sum(words) FROM (
+        SELECT size, cardinality(terms) AS words, {where} AS is_left
+        FROM dreamd.{name} TABLESAMPLE SYSTEM({percent}) REPEATABLE(1)) AS sample
+"""
+
 # In order: the terms, the contexts that make a word common, the kinds from which such a word is looked for, the number
-# of points, the weights of the kinds, the most rows.
+# of points, the weights of the kinds. The last list that is taken is cut.
 LISTED: Final = """
     WITH listed AS MATERIALIZED (
         SELECT term >> 5 AS word, term & 31 AS kind, octet_length(rows) / 4 AS count, rows
@@ -146,7 +153,8 @@ LISTED: Final = """
     ordered AS (
         SELECT *, sum(count) OVER (
             ORDER BY ln(1.0 + %s::float8 / having_it) * (%s::float8[])[kind + 1] DESC, word, kind) AS upto FROM found)
-    SELECT word, kind, having_it::float8, is_common IS TRUE, CASE WHEN upto <= %s OR upto = count THEN rows END
+    SELECT word, kind, having_it::float8, is_common IS TRUE,
+        CASE WHEN upto - count < {most} THEN substr(rows, 1, 4 * ({most} - upto + count)::int) END
     FROM ordered
 """
 
@@ -177,10 +185,11 @@ Parameters = list[Any]
 
 
 class Sampled(NamedTuple):
-    """About how many points a filter leaves of a large collection, and their mean size."""
+    """About how many points a filter leaves of a large collection, their mean size, and their share of its words."""
 
     points: float
     mean_size: float
+    share: float = 1.0
 
 
 class Counted(NamedTuple):
@@ -487,19 +496,18 @@ class PostgresStore:
     def _listed(self, name: str, asked: Sequence[int], scope: Sampled) -> tuple[dict[int, Counted], list[int]]:
         """Return about how often each word is in a scope, and the rows that promise most."""
         count = self._has_hnsw[name]
-        share = min(1.0, scope.points / count)
         terms = [_term(word, kind) for word in asked for kind in range(len(OFTEN) * SIZES)]
         weights = _weights_of_kinds(scope.mean_size)
-        values = [terms, COMMON * count, float(count), weights.tolist(), MOST_LISTED]
+        values = [terms, COMMON * count, float(count), weights.tolist()]
         counted = dict.fromkeys(asked, Counted(0.0, False))
         promised = []
-        sql = LISTED.format(name=name, in_text=IN_TEXT, sizes=SIZES)
+        sql = LISTED.format(name=name, in_text=IN_TEXT, sizes=SIZES, most=MOST_LISTED)
         for shifted, kind, having, is_common, rows in self._rows_of(sql, values, binary=True):
-            counted[word := shifted + FIRST_WORD] = Counted(min(scope.points, having * share), is_common)
+            counted[word := shifted + FIRST_WORD] = Counted(min(scope.points, having * scope.share), is_common)
             if rows is not None:
                 promise = bm25.idf(scope.points, counted[word].points) * weights[kind]
                 promised.append((np.frombuffer(rows, ">i4"), promise))
-        return counted, _best(promised, round(WEIGHED / share))
+        return counted, _best(promised, round(WEIGHED * max(1.0, count / scope.points)))
 
     def _wide(self, name: str, where: Filter) -> Sampled | None:
         """Return a sample's counts of the points under a filter; None where all of them are to be compared."""
@@ -509,13 +517,12 @@ class PostgresStore:
         known, scope = self._scopes.get((name, where), (0.0, None))
         if scope is None or now > known + SAMPLED_ANEW_S:
             condition, values = _condition(where)
-            share = min(1.0, SAMPLED / count)
-            sample = f"dreamd.{name} TABLESAMPLE SYSTEM({100 * share}) REPEATABLE(1)"
-            row = self._one("search", f"SELECT count(*), avg(size)::float8 FROM {sample} WHERE {condition}", values)
-            points, mean = row or (0, None)
+            part = min(1.0, SAMPLED / count)
+            row = self._one("search", SAMPLE.format(name=name, where=condition, percent=100 * part), values)
+            points, mean, share = row or (0, None, None)
             if len(self._scopes) >= MOST_SCOPES:
                 self._scopes = {}
-            self._scopes[name, where] = now, (scope := Sampled(points / share, max(1.0, mean or 1.0)))
+            self._scopes[name, where] = now, (scope := Sampled(points / part, max(1.0, mean or 1.0), share or 0.0))
         return scope if scope.points > max(EXACT_UP_TO, EXACT_SHARE * count) else None
 
     def _rows(self, name: str, points: Sequence[Point]) -> list[Parameters]:
