@@ -1,16 +1,18 @@
 """Postgres with pgvector: words in a sparsevec, vectors in a halfvec, payloads in jsonb; both searches in one query.
 
-A collection is a table of the schema `dreamd`. Words are split as for every other engine and ranked by the same bm25;
-a word is kept as its number (28 bits of a hash). Up to EXACT_UP_TO points, and wherever a filter leaves no more, bm25
-and cosines of all of them are exact: one query counts the points under the filter that have each word, the next ranks.
+A collection is a table of the schema `dreamd`. Words are split as for every other engine and ranked by the same bm25; a
+word is kept as its number, 27 bits of a hash. Up to EXACT_UP_TO points, and wherever a filter leaves no more, bm25 and
+cosines of all of them are exact: one query counts the points under the filter that have each word, the next ranks.
 
 Of more points an HNSW index finds the nearest, and goes on looking where a filter left too few. Words are looked up in
-lists of the rows that have them, which `keep_columns` makes, one for each word and level: how much the word weighs in
-the row, by its place and the row's size. The lists that promise most come first, MOST_LISTED rows in all; the machine
-that asks adds them up, 10 ns a row where the server takes 300, and has the server weigh the best by all words.
-Example, of a million points: of "the kayak of the team" kayak is in 400 rows, which are all listed; of the 63,000 with
-team only those are, short or with the word in their own text, in which team may weigh as much as kayak in a long one.
-A row gets a new number when it is written; rows behind the last one that was listed are all weighed.
+lists of the rows that have them, which `keep_columns` makes: one for each word and kind, its place in a row and the
+row's size, which say how much it weighs there. The lists that promise most are taken, MOST_LISTED rows in all. The
+machine that asks adds them up, which takes it 20 ns a row and the server 300, and the server weighs the best of these
+rows by all words. A row gets a new number when it is written, and all rows behind the last one listed are weighed too.
+
+Example, of a million points: kayak is in 400 rows, which are all listed. Of the 63,000 with team the lists of short
+texts come before the kayaks of long ones, and those of long texts with a team beside them are not taken; a row of these
+that has a kayak too is weighed by both.
 """
 
 from __future__ import annotations
@@ -67,8 +69,9 @@ NEIGHBOURS: Final = 200
 SURPLUS: Final = 50
 """Points that the HNSW index is asked for beyond the limit: those that tie with the last are ordered by id."""
 
-BUILT_IN_B, MOST_MIB = 1_200, 2_048
-"""Memory that the build of HNSW may take: bytes a point (of 384 numbers, with its neighbours), and at most."""
+BUILT_IN_B, LISTED_IN_B, MOST_MIB = 1_200, 2_000, 2_048
+"""Memory that building may take: bytes a point for HNSW (of 384 numbers, with its neighbours), and for sorting its 80
+words, and at most."""
 
 MOST_WORDS: Final = 16_000
 """Different words of a point; a sparsevec takes no more."""
@@ -78,9 +81,6 @@ IN_CONTEXT, IN_TEXT, IN_BOTH = PLACES = range(len(OFTEN))
 """The places of a word in a point, and how often that is said to have it. One that more than COMMON of all contexts
 have is looked for in texts alone, as sqlite-vec does."""
 TEXTS, CONTEXTS = (IN_TEXT, IN_BOTH), (IN_CONTEXT, IN_BOTH)
-
-LISTED_IN_B: Final = 2_000
-"""Memory that listing a row may take: it has some 80 words."""
 
 INT4: Final = 23
 """Postgres' number of the type int."""
@@ -94,12 +94,15 @@ LAYOUT: Final = """
     CREATE EXTENSION IF NOT EXISTS vector;
     CREATE TABLE IF NOT EXISTS dreamd.collection(
         name text PRIMARY KEY, dimension int NOT NULL, mark text NOT NULL DEFAULT '');
-    ALTER TABLE dreamd.collection ADD COLUMN IF NOT EXISTS layout int NOT NULL DEFAULT 1,
-        ADD COLUMN IF NOT EXISTS listed int[] NOT NULL DEFAULT '{}'
+    DO $$ BEGIN
+        IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'dreamd.collection'::regclass AND attname = 'listed')
+        THEN ALTER TABLE dreamd.collection ADD layout int NOT NULL DEFAULT 1, ADD listed int[] NOT NULL DEFAULT '{}';
+        END IF;
+    END $$
 """
-"""`listed` are the last rows of each part of the lists."""
+"""`listed` are the last rows of each part of the lists. Altering a table waits for all that read it: once will do."""
 
-# `terms` are the numbers of words with their levels, `words` has a place for each word in each of PLACES.
+# `terms` are the words of a point with their kinds, `words` has a number for each word in each of PLACES.
 TABLE: Final = """
     CREATE TABLE IF NOT EXISTS dreamd.{name}(
         id text COLLATE "C" PRIMARY KEY, body text NOT NULL, context text NOT NULL, size int NOT NULL,
@@ -134,7 +137,7 @@ LIST: Final = """
 
 SAMPLE: Final = """
     SELECT count(*) FILTER (WHERE is_left), avg(size) FILTER (WHERE is_left)::float8,
-        sum(words) FILTER (WHERE is_left)::float8 / sum(words) FROM (
+        sum(words) FILTER (WHERE is_left)::float8 / nullif(sum(words), 0) FROM (
         SELECT size, cardinality(terms) AS words, {where} AS is_left
         FROM dreamd.{name} TABLESAMPLE SYSTEM({percent}) REPEATABLE(1)) AS sample
 """
@@ -203,12 +206,12 @@ class PostgresStore:
     """Collections in a Postgres of at least version 14 with pgvector 0.8. Any thread may call; each call is a
     transaction.
 
-    `dsn` is a connection string; a search ends after `search_s`, and everything else after `write_s`.
+    `dsn` is a connection string; a search ends after `search_s`, a write after `write_s`; what builds has no end.
     """
 
     def __init__(self, dsn: str, *, search_s: float = 1.0, write_s: float = 120.0) -> None:
         self._dsn = dsn
-        self._limits_s = {"search": search_s, "write": write_s, "alone": write_s, "build": 0.0}
+        self._limits_s = {"search": search_s, "write": write_s, "alone": 0.0, "build": 0.0}
         self._idle: dict[str, list[psycopg.Connection[Any]]] = {way: [] for way in self._limits_s}
         self._open: set[psycopg.Connection[Any]] = set()
         self._dimensions: dict[str, int] = {}
@@ -309,25 +312,24 @@ class PostgresStore:
             connection.execute(f"DROP TABLE IF EXISTS dreamd.{name}_lists".encode())
             connection.execute("UPDATE dreamd.collection SET listed = '{}' WHERE name = %s", (name,))
         self._has_hnsw.pop(name, None)
+        count = self.count(name)
         with self._connected("alone") as connection:
+            connection.execute(f"SET maintenance_work_mem = '{_room_mib(count, BUILT_IN_B)}MB'".encode())
             connection.execute(f"VACUUM FULL dreamd.{name}".encode())
 
     def keep_columns(self, name: str, batch: Callable[[], AbstractContextManager[None]]) -> bool:
         """Index the payload fields, and of many points list the words and build HNSW: some minutes for a million."""
-        if name not in self._has_hnsw:
-            count = self.count(name)
-            if name not in self._is_indexed or count > EXACT_UP_TO:
-                self._build(name, count)
-            if count > EXACT_UP_TO:
-                self._has_hnsw[name] = count
-        if name in self._has_hnsw:
+        count = self._has_hnsw.get(name) or self.count(name)
+        if name not in self._has_hnsw and (name not in self._is_indexed or count > EXACT_UP_TO):
+            self._build(name, count)
+        if count > EXACT_UP_TO:
             self._list(name)
+            self._has_hnsw[name] = count
         return True
 
     def _build(self, name: str, count: int) -> None:
         with self._connected("build") as connection:
-            mib = min(MOST_MIB, max(64, BUILT_IN_B * count // 2**20))
-            connection.execute(f"SET LOCAL maintenance_work_mem = '{mib}MB'".encode())
+            connection.execute(f"SET LOCAL maintenance_work_mem = '{_room_mib(count, BUILT_IN_B)}MB'".encode())
             for field, is_number in self._fields.get(name, {}).items():
                 on = f"btree (({_column(field)}))" if is_number else f"gin (({_column(field)}))"
                 sql = f"CREATE INDEX IF NOT EXISTS {name}_by_{field} ON dreamd.{name} USING {on}"
@@ -340,21 +342,23 @@ class PostgresStore:
         self._is_indexed.add(name)
 
     def _list(self, name: str) -> None:
-        """List the rows of words that are not listed yet, where there are many; all anew after MOST_PARTS times."""
-        last = (
-            f"SELECT listed, (SELECT coalesce(max(row), 0) FROM dreamd.{name}) FROM dreamd.collection WHERE name = %s"
-        )
+        """List the words of rows that are not listed yet, where they are many; after MOST_PARTS times of all rows."""
+        sql = f"SELECT listed, (SELECT max(row) FROM dreamd.{name}) FROM dreamd.collection WHERE name = %s FOR UPDATE"
         with self._connected("build") as connection:
-            listed, newest = connection.execute(f"{last} FOR UPDATE".encode(), (name,)).fetchone() or ([], 0)
-            if newest - (listed[-1] if listed else 0) > (MOST_UNLISTED if listed else 0):
+            row = connection.execute(sql.encode(), (name,)).fetchone()
+            if row is None:
+                raise NotFound(f"there is no collection {name}")
+            listed, newest = row
+            if not listed or newest - listed[-1] > MOST_UNLISTED:
                 if not listed or len(listed) >= MOST_PARTS:
                     listed = []
                     connection.execute(f"DROP TABLE IF EXISTS dreamd.{name}_lists".encode())
                     connection.execute(LISTS.format(name=name).encode())
-                mib = min(MOST_MIB, max(64, LISTED_IN_B * (newest - sum(listed[-1:])) // 2**20))
+                last = listed[-1] if listed else 0
+                mib = _room_mib(newest - last, LISTED_IN_B)
+                # By sorting: a list that grows while others do takes a kilobyte, and most are of one row.
                 connection.execute(f"SET LOCAL work_mem = '{mib}MB'; SET LOCAL enable_hashagg = off".encode())
-                part = [len(listed), listed[-1] if listed else 0]
-                connection.execute(LIST.format(name=name).encode(), part)
+                connection.execute(LIST.format(name=name).encode(), [len(listed), last])
                 listed = [*listed, newest]
                 connection.execute("UPDATE dreamd.collection SET listed = %s WHERE name = %s", (listed, name))
         self._listed_to[name] = listed[-1]
@@ -479,12 +483,12 @@ class PostgresStore:
         self, name: str, asked: Sequence[int], condition: str, values: Parameters
     ) -> tuple[Sampled, dict[int, Counted]]:
         """Return what a filter leaves, and how often each word is there."""
-        counts = ", count(*) FILTER (WHERE words <#> %s::sparsevec < 0)" * (3 * len(asked))
-        sql = f"SELECT count(*), avg(size)::float8{counts} FROM dreamd.{name} WHERE {condition}"
+        counts = ", ".join(["count(*) FILTER (WHERE words <#> %s::sparsevec < 0)"] * (3 * len(asked)))
+        sql = f"SELECT count(*), avg(size)::float8, ARRAY[{counts}] FROM dreamd.{name} WHERE {condition}"
         sought = [
             _sparse({(word, place): 1.0 for place in places}) for word in asked for places in (PLACES, TEXTS, CONTEXTS)
         ]
-        points, mean_size, *found = self._rows_of(sql, [*sought, *values])[0]
+        points, mean_size, found = self._rows_of(sql, [*sought, *values])[0]
         most = COMMON * max(points, 100)
         each = zip(asked, found[::3], found[1::3], found[2::3], strict=True)
         counted = {
@@ -616,6 +620,10 @@ def _put(connection: psycopg.Connection[Any], rows: Sequence[Parameters], upsert
         for row in rows:
             copy.write_row(row)
     connection.execute(upsert.encode())
+
+
+def _room_mib(count: int, each_b: int) -> int:
+    return min(MOST_MIB, max(64, each_b * count // 2**20))
 
 
 # ---- words

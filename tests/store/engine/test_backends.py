@@ -627,12 +627,13 @@ def test_lists_of_words_are_made_anew_at_times_and_after_a_purge(
     assert [match.id for match in many.search_keyword("many", ["kayak4"], 5)] == ["p0000"]
 
 
-def test_a_copy_of_another_layout_is_said_to_be(postgres: PostgresServer, emptied_postgres: PostgresStore) -> None:
-    postgres.ask("UPDATE dreamd.collection SET layout = 1")
+def test_a_copy_of_another_layout_is_said_to_be(many: PostgresStore, postgres: PostgresServer) -> None:
+    postgres.ask("ALTER TABLE dreamd.collection DROP layout, DROP listed")
     with pytest.raises(StoreError, match="version"):
-        emptied_postgres.ensure_collection(NAME, DIMENSION)
-    emptied_postgres.drop(NAME)
-    emptied_postgres.ensure_collection(NAME, DIMENSION)
+        many.ensure_collection("many", DIMENSION)
+    many.drop("many")
+    many.ensure_collection("many", DIMENSION)
+    assert many.count("many") == 0
 
 
 def test_files_survive_a_restart_and_a_torn_line(tmp_path: Path) -> None:
