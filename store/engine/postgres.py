@@ -44,10 +44,11 @@ if TYPE_CHECKING:
     import psycopg
 
 EXACT_UP_TO: Final = 20_000
-"""Points whose cosines are all computed, some 10 ms; the index of more is worth its build."""
+"""Points that are all compared, 7 us each, of which words take 5; the index of more is worth its build."""
 
-EXACT_SHARE: Final = 0.02
-"""Of a large collection the share of points that is compared one by one: an HNSW index would look at 50 for each."""
+EXACT_SHARE, MOST_EXACT = 0.02, 60_000
+"""Of a large collection the share of points that is compared one by one, of which an HNSW index would look at 50 for
+each, and at most how many."""
 
 SMALLEST, STEP, SIZES = 40, 1.6, 10
 """Characters of the largest of the smallest points, how many times larger one kind of size is than the one before, and
@@ -80,7 +81,10 @@ OFTEN: Final = (bm25.CONTEXT_WEIGHT, 1.0, 1.0 + bm25.CONTEXT_WEIGHT)
 IN_CONTEXT, IN_TEXT, IN_BOTH = PLACES = range(len(OFTEN))
 """The places of a word in a point, and how often that is said to have it. One that more than COMMON of all contexts
 have is looked for in texts alone, as sqlite-vec does."""
-TEXTS, CONTEXTS = (IN_TEXT, IN_BOTH), (IN_CONTEXT, IN_BOTH)
+TEXTS: Final = (IN_TEXT, IN_BOTH)
+
+DIGIT: Final = 2**17
+"""More points than are compared one by one; a sum of squares of it, as many, is exact in 53 bits."""
 
 INT4: Final = 23
 """Postgres' number of the type int."""
@@ -108,9 +112,14 @@ TABLE: Final = """
         id text COLLATE "C" PRIMARY KEY, body text NOT NULL, context text NOT NULL, size int NOT NULL,
         terms int[] NOT NULL, words sparsevec NOT NULL, payload jsonb NOT NULL, vector halfvec({dimension}),
         row int NOT NULL GENERATED ALWAYS AS IDENTITY UNIQUE);
-    ALTER TABLE dreamd.{name} ALTER words SET STORAGE MAIN, ALTER words SET STATISTICS 0, ALTER terms SET STATISTICS 0,
-        ALTER body SET STATISTICS 0, ALTER context SET STATISTICS 0, ALTER vector SET STATISTICS 0
+    ALTER TABLE dreamd.{name}
+        ALTER words SET STORAGE MAIN, ALTER vector SET STORAGE MAIN, ALTER payload SET STORAGE MAIN,
+        ALTER words SET STATISTICS 0, ALTER terms SET STATISTICS 0, ALTER vector SET STATISTICS 0,
+        ALTER body SET STATISTICS 0, ALTER context SET STATISTICS 0
 """
+"""A row is larger than Postgres likes; what is stored beside it is its texts, since to fetch a vector from there takes
+17 us, and 2 otherwise."""
+
 
 COLUMNS: Final = "id, body, context, size, terms, words, payload, vector"
 BROUGHT: Final = """
@@ -482,19 +491,19 @@ class PostgresStore:
     def _counted(
         self, name: str, asked: Sequence[int], condition: str, values: Parameters
     ) -> tuple[Sampled, dict[int, Counted]]:
-        """Return what a filter leaves, and how often each word is there."""
-        counts = ", ".join(["count(*) FILTER (WHERE words <#> %s::sparsevec < 0)"] * (3 * len(asked)))
-        sql = f"SELECT count(*), avg(size)::float8, ARRAY[{counts}] FROM dreamd.{name} WHERE {condition}"
-        sought = [
-            _sparse({(word, place): 1.0 for place in places}) for word in asked for places in (PLACES, TEXTS, CONTEXTS)
-        ]
-        points, mean_size, found = self._rows_of(sql, [*sought, *values])[0]
-        most = COMMON * max(points, 100)
-        each = zip(asked, found[::3], found[1::3], found[2::3], strict=True)
-        counted = {
-            word: Counted(in_text if in_context > most else anywhere, in_context > most)
-            for word, anywhere, in_text, in_context in each
-        }
+        """Return what a filter leaves, and how often each word is there.
+
+        A row has a word in one place, which counts as 1, DIGIT or its square; so one sum has the counts of all three.
+        """
+        sums = ", ".join(["sum(-(words <#> %s::sparsevec))"] * len(asked))
+        sql = f"SELECT count(*), avg(size)::float8, ARRAY[{sums}] FROM dreamd.{name} WHERE {condition}"
+        digits = [_sparse({(word, place): float(DIGIT**place) for place in PLACES}) for word in asked]
+        points, mean_size, found = self._rows_of(sql, [*digits, *values])[0]
+        counted = {}
+        for word, total in zip(asked, found, strict=True):
+            counts = [int(total or 0) // DIGIT**place % DIGIT for place in PLACES]
+            is_common = counts[IN_CONTEXT] + counts[IN_BOTH] > COMMON * max(points, 100)
+            counted[word] = Counted(sum(counts[IN_TEXT if is_common else IN_CONTEXT :]), is_common)
         return Sampled(points, max(1.0, mean_size or 1.0)), counted
 
     def _listed(self, name: str, asked: Sequence[int], scope: Sampled) -> tuple[dict[int, Counted], list[int]]:
@@ -527,7 +536,7 @@ class PostgresStore:
             if len(self._scopes) >= MOST_SCOPES:
                 self._scopes = {}
             self._scopes[name, where] = now, (scope := Sampled(points / part, max(1.0, mean or 1.0), share or 0.0))
-        return scope if scope.points > max(EXACT_UP_TO, EXACT_SHARE * count) else None
+        return scope if scope.points > max(EXACT_UP_TO, min(EXACT_SHARE * count, MOST_EXACT)) else None
 
     def _rows(self, name: str, points: Sequence[Point]) -> list[Parameters]:
         latest = {point.id: point for point in points}
@@ -636,7 +645,7 @@ def _number(word: str) -> int:
     return number_of(word) >> 5
 
 
-def _term(word: int, kind: Any) -> Any:
+def _term(word: Any, kind: Any) -> Any:
     """Return the number of a word of a kind, its place and size, as one of 32 bits with a sign."""
     return (word - FIRST_WORD) * 32 + kind
 

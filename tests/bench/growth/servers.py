@@ -105,10 +105,11 @@ def _of(grown: Grown, embedder: Embedder, asked: Sequence[str], given: argparse.
     named = f"Postgres, {short(grown.size)}"
     index = grown.paths.index.resolve()
     with ExitStack() as stack:
-        server = None if given.dsn else PostgresServer(*ROOM)
-        if server is not None:
+        dsn, server = given.dsn, None
+        if dsn is None:
+            server = PostgresServer(*ROOM)
             stack.callback(server.close)
-        dsn = given.dsn or server.dsn
+            dsn = server.dsn
         yield from _filled(named, index, dsn, embedder.dimension)
         [one] = _processes(1, index, dsn, asked[:COMPARED], given)
         with _search(index, embedder, None) as (search, _):
