@@ -55,8 +55,8 @@ REWRITTEN = 300
 class Asked(NamedTuple):
     """What one process was answered: seconds from when each was due, how many by the server, and the ten best of each.
 
-    `used_s`: the processor time of the server's processes meanwhile, `own_s` that of its own. `in_step_s`: how long
-    after its last answer the server had everything again.
+    `used_s`: the processor time of the server's processes after the first WARMING, `own_s` that of its own.
+    `in_step_s`: how long after its last answer the server had everything again.
     """
 
     took_s: list[float]
@@ -137,15 +137,16 @@ def _answered(named: str, many: Sequence[Asked], target: str) -> Row:
     took = [s for each in many for s in each.took_s[WARMING:]]
     count = sum(len(each.took_s) for each in many)
     p95_s = quantiles(took, n=20)[-1]
-    used_s = fmean(each.used_s for each in many) + sum(each.own_s for each in many)
+    server_ms = 1e3 * fmean(each.used_s for each in many) / len(took)
+    own_ms = 1e3 * sum(each.own_s for each in many) / len(took)
     return Row(
         named,
         f"p50 {1e3 * median(took):.0f} ms, p95 {1e3 * p95_s:.0f} ms",
         target,
         p95_s <= 0.06 if target else None,
-        f"{len(took)} distinct questions with their embedding, each {1e3 * used_s / len(took):.0f} ms of a processor, of"
-        f" these the server {1e3 * fmean(each.used_s for each in many) / len(took):.0f}; the server answered"
-        f" {sum(m.served for m in many)} of {count}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+        f"{len(took)} distinct questions with their embedding, each {server_ms:.0f} ms of a processor of the server and"
+        f" {own_ms:.0f} of those who ask; the server answered {sum(m.served for m in many)} of {count};"
+        f" {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
     )
 
 
@@ -293,6 +294,7 @@ def _ask(index: Path, dsn: str, embedder: Embedder, rate: float) -> Asked:
     with _search(index, embedder, dsn) as (search, store):
         print("ready", flush=True)
         after_s, asked = json.load(sys.stdin)
+        before_s, own_s = _used_s(dsn), time.process_time()
         due = time.perf_counter() + after_s
         for number, question in enumerate(asked):
             if number == WARMING:
