@@ -60,7 +60,7 @@ MOST_LISTED, WEIGHED = 200_000, 2_000
 in 9."""
 
 MOST_TIMES: Final = 5.0
-"""How many times as many are weighed where a filter leaves a small share, at most."""
+"""The most times as many that are weighed where a filter leaves a small share."""
 
 MOST_UNLISTED, MOST_PARTS = 2_000, 16
 """Rows that a question weighs because they are not listed yet, and parts of the lists before they are made anew."""
@@ -211,7 +211,7 @@ class Sampled(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """How many points of a scope have a word; of a common one, in their texts."""
+    """The number of points of a scope that have a word; of a common one, in their texts."""
 
     points: float
     is_common: bool
