@@ -149,7 +149,7 @@ class VectorStore(Protocol):
     def search_hybrid(
         self, name: str, terms: Sequence[str], vector: Vector, limit: int, where: Filter = ()
     ) -> tuple[list[Match], list[Match]]:
-        """Return what `search_keyword` and `search_vector` do; in one request where `server_side_hybrid` says so."""
+        """Return what `search_keyword` and `search_vector` do; together where `server_side_hybrid` says so."""
         ...
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:

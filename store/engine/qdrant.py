@@ -24,7 +24,7 @@ import numpy as np
 
 from ..filters import Clause, Condition, Filter, Payload, Scalar, compares
 from ..model import NotFound, StoreBusy, StoreError
-from .bm25 import CONTEXT_WEIGHT, weight, words
+from .bm25 import CONTEXT_WEIGHT, MEAN_SIZE, number_of, weight, words
 from .interface import (
     Capabilities,
     Match,
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
 
 WORDS, MEANING = "words", "meaning"
 """The names of a point's two vectors."""
-
-MEAN_SIZE: Final = 650
-"""Characters of text and context of a usual point: 750 in work of several people, 470 in a person's notes."""
 
 NEIGHBOURS: Final = 128
 """Candidates that HNSW keeps while it looks for the nearest (`hnsw_ef`)."""
@@ -440,17 +437,12 @@ def _id_of(payload: Mapping[str, Any] | None) -> str:
     return unescaped(str((payload or {})["id"]))
 
 
-def _number(word: str) -> int:
-    """Return the place of a word in sparse vectors: two of a million words have the same one once in some runs."""
-    return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "big")
-
-
 def _weighed(point: Point) -> dict[str, Any]:
     """Return the words of a point with their weights by bm25, but for the rarity that the server counts."""
     from qdrant_client import models
 
-    often = dict.fromkeys(map(_number, words(point.text)), 1.0)
-    for number in set(map(_number, words(point.context))):
+    often = dict.fromkeys(map(number_of, words(point.text)), 1.0)
+    for number in set(map(number_of, words(point.context))):
         often[number] = often.get(number, 0.0) + CONTEXT_WEIGHT
     if not often:
         return {}
@@ -462,7 +454,7 @@ def _weighed(point: Point) -> dict[str, Any]:
 def _with_words(terms: Sequence[str]) -> models.QueryRequest | None:
     from qdrant_client import models
 
-    asked = list(dict.fromkeys(map(_number, words(" ".join(terms), query=True))))
+    asked = list(dict.fromkeys(map(number_of, words(" ".join(terms), query=True))))
     if not asked:
         return None
     return models.QueryRequest(query=models.SparseVector(indices=asked, values=[1.0] * len(asked)), using=WORDS)

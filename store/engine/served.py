@@ -239,12 +239,12 @@ class ServedStore:
                 self._is_compared = self._compare(name, batch)
                 if not self._is_compared:
                     return True
-            self._is_ready = True
             if known.erase:
                 self._server.compact(copy)
                 with batch():
                     self._writer().execute(f"UPDATE {name}_served SET erase = max(0, erase - ?)", (known.erase,))
                 return True  # where it erased by removing all, it is to be filled
+            self._is_ready = True
             return False
         ids = [point_id for _, point_id in taken]
         points = self._local.get(name, ids)

@@ -25,14 +25,14 @@ EXACT_UP_TO = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Bytes and times of Postgres at 100,000 chunks: `python -m tests.bench.growth.servers --sizes 100000`."""
+    """Bytes and times of Postgres at a million chunks: `python -m tests.bench.growth.servers --sizes 1000000`."""
 
-    table_b: float = 1_834.0
-    indexes_b: float = 590.0
+    table_b: float = 3_053.0
+    indexes_b: float = 691.0
     hnsw_b: float = 1_170.0
-    filled_per_s: float = 328.0
-    built_per_s: float = 584.0
-    question_core_s: float = 0.31
+    filled_per_s: float = 1_500.0
+    built_per_s: float = 1_009.0
+    question_core_s: float = 0.026
 
 
 @dataclass(frozen=True, slots=True)

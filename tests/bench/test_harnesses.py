@@ -24,7 +24,7 @@ from dreamd.store.redaction.key_forms import CANDIDATE, Span
 from dreamd.store.redaction.prefilter import folded
 from dreamd.store.settings import StoreSettings
 
-from . import kill_store, planted_secrets, purging, redaction, unseen_secrets
+from . import kill_store, planted_secrets, purging, redaction, scale, unseen_secrets
 from .daemon_under_test import DaemonUnderTest
 from .damage import Account, Store, at_the_start
 from .documented_secrets import documented
@@ -204,3 +204,8 @@ def test_a_benchmark_without_its_data_says_what_to_set(words: tuple[str, ...]) -
     assert done.returncode == 2
     assert "set SHARED_DATA_DIR to the folder that holds the data sets" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_table_of_a_plan_is_what_its_script_works_out() -> None:
+    page = Path(__file__).parents[2] / "docs" / "scale.md"
+    assert scale.table() in page.read_text(encoding="utf-8")

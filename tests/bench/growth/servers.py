@@ -1,7 +1,8 @@
 """Postgres with large memories: `python -m tests.bench.growth.servers [--sizes 100000 1000000] [--daemons 8]`.
 
 The server is filled as the store does it; then processes ask it together, each through the store's own search with the
-index of this machine beside it. What they find is compared with what sqlite-vec finds in that index.
+index of this machine beside it, so many questions a second in all (`--rate`). What one finds is compared with what
+sqlite-vec finds in that index. Last the server is killed while they ask, and started again a while after.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from statistics import fmean, median, quantiles
 from typing import NamedTuple
 
 import psutil
+import psycopg
 from dreamd.daemon.clock import utc_now
 from dreamd.store import embedder_for
 from dreamd.store.embedding.embedding import Embedder
@@ -45,19 +47,24 @@ from .sentences import Sentences, questions
 from .suite import KEPT, SEED, short
 
 COMPARED, ASKED_EACH, WARMING = 100, 60, 10
-ROOM = "shared_buffers=512MB", "max_wal_size=4GB", "max_connections=100"
+ROOM = "shared_buffers=4GB", "max_wal_size=8GB", "max_connections=200"
+REWRITTEN = 300
+"""Chunks that are written while the server is down."""
 
 
 class Asked(NamedTuple):
-    """What one process was answered: seconds a question, those that the server answered, and what was found.
+    """What one process was answered: seconds from when each was due, how many by the server, and the ten best of each.
 
-    `used_s`: the processor time of the server's processes for it.
+    `used_s`: the processor time of the server's processes after the first WARMING, `own_s` that of its own.
+    `in_step_s`: how long after its last answer the server had everything again.
     """
 
     took_s: list[float]
     served: int
     best: list[list[str]]
     used_s: float
+    own_s: float
+    in_step_s: float
 
 
 def main() -> int:
@@ -69,46 +76,42 @@ def main() -> int:
     parser.add_argument(
         "--patience-s", type=float, default=served.ANSWERS_IN_S, help="a question's wait for the server"
     )
+    parser.add_argument("--rate", type=float, default=4.0, help="questions a second of all processes")
+    parser.add_argument(
+        "--dsn", help="a Postgres of this machine that is there, and is not killed, instead of one's own"
+    )
     parser.add_argument("--ask", nargs=2, metavar=("INDEX", "DSN"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     setattr(served, "ANSWERS_IN_S", given.patience_s)  # noqa: B010
     if given.ask:
-        asked = _ask(Path(given.ask[0]), given.ask[1], _embedder(given.kept), json.load(sys.stdin))
-        print(json.dumps(asked))
+        print(json.dumps(_ask(Path(given.ask[0]), given.ask[1], _embedder(given.kept), given.rate)))
         return 0
-    return report(_rows(given.sizes, given.daemons, given.kept))
+    return report(_rows(given))
 
 
-def _rows(sizes: Sequence[int], daemons: int, kept: Path) -> Iterator[Row]:
+def _rows(given: argparse.Namespace) -> Iterator[Row]:
+    kept, daemons = given.kept, given.daemons
     embedder = _embedder(kept)
     data = Options().data
     sentences = Sentences(data, embedder, kept)
     with own_folder("servers") as scratch:
-        for size in sizes:
+        for size in given.sizes:
             grown = memory(size, sentences, embedder, kept)
-            asked = questions(COMPARED + daemons * ASKED_EACH, data, scratch, sentences, random.Random(SEED))
-            yield from _of(grown, daemons, embedder, asked, kept)
+            asked = questions(COMPARED + 2 * daemons * ASKED_EACH, data, scratch, sentences, random.Random(SEED))
+            yield from _of(grown, embedder, asked, given)
 
 
-def _of(grown: Grown, daemons: int, embedder: Embedder, asked: Sequence[str], kept: Path) -> Iterator[Row]:
+def _of(grown: Grown, embedder: Embedder, asked: Sequence[str], given: argparse.Namespace) -> Iterator[Row]:
     named = f"Postgres, {short(grown.size)}"
     index = grown.paths.index.resolve()
     with ExitStack() as stack:
-        server = PostgresServer(*ROOM)
-        stack.callback(server.close)
-        fill_s, build_s = _filled(index, server.dsn, embedder.dimension)
-        [(table, near, whole)] = server.ask(
-            "SELECT pg_relation_size(c.oid), coalesce(pg_relation_size(to_regclass('dreamd.grown_near')), 0),"
-            " pg_total_relation_size(c.oid) FROM pg_class c WHERE c.oid = 'dreamd.grown'::regclass"
-        )
-        yield Row(
-            f"{named}: filled",
-            f"{grown.size / fill_s:,.0f} chunks/s, HNSW in {build_s:.0f} s",
-            "",
-            None,
-            f"{whole / grown.size:,.0f} bytes a chunk: table {table / grown.size:,.0f}, HNSW {near / grown.size:,.0f}",
-        )
-        one = _processes(1, index, server.dsn, asked[:COMPARED], kept)[0]
+        dsn, server = given.dsn, None
+        if dsn is None:
+            server = PostgresServer(*ROOM)
+            stack.callback(server.close)
+            dsn = server.dsn
+        yield from _filled(named, index, dsn, embedder.dimension)
+        [one] = _processes(1, index, dsn, asked[:COMPARED], given)
         with _search(index, embedder, None) as (search, _):
             alone = [_best(search, question) for question in asked[:COMPARED]]
         overlap = fmean(
@@ -119,21 +122,58 @@ def _of(grown: Grown, daemons: int, embedder: Embedder, asked: Sequence[str], ke
             f"{overlap:.3f}",
             "≥ .95",
             overlap >= 0.95,
-            f"mean share over {COMPARED} questions, {one.served} of them answered by the server, in"
-            f" {1e3 * one.used_s / COMPARED:.0f} ms of its processor each",
+            f"mean share over {COMPARED} questions, {one.served} of them answered by the server",
         )
-        together = _processes(daemons, index, server.dsn, asked[COMPARED:], kept)
-    for label, many in (("one asks", [one]), (f"{daemons} ask together", together)):
-        took = [s for each in many for s in each.took_s[WARMING:]]
-        count = sum(len(each.took_s) for each in many)
-        yield Row(
-            f"{named}: recall, {label}",
-            f"p50 {1e3 * median(took):.0f} ms, p95 {1e3 * quantiles(took, n=20)[-1]:.0f} ms",
-            "",
-            None,
-            f"{len(took)} distinct questions with their embedding; the server answered {sum(m.served for m in many)}"
-            f" of {count}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
-        )
+        yield _answered(f"{named}: recall, one asks", [one], "")
+        middle = COMPARED + given.daemons * ASKED_EACH
+        together = _processes(given.daemons, index, dsn, asked[COMPARED:middle], given)
+        yield _answered(f"{named}: recall, {given.daemons} ask together", together, "p95 ≤ 60 ms")
+        if server is not None:
+            shaken = partial(_killed, server, index, embedder.dimension)
+            yield _survived(named, _processes(given.daemons, index, dsn, asked[middle:], given, shaken))
+
+
+def _answered(named: str, many: Sequence[Asked], target: str) -> Row:
+    took = [s for each in many for s in each.took_s[WARMING:]]
+    count = sum(len(each.took_s) for each in many)
+    p95_s = quantiles(took, n=20)[-1]
+    server_ms = 1e3 * fmean(each.used_s for each in many) / len(took)
+    own_ms = 1e3 * sum(each.own_s for each in many) / len(took)
+    return Row(
+        named,
+        f"p50 {1e3 * median(took):.0f} ms, p95 {1e3 * p95_s:.0f} ms",
+        target,
+        p95_s <= 0.06 if target else None,
+        f"{len(took)} distinct questions with their embedding, each {server_ms:.0f} ms of a processor of the server and"
+        f" {own_ms:.0f} of those who ask; the server answered {sum(m.served for m in many)} of {count};"
+        f" {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+    )
+
+
+def _killed(server: PostgresServer, index: Path, dimension: int) -> None:
+    """Kill the server a while after the questions began, write, and start it again, all while they are asked."""
+    time.sleep(5.0)
+    server.stop()
+    with _opened(index, lambda: PostgresStore(server.dsn)) as store:
+        connection = open_database(index, durable=False)
+        ids = [str(one) for (one,) in connection.execute(f"SELECT id FROM {COLLECTION}_point LIMIT {REWRITTEN}")]
+        connection.close()
+        store.upsert(COLLECTION, store.get(COLLECTION, ids))
+        time.sleep(5.0)
+        server.start()
+        _wait_until_served(store, dimension, index)
+
+
+def _survived(named: str, many: Sequence[Asked]) -> Row:
+    took = [s for each in many for s in each.took_s]
+    return Row(
+        f"{named}: server killed while {len(many)} ask",
+        f"{len(took)} of {len(many) * ASKED_EACH} answered, {len(took) - sum(one.served for one in many)} by the index",
+        "all",
+        len(took) == len(many) * ASKED_EACH and sum(len(one.best) for one in many) == len(took),
+        f"{REWRITTEN} chunks written meanwhile; the longest answer took {max(took):.2f} s; the server had everything"
+        f" again at most {max(one.in_step_s for one in many):.1f} s after the last question",
+    )
 
 
 def _embedder(kept: Path) -> Embedder:
@@ -143,8 +183,8 @@ def _embedder(kept: Path) -> Embedder:
     return embedder
 
 
-def _filled(index: Path, dsn: str, dimension: int) -> tuple[float, float]:
-    """Fill the server with an index; return the seconds of that, and of building HNSW."""
+def _filled(named: str, index: Path, dsn: str, dimension: int) -> Iterator[Row]:
+    """Fill the server with an index, unless it has it, and say how long that took, and how large it is."""
     took: list[float] = []
 
     class Timed(PostgresStore):
@@ -157,7 +197,20 @@ def _filled(index: Path, dsn: str, dimension: int) -> tuple[float, float]:
     began = time.perf_counter()
     with _opened(index, lambda: Timed(dsn)) as store:
         _wait_until_served(store, dimension, index)
-    return took[0] - began, took[1] - took[0]
+        size = store.count(COLLECTION)
+    with psycopg.connect(dsn) as connection:
+        sizes = "SELECT pg_table_size('dreamd.grown'), coalesce(pg_relation_size(to_regclass('dreamd.grown_near')), 0),"
+        sizes += " coalesce(pg_total_relation_size(to_regclass('dreamd.grown_lists')), 0),"
+        sizes += " pg_total_relation_size('dreamd.grown')"
+        table, near, lists, whole = connection.execute(sizes.encode()).fetchone() or (0, 0, 0, 0)
+    yield Row(
+        f"{named}: filled",
+        f"{size / (took[0] - began):,.0f} chunks/s, indexes in {took[1] - took[0]:.0f} s",
+        "",
+        None,
+        f"{(whole + lists) / size:,.0f} bytes a chunk: table {table / size:,.0f}, HNSW {near / size:,.0f}, lists of"
+        f" words {lists / size:,.0f}, indexes of fields {(whole - table - near) / size:,.0f}",
+    )
 
 
 def _wait_until_served(store: ServedStore, dimension: int, index: Path) -> None:
@@ -184,12 +237,11 @@ def _opened(index: Path, reach: object) -> Iterator[ServedStore]:
             store.ensure_collection(COLLECTION, dimension)
         for field in PAYLOAD_INDEXES:
             store.ensure_payload_index(COLLECTION, field, is_number=field in NUMBERS)
+        store.keep_columns(COLLECTION, lambda: transaction(writer))  # as the daemon does
         if reach is not None:
             link = ServerLink("Postgres", "grown", reach)  # type: ignore[arg-type]  # a class of it
             store.start(COLLECTION, dimension, lambda: transaction(writer), link)
             stack.callback(store.stop)
-        else:
-            store.keep_columns(COLLECTION, lambda: transaction(writer))
         yield store
 
 
@@ -206,18 +258,28 @@ def _search(index: Path, embedder: Embedder, dsn: str | None) -> Iterator[tuple[
         yield search, store
 
 
-def _processes(count: int, index: Path, dsn: str, asked: Sequence[str], kept: Path) -> list[Asked]:
-    """Have processes ask together, each its own share of the questions."""
-    patience = str(served.ANSWERS_IN_S)
-    command = [sys.executable, "-m", __spec__.name, "--kept", str(kept), "--patience-s", patience]
-    command += ["--ask", str(index), dsn]
+def _processes(
+    count: int,
+    index: Path,
+    dsn: str,
+    asked: Sequence[str],
+    given: argparse.Namespace,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> list[Asked]:
+    """Have processes ask together, each its own share of the questions, once all are ready."""
+    command = [sys.executable, "-m", __spec__.name, "--kept", str(given.kept), "--patience-s", str(given.patience_s)]
+    command += ["--rate", str(given.rate / count), "--ask", str(index), dsn]
     running = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(count)
     ]
+    for process in running:
+        assert process.stdout is not None
+        process.stdout.readline()
     for place, process in enumerate(running):
         assert process.stdin is not None
-        process.stdin.write(json.dumps(asked[place::count]))
+        process.stdin.write(json.dumps([place / given.rate, asked[place::count]]))
         process.stdin.close()
+    meanwhile()
     found = []
     for process in running:
         assert process.stdout is not None
@@ -226,17 +288,26 @@ def _processes(count: int, index: Path, dsn: str, asked: Sequence[str], kept: Pa
     return found
 
 
-def _ask(index: Path, dsn: str, embedder: Embedder, asked: Sequence[str]) -> Asked:
+def _ask(index: Path, dsn: str, embedder: Embedder, rate: float) -> Asked:
+    """Say that this process is ready, and ask the questions of the input, so many a second."""
     took, by_server, best = [], 0, []
     with _search(index, embedder, dsn) as (search, store):
-        before_s = _used_s(dsn)
-        for question in asked:
-            began = time.perf_counter()
+        print("ready", flush=True)
+        after_s, asked = json.load(sys.stdin)
+        before_s, own_s = _used_s(dsn), time.process_time()
+        due = time.perf_counter() + after_s
+        for number, question in enumerate(asked):
+            if number == WARMING:
+                before_s, own_s = _used_s(dsn), time.process_time()
+            time.sleep(max(0.0, due - time.perf_counter()))
             best.append(_best(search, question))
-            took.append(time.perf_counter() - began)
+            took.append(time.perf_counter() - due)
             by_server += store.is_served(COLLECTION)
-        used_s = _used_s(dsn) - before_s
-    return Asked(took, by_server, best, used_s)
+            due += 1.0 / rate
+        used_s, own_s = _used_s(dsn) - before_s, time.process_time() - own_s
+        ended = time.monotonic()
+        _wait_until_served(store, embedder.dimension, index)
+        return Asked(took, by_server, best, used_s, own_s, time.monotonic() - ended)
 
 
 def _used_s(dsn: str) -> float:

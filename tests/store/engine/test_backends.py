@@ -536,44 +536,104 @@ def test_a_word_that_is_everywhere_is_left_out_when_rare_ones_suffice(
     assert store.search_keyword(NAME, ["common", "never"], 1)[0].id == "p10"
 
 
-def test_of_many_points_postgres_finds_nearly_all_and_of_few_under_a_filter_all(
-    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def many(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresStore]:
+    """A Postgres that takes 3,000 points for many; every twentieth is of the channel y."""
     monkeypatch.setattr("dreamd.store.engine.postgres.EXACT_UP_TO", 200)
-    monkeypatch.setattr("dreamd.store.engine.postgres.MOST_FOUND", 300)
+    monkeypatch.setattr("dreamd.store.engine.postgres.MOST_LISTED", 1_000)
+    monkeypatch.setattr("dreamd.store.engine.postgres.MOST_UNLISTED", 40)
     postgres.clear()
     store = PostgresStore(postgres.dsn)
     store.ensure_collection("many", DIMENSION)
     for field in FIELDS:
         store.ensure_payload_index("many", field, is_number=field in ("live", "since"))
-    count, some = 3_000, {"x": 2_850, "y": 150}
-    points = [
-        Point(
-            f"p{n:04}",
-            f"common {'often' if n % 9 == 0 else 'seldom'} {f'rare{n // 10}' if n % 3 == 0 else ''}",
-            vector=unit(n),
-            payload={"channel": "y" if n % 20 == 0 else "x", "since": n, "live": 1},
-        )
-        for n in range(count)
-    ]
-    store.bring("many", points, [], "m")
+    store.bring("many", MANY, [], "m")
     store.keep_columns("many", nullcontext)
-    vectors = np.stack([point.vector for point in points if point.vector is not None])
-    for channel, least in (("x", 0.95), ("y", 1.0)):
+    yield store
+    store.close()
+
+
+MANY = [
+    Point(
+        f"p{n:04}",
+        f"common {'often' if n % 9 == 0 else 'seldom'} {f'rare{n // 10}' if n % 3 == 0 else ''}{' more' * (n % 11)}",
+        "around common" if n % 2 else "",
+        vector=unit(n),
+        payload={"channel": "y" if n % 20 == 0 else "x", "since": n, "live": 1},
+    )
+    for n in range(3_000)
+]
+
+
+def test_of_many_points_postgres_finds_nearly_all_and_of_few_under_a_filter_all(many: PostgresStore) -> None:
+    vectors = np.stack([point.vector for point in MANY if point.vector is not None])
+    for channel, least, count in (("x", 0.95, 2_850), ("y", 1.0, 150)):
         where = (Condition("channel", "in", (channel,)), Condition("since", "gte", (0,)), Condition("live", "in", (1,)))
         shares = []
         for seed in range(5_000, 5_020):
-            found = [match.id for match in store.search_vector("many", unit(seed), 10, where)]
+            found = [match.id for match in many.search_vector("many", unit(seed), 10, where)]
             order = np.argsort(-(vectors @ unit(seed)), kind="stable")
-            nearest = [points[row].id for row in order.tolist() if points[row].payload["channel"] == channel][:10]
+            nearest = [MANY[row].id for row in order.tolist() if MANY[row].payload["channel"] == channel][:10]
             shares.append(len({*found} & {*nearest}) / 10)
         assert np.mean(shares) >= least
-        assert len(store.search_vector("many", unit(1), count, where)) in (some[channel], 1_000), "it looks further"
-        by_words = [match.id for match in store.search_keyword("many", ["common", "often", "rare6"], 10, where)]
-        expected = [point for point in points if "rare6" in point.text.split() and point.payload["channel"] == channel]
+        assert len(many.search_vector("many", unit(1), len(MANY), where)) in (count, 1_000), "it looks further"
+        by_words = [match.id for match in many.search_keyword("many", ["common", "often", "rare6"], 10, where)]
+        expected = [point for point in MANY if "rare6" in point.text.split() and point.payload["channel"] == channel]
         assert {point.id for point in expected} <= {*by_words}, "a rare word is looked up whatever else is asked"
-        assert len(store.search_keyword("many", ["common"], 10, where)) == 10
-    store.close()
+        assert len(many.search_keyword("many", ["common"], 10, where)) == 10
+
+
+def test_many_points_are_ranked_by_words_as_few_are(many: PostgresStore, postgres: PostgresServer) -> None:
+    exact = PostgresStore(postgres.dsn)  # it has not been told how many there are
+    for terms in (["common", "often", "rare6"], ["often", "more"], ["rare7", "rare8", "seldom"], ["nothing"]):
+        for where in ((), (Condition("channel", "in", ("x",)),)):
+            left, right = (store.search_keyword("many", terms, 10, where) for store in (many, exact))
+            scores = [match.score for match in right]
+            assert [match.score for match in left] == pytest.approx(scores, rel=0.05, abs=0.05), (terms, where)
+            assert len({match.id for match in left} & {match.id for match in right}) >= 0.9 * len(right)
+    exact.close()
+
+
+def test_what_was_written_after_words_were_listed_is_found(many: PostgresStore, postgres: PostgresServer) -> None:
+    for n in range(70):
+        many.upsert("many", [Point(f"p{n:04}", f"now it says kayak{n}")])
+        assert [match.id for match in many.search_keyword("many", [f"kayak{n}"], 5)] == [f"p{n:04}"]
+        assert [match.id for match in many.search_keyword("many", [f"kayak{n - 1}"], 5)] == ([f"p{n - 1:04}"] * (n > 0))
+        many.keep_columns("many", nullcontext)
+    many.delete("many", ["p0007"])
+    assert many.search_keyword("many", ["kayak7"], 5) == []
+    [(parts,)] = postgres.ask("SELECT listed FROM dreamd.collection")
+    assert len(parts) == 4, "a point that is written again takes two numbers"
+
+
+def test_lists_of_words_are_made_anew_at_times_and_after_a_purge(
+    many: PostgresStore, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dreamd.store.engine.postgres.MOST_UNLISTED", 0)
+    monkeypatch.setattr("dreamd.store.engine.postgres.MOST_PARTS", 3)
+    parts = []
+    for n in range(5):
+        many.upsert("many", [Point("p0000", f"kayak{n}")])
+        many.keep_columns("many", nullcontext)
+        parts += [len(listed) for (listed,) in postgres.ask("SELECT listed FROM dreamd.collection")]
+    assert parts == [2, 3, 1, 2, 3]
+    counted = "SELECT sum(octet_length(rows)) / 4 FROM dreamd.many_lists"
+    [(before,)] = postgres.ask(counted)
+    many.delete("many", [point.id for point in MANY[1_000:]])
+    many.compact("many")
+    many.keep_columns("many", nullcontext)
+    [(after,)] = postgres.ask(counted)
+    assert after < before / 2, "nothing is left of the words of what is gone"
+    assert [match.id for match in many.search_keyword("many", ["kayak4"], 5)] == ["p0000"]
+
+
+def test_a_copy_of_another_layout_is_said_to_be(many: PostgresStore, postgres: PostgresServer) -> None:
+    postgres.ask("ALTER TABLE dreamd.collection DROP layout, DROP listed")
+    with pytest.raises(StoreError, match="version"):
+        many.ensure_collection("many", DIMENSION)
+    many.drop("many")
+    many.ensure_collection("many", DIMENSION)
+    assert many.count("many") == 0
 
 
 def test_files_survive_a_restart_and_a_torn_line(tmp_path: Path) -> None:
