@@ -30,7 +30,16 @@ from ..model import (
     NodeId,
     NotFound,
 )
-from ..okf.entity_page import BY_PERSON, EntityPage, EntityRelation, entity_of, entity_path, key_of, statement_of
+from ..okf.entity_page import (
+    BY_PERSON,
+    EntityPage,
+    EntityRelation,
+    EntityType,
+    entity_of,
+    entity_path,
+    key_of,
+    statement_of,
+)
 from ..okf.memory_file import BY_HAND, body_hash
 from ..results import About, AboutLine, EntityGraph, EntityLine, Named, RelationLine
 from ..roles import MACHINES
@@ -72,7 +81,7 @@ class Entities:
         """Return the knowledge of the person or thing of a name, in a channel and the global one, or in all."""
         self._core.settle()
         channels = channels_of(channel)
-        groups = grouped(self._shown(self.graph.named(name, channels)))
+        groups = grouped(self._shown(self.graph.named(name, channels))) or self._by_part(name, channels)
         if not groups:
             return self._about_words(name, channels, budget_tokens)
         pages = self._of_one_name(groups[0], channels)
@@ -89,6 +98,13 @@ class Entities:
             tokens=used,
             others=tuple(f"{group[0].name} ({group[0].type})" for group in groups[1:]),
         )
+
+    def _by_part(self, name: str, channels: Collection[str] | None) -> list[list[EntityLine]]:
+        """Return the pages of the one person whose name is a part of a longer one: "Hedda" of "Hedda Lindqvist"."""
+        parts = {part for part in key_of(name).split() if part != key_of(name)}
+        named = [line for part in parts for line in self.graph.named(part, channels) if line.type == EntityType.PERSON]
+        groups = grouped(self._shown(named))
+        return groups if len(groups) == 1 else []
 
     def _about_words(self, name: str, channels: Collection[str] | None, budget_tokens: int) -> About:
         """Return what turns say with a name in them that has no page: who asks for it knows that it names something."""

@@ -21,7 +21,7 @@ from ..text.sentences import on_one_line, split
 from ..text.words import content_stems
 
 LONGEST_CHARS: Final = 160
-BEST_HITS, MOST_TURNS, MOST_ANSWERS = 5, 6, 3
+BEST_HITS, MOST_TURNS = 5, 6
 
 # The shares of a question's content words that an answer's sentence says, chosen on 60 questions for relations over six
 # people, each with a reader of names that had not seen them.
@@ -65,14 +65,14 @@ def asked_by(question: str) -> ExactQuestion | None:
 def answers_to(
     asked: ExactQuestion, found: Sequence[Hit], catalog: Catalog, graph: Graph, scope: Scope
 ) -> list[ExactAnswer]:
-    """Return the answers to a question, the surest first; each one's turn is in the scope."""
+    """Return the answer to a question, whose turn is in the scope; none of several, for all but one are wrong."""
     cited = catalog.evidence([hit.node_id for hit in found[:BEST_HITS]], scope)
     turns = list(dict.fromkeys(one.node_id for hit in found[:BEST_HITS] for one in cited[hit.node_id]))
     answers = _of_relations(asked, turns, catalog, graph, scope)
     if not answers and asked.who and found and found[0].confidence >= LEAST_CONFIDENCE:
         nodes = catalog.nodes(turns[:MOST_TURNS])
         answers = _of_people(asked, [node for node in nodes.values() if scope.admits(node)], graph, scope)
-    return answers[:MOST_ANSWERS]
+    return answers if len(answers) == 1 else []
 
 
 def _of_relations(
@@ -86,11 +86,11 @@ def _of_relations(
         key = answer.casefold()
         if answer and share >= least and (key not in answers or share > answers[key][0]):
             answers[key] = (share, ExactAnswer(answer, line.words, line.turn, line))
-    shown = sorted(answers.values(), key=lambda one: -one[0])
-    relations = [one.relation for _, one in shown if one.relation]
+    shown = [one for _, one in answers.values()]
+    relations = [one.relation for one in shown if one.relation]
     nodes = catalog.nodes({node for line in relations for node in (line.turn, line.page)})
     told = {node_id for node_id, node in nodes.items() if scope.admits(node)}
-    return [one for _, one in shown if one.relation and {one.turn, one.relation.page} <= told]
+    return [one for one in shown if one.relation and {one.turn, one.relation.page} <= told]
 
 
 def _answering_end(relation: RelationLine, asked: ExactQuestion) -> tuple[str, float]:

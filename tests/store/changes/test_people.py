@@ -100,6 +100,13 @@ def test_a_name_without_a_page_is_answered_by_the_turns_that_say_it(told: Memory
     assert not told.about("tom", "other", 1000).lines
 
 
+def test_a_longer_name_is_answered_by_the_page_of_the_one_person_who_has_a_part_of_it(told: MemoryStore) -> None:
+    keep(told, EntityPage("Tom", EntityType.PERSON, mentions=("s1#3",)))
+    assert [one.name for one in told.about("Tom Okafor", "shop", 1000).entities] == ["Tom"]
+    keep(told, EntityPage("Ada Okafor", EntityType.PERSON, mentions=("s1#2",)))
+    assert not told.about("Tom Okafor", "shop", 1000).entities
+
+
 @pytest.mark.parametrize("name", ["Nobody", "???", "took invoices"])
 def test_a_name_that_no_turn_says_is_answered_with_nothing(told: MemoryStore, name: str) -> None:
     found = told.about(name, "shop", 1000)
