@@ -65,12 +65,13 @@ class PostgresServer:
     def freeze(self) -> Callable[[], None]:
         """Stop all its processes where they are; return what lets them go on."""
         main = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
-        every = [main, *_children(main)]
-        for number in every:
+        os.kill(main, signal.SIGSTOP)  # first and longest: so no number is let go meanwhile
+        children = _children(main)
+        for number in children:
             os.kill(number, signal.SIGSTOP)
 
         def go_on() -> None:
-            for number in every:
+            for number in (*children, main):
                 os.kill(number, signal.SIGCONT)
 
         return go_on
