@@ -378,6 +378,8 @@ class _Selection:
         behind = self._not_shown(
             [fact for fact in one.state.opposed if fact not in one.state.ahead] if one.state else ()
         )
+        if one.state is not None and one.state.is_reworded:  # its person put these words right: only theirs are told
+            return not ahead or self._take_first(ahead, one.relevance)
         texts = {place: text for place, text in _with_leading(one).items() if not self._shows(one.unit, text)}
         if self._most is not None:
             places = self._most - len(self.lines.keys() | {one.unit})
@@ -391,8 +393,7 @@ class _Selection:
             return False
         for fact in ahead:
             self._add_fact(fact)
-        said = one.state.fact if one.state and not one.state.is_reworded else None
-        line = self._add(one.unit, one.node, texts, said, own)
+        line = self._add(one.unit, one.node, texts, one.state.fact if one.state else None, own)
         line.reply_to = one.sentence.reply_to
         line.relevance = max(line.relevance, one.relevance)
         self.best = max(self.best, one.relevance)
