@@ -443,7 +443,7 @@ class _Selection:
 
     def _cost_alone(self, one: Option, texts: Mapping[int, str]) -> int:
         passage = one.sentence.passage
-        line = _Line(one.node, one.unit, passage.pieces(), passage.node.text, dict(texts), one.sentence.reply_to)
+        line = _Line(one.node, one.unit, passage.pieces(), passage.told, dict(texts), one.sentence.reply_to)
         line.notes += _notes(one.state) if one.state is not None else []
         return _tokens_of([_rendered(line, is_new_day=True, now=None)]) - FENCE_TOKENS
 
@@ -458,7 +458,7 @@ class _Selection:
     def _add(self, unit: NodeId, node: Node, texts: Mapping[int, str], fact: Node | None, tokens: int) -> _Line:
         if unit not in self.lines:
             passage = self._of_unit.get(unit)
-            self.lines[unit] = _Line(node, unit, passage.pieces(), passage.node.text) if passage else _Line(node, unit)
+            self.lines[unit] = _Line(node, unit, passage.pieces(), passage.told) if passage else _Line(node, unit)
         line = self.lines[unit]
         line.texts.update(texts)
         line.tokens += tokens
