@@ -121,7 +121,7 @@ def test_a_fact_from_before_replies_were_kept_has_to_be_surer() -> None:
 def test_words_that_a_person_wrote_in_place_of_others_are_as_sure_as_what_was_remembered(by: str) -> None:
     garbled = judged("can you chek the added tests dont duplicat", "s1#1", Kind.PREFERENCE, 0.6, "command", 0.01, by=by)
     by_hand = replace(garbled, text="Added tests duplicate no other.")
-    edited = replace(by_hand, extra=by_hand.extra | {EDITED_AT: "2026-03-20T10:00:00+00:00"})
+    edited = replace(by_hand, extra={**by_hand.extra, EDITED_AT: "2026-03-20T10:00:00+00:00"})
     unread = replace(by_hand, kind=Kind.FACT, text="The added tests are in the folder of their room.")
     later = [judged(f"The port is 818{number}.", f"s{number}#1", Kind.VALUE) for number in range(2, 9)]
     assert under(garbled) == {}
