@@ -8,6 +8,7 @@ from functools import lru_cache
 from ...store.changes.agent_statements import STEERING
 from ...store.judges.judge import Judgement
 from ...store.model import Kind, Memory, Turn
+from ...store.okf.memory_file import is_by_hand
 from ...store.roles import Role
 from ...store.text.fence import plain
 from ...store.text.languages import phrases
@@ -36,7 +37,7 @@ WORTH, REPLY, STANDING = "worth", "reply", "standing"
 """The frontmatter keys of a fact's worth at extraction, 0 to 1, of the judge's label for how its turn replies, and of
 the probability that it says how things are to be from now on."""
 
-# Worth of a note, which a person asked for, and of a fact from before worth was recorded.
+# Worth of words that a person had remembered, or put in place of others, and of a fact from before worth was recorded.
 REMEMBERED_WORTH, UNKNOWN_WORTH = 1.0, 0.5
 
 # Worth added for each further session in which it was said.
@@ -97,6 +98,14 @@ def _provenance(kind: Kind, context: TurnContext) -> str:
     return "user_corrected" if kind is Kind.CORRECTION else "user_stated"
 
 
+def is_written(memory: Memory) -> bool:
+    """Check for words that a person had remembered, or wrote in place of those that were said: none of them are judged.
+
+    The keys of a judgement in its file are of the words before.
+    """
+    return not memory.sources or is_by_hand(memory)
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryAttributes:
     """The kind and tense of a memory's statement, and its worth relative to others."""
@@ -109,8 +118,8 @@ class MemoryAttributes:
 def read_memory(memory: Memory) -> MemoryAttributes | None:
     """Return the attributes of a fact or a note; None where nothing is left without secrets.
 
-    Kind and tense are taken from the memory where a turn is its source, else read from the words, as of a person's
-    turn without context.
+    Kind and tense are taken from the memory where its words are those of a turn, else read from the words, as of a
+    person's turn without context.
     """
     words, _ = read_reply(memory.text)
     found = _alone(words, memory.said_by or Role.USER)
@@ -118,9 +127,10 @@ def read_memory(memory: Memory) -> MemoryAttributes | None:
         return None
     sessions = {source.partition("#")[0] for source in memory.sources}
     known = memory.extra.get(WORTH)
-    worth = REMEMBERED_WORTH if not sessions else float(known) if isinstance(known, int | float) else UNKNOWN_WORTH
+    is_own = is_written(memory)
+    worth = REMEMBERED_WORTH if is_own else float(known) if isinstance(known, int | float) else UNKNOWN_WORTH
     kind, tense = found
-    is_unread = not sessions and memory.kind in {Kind.NOTE, Kind.FACT}
+    is_unread = is_own and memory.kind in {Kind.NOTE, Kind.FACT}
     return MemoryAttributes(
         kind if is_unread and kind is not Kind.FACT else memory.kind,
         memory.tense or (tense if is_unread else ""),

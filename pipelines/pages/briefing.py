@@ -21,7 +21,7 @@ from ...store.text.quotes import read_reply
 from ...store.text.sentences import GAP, sentences_of
 from ...store.text.statements import read
 from ...store.text.words import words_of_turn
-from ..extract.attributes import REMEMBERED_WORTH, REPLY, STANDING, UNKNOWN_WORTH, WORTH, read_memory
+from ..extract.attributes import REMEMBERED_WORTH, REPLY, STANDING, UNKNOWN_WORTH, WORTH, is_written, read_memory
 from ..extract.replies import FEW_WORDS
 from ..extract.worth import FEW_CONTENT
 from .current_facts import LONGEST_NOTE, SURE_WORTH, current, newest_first, place_of, with_plain_successors
@@ -112,7 +112,7 @@ def parts_of(
     over = replaced_sentences(lasting)
     for fact in newest_first(without_outdated(lasting, [fact for fact in elsewhere if fact.is_live])):
         heading = _heading(fact, today, fact.node_id in newer or bool(fact.supersedes), last_session)
-        if heading == DECIDED and fact.sources and place_of(fact)[0] not in recent:
+        if heading == DECIDED and not is_written(fact) and place_of(fact)[0] not in recent:
             continue
         line = _line(fact, today) if heading and _worth(fact) >= LEAST_WORTH.get(heading, SURE_WORTH) else None
         if line is not None and fact.node_id in over:
@@ -142,7 +142,11 @@ def _newest_sessions(facts: Sequence[Memory], most: int) -> set[NodeId]:
 def is_worth_a_line(fact: Memory) -> bool:
     """Check for a person's statement, no question and no order for once, that is worth enough for how it came."""
     words, reply_to = read_reply(fact.text)
-    if fact.said_by in MACHINES or fact.is_waiting or _asks(words) or _is_once(words, reply_to):
+    if fact.is_waiting or _asks(words) or _is_once(words, reply_to):
+        return False
+    if _is_corrected(fact):
+        return True
+    if fact.said_by in MACHINES:
         return False
     if not fact.sources:
         return len(fact.text) <= LONGEST_NOTE
@@ -162,7 +166,17 @@ def _asks(words: str) -> bool:
 
 
 def _worth(fact: Memory) -> float:
-    return float(fact.extra.get(WORTH, UNKNOWN_WORTH)) if fact.sources else REMEMBERED_WORTH
+    return REMEMBERED_WORTH if is_written(fact) else float(fact.extra.get(WORTH, UNKNOWN_WORTH))
+
+
+def _is_corrected(fact: Memory) -> bool:
+    return bool(fact.sources) and is_written(fact)
+
+
+def _standing(fact: Memory) -> float | None:
+    """Return how probably a turn's words say how things are to be; None for others, and from before it was noted."""
+    standing = fact.extra.get(STANDING)
+    return standing if isinstance(standing, int | float) and not is_written(fact) else None
 
 
 def _is_intended(fact: Memory) -> bool:
@@ -180,7 +194,8 @@ def _is_once(words: str, reply_to: str) -> bool:
 
 def _heading(fact: Memory, today: date, is_newer: bool, last_session: NodeId | None) -> str:
     """Return the heading of a lasting fact, "" for none."""
-    kind = fact.kind if fact.sources else _kind_of_note(fact)
+    is_corrected = _is_corrected(fact)
+    kind = _kind_as_written(fact) if is_written(fact) else fact.kind
     if _day_ahead(fact, today) is not None:
         return AHEAD
     if _is_over(fact, today):
@@ -192,10 +207,11 @@ def _heading(fact: Memory, today: date, is_newer: bool, last_session: NodeId | N
     # Steps with commands in them may be pasted, and are no procedure then; their first words are quoted all the same.
     if kind is Kind.PROCEDURE or (kind is Kind.FACT and _FIRST_STEP.search(fact.text)):
         return STEPS
-    if kind not in _DECIDED and not (kind is Kind.FACT and fact.slot is not None) and kind is not Kind.NOTE:
+    is_stated = kind is Kind.NOTE or (kind is Kind.FACT and (is_corrected or fact.slot is not None))
+    if kind not in _DECIDED and not is_stated:
         return ""
     # A claim that was put right was put right in the work too, and alone a correction tells less than half.
-    is_wanted = kind is not Kind.CORRECTION or fact.extra.get(STANDING, 0.0) >= WANTED
+    is_wanted = is_corrected or kind is not Kind.CORRECTION or (_standing(fact) or 0.0) >= WANTED
     if last_session is not None and place_of(fact)[0] == last_session and (is_wanted or read_reply(fact.text)[1]):
         return LAST
     is_late = fact.created_at is not None and today - fact.created_at.date() <= CHANGED_WITHIN
@@ -204,15 +220,15 @@ def _heading(fact: Memory, today: date, is_newer: bool, last_session: NodeId | N
     return DECIDED if is_wanted else ""
 
 
-def _kind_of_note(fact: Memory) -> Kind:
+def _kind_as_written(fact: Memory) -> Kind:
     reading = read_memory(fact)
     return reading.kind if reading else Kind.EVENT
 
 
 def is_rule(fact: Memory, kind: Kind) -> bool:
     """Check for a rule that stands, by its kind and by what was judged of it when it was said."""
-    standing = fact.extra.get(STANDING)
-    if not isinstance(standing, int | float):  # remembered, or from before it was noted
+    standing = _standing(fact)
+    if standing is None:
         return kind in _RULES
     words, _ = read_reply(fact.text)
     is_worded_so = "?" not in words and bool(phrases("kind.rule").search(words))
@@ -238,8 +254,8 @@ def _line(fact: Memory, today: date) -> BriefLine | None:
     text, reply_to = read_reply(fact.text)
     words = " ".join(text.split())
     number = len(words.split())
-    is_whole = fact.extra.get(REPLY, "new") == "new" or fact.extra.get(STANDING, 0.0) >= WANTED
-    if fact.sources and number <= FEW_WORDS and not reply_to and not is_whole:
+    is_whole = fact.extra.get(REPLY, "new") == "new" or (_standing(fact) or 0.0) >= WANTED
+    if not is_written(fact) and number <= FEW_WORDS and not reply_to and not is_whole:
         return None  # it adds to what is not known
     if fact.kind in {Kind.PROCEDURE, Kind.FACT, Kind.DECISION} and estimate_tokens(words) > LONGEST_STEPS_TOKENS:
         lead, *steps = _FIRST_STEP.split(words, maxsplit=1)
@@ -248,7 +264,7 @@ def _line(fact: Memory, today: date) -> BriefLine | None:
             is_named = len(words_of_turn(lead)) >= FEW_CONTENT and GAP not in lead and bool(steps)
             return BriefLine(fact, lead, steps_left_out=True) if is_named else None
     # "Let's use US English everywhere please" is an instruction, and no wish.
-    is_open = fact.extra.get(STANDING, 0.0) < SURELY_STANDING and _is_open(text, reply_to)
+    is_open = (_standing(fact) or 0.0) < SURELY_STANDING and _is_open(text, reply_to)
     proposal = " ".join(reply_to.split())
     if number > DEPENDENT_WORDS or (number > FEW_WORDS and estimate_tokens(proposal) > LONGEST_PROPOSAL_TOKENS):
         proposal = ""

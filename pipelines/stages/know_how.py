@@ -23,7 +23,7 @@ from ...store.text.words import content_stems
 from ..extract.attributes import OBSERVED
 from ..extract.contexts import Speaker, TurnContext, contexts_of, judged
 from ..extract.facts import PUTS_RIGHT
-from ..extract.procedures import ALIKE, Procedure, ProcedureRun, procedures_of, step_runs
+from ..extract.procedures import ALIKE, Procedure, ProcedureRun, StepRun, procedures_of, step_runs
 from ..workspace.proposals import Proposals, archive, create, may_be_revived, newest, replace_text, revived
 from ..workspace.snapshot import SessionState
 from ..workspace.view import View
@@ -50,6 +50,9 @@ RIGHT = 2 / 3
 
 MOST_REQUESTS = 3
 LONGEST_TITLE = 70
+
+# The ends of a command that goes on where it is not shown.
+_CUT = ("…", "\\")
 
 # The key of the page's frontmatter that has the steps of the procedure.
 STEPS = "steps"
@@ -197,9 +200,16 @@ class _Told:
 
     @property
     def may_be_skill(self) -> bool:
-        """True for one that was never corrected, and whose steps are known to have worked."""
+        """True for one that was never corrected, whose steps are known to have worked, the same in every session.
+
+        A step with a file, a number or a message of one session is that session's alone, and wrong in the next; of one
+        that is cut the rest may be.
+        """
         is_right = len(self.right) == len(self.procedure.runs)
-        return is_right and sum(run.is_sure for run in self.right) >= FEWEST_RUNS
+        worded = {tuple(map(_command_of, run.steps)) for run in self.right}
+        is_whole = not any(command.endswith(_CUT) for commands in worded for command in commands)
+        is_sure = sum(run.is_sure for run in self.right) >= FEWEST_RUNS
+        return is_right and is_sure and is_whole and len(worded) == 1
 
     @property
     def last(self) -> ProcedureRun:
@@ -274,7 +284,8 @@ def _rewritten(view: View, known: Memory, page: Memory, paths: Paths) -> Action 
     # Of a skill its person decides again only where the steps are others.
     skill = known.extra.get(SKILL)
     is_decided = skill is not None and (not skill or known.extra.get(STEPS) == page.extra[STEPS])
-    tags = (STRATEGY,) if is_decided else page.tags
+    draft = tuple(tag for tag in page.tags if tag == SKILL_DRAFT and not is_decided)
+    tags = (*(tag for tag in known.tags if tag != SKILL_DRAFT), *draft)
     extra = dict(renewed.extra) | {STEPS: page.extra[STEPS]}
     renewed = replace(renewed, title=page.title, description=page.description, tags=tags, extra=extra)
     return replace_text(view, renewed, STAGE, "it was run again", paths)
@@ -347,8 +358,7 @@ def _lines_of(told: _Told, steps: Sequence[Turn], asked: Sequence[Turn], labels:
         yield f"Asked: {', '.join(f'“{words[turn.node_id]}” [^{labels[turn.node_id]}]' for turn in asked)}"
         yield ""
     for number, (step, turn) in enumerate(zip(last.steps, steps, strict=True), start=1):
-        command = _shortened(acts.plain_command(step.command).replace("`", "'"), LONGEST_COMMAND)
-        yield f"{number}. `{command}`{', exit 0' if step.is_sure else ''} [^{labels[turn.node_id]}]"
+        yield f"{number}. `{_command_of(step)}`{', exit 0' if step.is_sure else ''} [^{labels[turn.node_id]}]"
     corrected = len(procedure.runs) - len(told.right)
     yield ""
     yield (
@@ -368,6 +378,10 @@ def _asked(request: TurnContext) -> str:
     """Return the first sentences of a request, whole; "" where the first is too long to be shown."""
     words = first_sentences(request.text, LONGEST_COMMAND)
     return "" if words.endswith("…") else words
+
+
+def _command_of(step: StepRun) -> str:
+    return _shortened(acts.plain_command(step.command).replace("`", "'"), LONGEST_COMMAND)
 
 
 def _shortened(text: str, most: int) -> str:

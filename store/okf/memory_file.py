@@ -262,6 +262,11 @@ def is_reworded(memory: Memory) -> bool:
     return _is_named_by_words(memory) and not has_known_words(memory)
 
 
+def is_by_hand(memory: Memory) -> bool:
+    """Check for a fact that holds a person's words in place of those that were said, dated by a dream or not yet."""
+    return EDITED_AT in memory.extra or is_reworded(memory)
+
+
 def reworded_at(memory: Memory, written_at: datetime | None) -> datetime | None:
     """Return since when a fact holds a person's words in place of those that were said, None for any other memory.
 

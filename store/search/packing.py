@@ -378,6 +378,8 @@ class _Selection:
         behind = self._not_shown(
             [fact for fact in one.state.opposed if fact not in one.state.ahead] if one.state else ()
         )
+        if one.state is not None and one.state.is_reworded:  # its person put these words right: only theirs are told
+            return not ahead or self._take_first(ahead, one.relevance)
         texts = {place: text for place, text in _with_leading(one).items() if not self._shows(one.unit, text)}
         if self._most is not None:
             places = self._most - len(self.lines.keys() | {one.unit})
@@ -391,8 +393,7 @@ class _Selection:
             return False
         for fact in ahead:
             self._add_fact(fact)
-        said = one.state.fact if one.state and not one.state.is_reworded else None
-        line = self._add(one.unit, one.node, texts, said, own)
+        line = self._add(one.unit, one.node, texts, one.state.fact if one.state else None, own)
         line.reply_to = one.sentence.reply_to
         line.relevance = max(line.relevance, one.relevance)
         self.best = max(self.best, one.relevance)
@@ -442,7 +443,7 @@ class _Selection:
 
     def _cost_alone(self, one: Option, texts: Mapping[int, str]) -> int:
         passage = one.sentence.passage
-        line = _Line(one.node, one.unit, passage.pieces(), passage.node.text, dict(texts), one.sentence.reply_to)
+        line = _Line(one.node, one.unit, passage.pieces(), passage.told, dict(texts), one.sentence.reply_to)
         line.notes += _notes(one.state) if one.state is not None else []
         return _tokens_of([_rendered(line, is_new_day=True, now=None)]) - FENCE_TOKENS
 
@@ -457,7 +458,7 @@ class _Selection:
     def _add(self, unit: NodeId, node: Node, texts: Mapping[int, str], fact: Node | None, tokens: int) -> _Line:
         if unit not in self.lines:
             passage = self._of_unit.get(unit)
-            self.lines[unit] = _Line(node, unit, passage.pieces(), passage.node.text) if passage else _Line(node, unit)
+            self.lines[unit] = _Line(node, unit, passage.pieces(), passage.told) if passage else _Line(node, unit)
         line = self.lines[unit]
         line.texts.update(texts)
         line.tokens += tokens

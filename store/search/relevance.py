@@ -22,6 +22,7 @@ from ..limits import FEWEST_WORDS, LEAST_SHARE, LONG_CHARS
 from ..model import NodeId
 from ..redaction import redact
 from ..roles import MACHINES, Role
+from ..text.acts import is_note_of_change, without_removed_lines
 from ..text.fence import speaker_name, unmarked
 from ..text.quotes import read_reply, with_steps
 from ..text.sentences import Sentence as Piece
@@ -33,7 +34,7 @@ from .gathering import AnswerRecords, Candidate, Ranking
 from .supersession import FactState
 
 FUSED, COSINE, COVER, COVER_OF_SENTENCE = 8.0, 8.0, 1.0, 2.0
-PERSON, ASSISTANT, SAID, DONE = 1.0, -0.7, 2.0, -4.0
+PERSON, ASSISTANT, SAID, PUT_IN, DONE = 1.0, -0.7, 2.0, 0.0, -4.0
 AFTER_THE_BEST, BEFORE_THE_BEST = 3.0, 1.0
 BIAS = -11.5
 
@@ -103,6 +104,15 @@ class Passage:
     logit: float
     sections: Sequence[Weighed] = ()
     after: Node | None = None
+
+    @property
+    def told(self) -> str:
+        """The text of which its sentences are pieces: that of its node, of an edit without what it took out."""
+        return without_removed_lines(self.node.text)
+
+    def weight_of(self, text: str) -> float:
+        """Return the weight of a text of the passage by how it came: said, put in by an edit, or a record of a deed."""
+        return PUT_IN if is_note_of_change(self.node.text) else _weight(text)
 
     def sentences(self) -> Iterator[tuple[Piece, str]]:
         """Yield its sentences in order, each with the turn that it replies to where it is too short to be understood.
@@ -224,7 +234,7 @@ class Passages:
     def relevances(self) -> dict[NodeId, float]:
         """Return how relevant each unit is beside the others, 0 to 1."""
         return {
-            one.unit: self.trust * _probability(one.logit, one.node.text, self.rarity.share(one.said))
+            one.unit: self.trust * _probability(one.logit, self.rarity.share(one.said), _weight(one.node.text))
             for one in self.passages
         }
 
@@ -238,11 +248,11 @@ class Passages:
         These are the sentences with a word of the question, and the first ones of a text that is not long: an answer
         begins with its subject. A question ("Can you help me with that?") needs a word of the question.
         """
-        least = LEAST_SHARE * max((_probability(one.logit, "", 0.0) for one in self.passages), default=0.0)
+        least = LEAST_SHARE * max((_probability(one.logit, 0.0) for one in self.passages), default=0.0)
         return [
             sentence
             for one in self.passages
-            if _probability(one.logit, "", 1.0) >= least
+            if _probability(one.logit, 1.0) >= least
             for sentence in self._sentences_of(one)
         ]
 
@@ -254,9 +264,8 @@ class Passages:
             cover = self._cover_of(passage, own, reply_to)
             if cover > 0.0 or (is_opening and not is_row and not piece.text.endswith("?")):
                 logit = passage.logit + passage.gain(piece.start)
-                yield AnswerSentence(
-                    passage, place, piece.text, reply_to, _probability(logit, piece.text, cover), piece.steps > 0
-                )
+                relevance = _probability(logit, cover, passage.weight_of(piece.text))
+                yield AnswerSentence(passage, place, piece.text, reply_to, relevance, piece.steps > 0)
 
     def weighed(self, passage: Passage, sections: Sequence[Section], most: int = SECTIONS) -> list[Weighed]:
         """Return the sections that are nearest to the question, at most so many, each with its gain."""
@@ -295,7 +304,7 @@ class Passages:
 
     def relevance(self, passage: Passage, text: str) -> float:
         """Return how probably a text of a passage answers, 0 to 1."""
-        return _probability(passage.logit, text, self._cover(text))
+        return _probability(passage.logit, self._cover(text), passage.weight_of(text))
 
     def _cover_of(self, passage: Passage, text: str, reply_to: str) -> float:
         """Return the cover of a sentence of a passage, which has no other words than this."""
@@ -521,7 +530,11 @@ def _place(before: float | None, after: float | None, best: float) -> float:
 
 @lru_cache(maxsize=2048)
 def pieces_of(text: str) -> tuple[Piece, ...]:
-    """Return the sentences of a text, a short text as one. Cached: the next question reads the same turns."""
+    """Return the sentences of a text, a short text as one. Cached: the next question reads the same turns.
+
+    Of the note of an edit those that it put in: what it took out holds no more.
+    """
+    text = without_removed_lines(text)
     line = " ".join(text.split())
     if not _MARKDOWN.search(text.strip()) and estimate_tokens(line) <= WHOLE_TOKENS:
         return (Piece(line, 0, len(text)),) if line else ()
@@ -542,7 +555,11 @@ def confidence_of(relevance: float) -> float:
     return round(1.0 / (1.0 + math.exp(-CONFIDENCE_SLOPE * math.log(odds) - CONFIDENCE_BIAS)), 3)
 
 
-def _probability(logit: float, text: str, cover: float) -> float:
+def _weight(text: str) -> float:
+    return DONE if _DEED.match(text) else SAID
+
+
+def _probability(logit: float, cover: float, weight: float = SAID) -> float:
     """Return how probably a text of a passage answers, 0 to 1; `cover` is its share of the question's words."""
-    logit += (DONE if _DEED.match(text) else SAID) + COVER_OF_SENTENCE * cover
+    logit += weight + COVER_OF_SENTENCE * cover
     return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, logit))))

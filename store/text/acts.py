@@ -31,6 +31,9 @@ LINES_BELOW: Final = 3
 MOST_NAMED: Final = 16
 
 _CALL = re.compile(r"\[(?P<tool>[\w-]+)(?:: (?P<words>.+)| (?P<path>[~./].*))?\]", re.DOTALL)
+_CHANGE = re.compile(rf"\s*\[(?:{'|'.join(sorted(EDITS))})(?::| [~./]).*\n")
+# Of the lines of a change those that were taken out, the sign of those that were put in, and the end of the note.
+_NOT_PUT_IN = re.compile(r"^- .*|^\+ |\]\s*\Z", re.MULTILINE)
 _RESULT = re.compile(r"\[(?P<tool>[\w-]+) (?P<outcome>result|failed)\]\n")
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -122,6 +125,24 @@ def _call_in(text: str) -> tuple[str, str, str] | None:
         return None
     words, _, change = (found["words"] or found["path"] or "").strip().partition("\n")
     return found["tool"], words.rstrip(), change
+
+
+def is_note_of_change(text: str) -> bool:
+    """Check for the note of an edit with lines that it changed."""
+    return _CHANGE.match(text) is not None
+
+
+def without_removed_lines(text: str) -> str:
+    """Return the note of an edit with spaces in place of the lines that it took out; any other text as it is.
+
+    The bracket is closed behind the path, and what was put in has no sign. Places stay:
+
+        "[Edit /a.md\\n- Old.\\n+ New.]"    is    "[Edit /a.md]      \\n  New. "
+    """
+    if (noted := _CHANGE.match(text)) is None:
+        return text
+    head, change = text[: noted.end() - 1], text[noted.end() :]
+    return f"{head}]{_NOT_PUT_IN.sub(lambda found: ' ' * len(found[0]), change)}"
 
 
 def result_of(text: str) -> tuple[str, bool, str] | None:

@@ -11,6 +11,7 @@ from dreamd.pipelines.extract.attributes import REPLY, STANDING, WORTH
 from dreamd.pipelines.pages import briefing
 from dreamd.pipelines.pages.briefing import parts_of
 from dreamd.store.model import Kind, Memory
+from dreamd.store.okf.memory_file import EDITED_AT
 
 from tests.pipelines.pages.said import said
 
@@ -114,6 +115,19 @@ def test_a_fact_from_before_replies_were_kept_has_to_be_surer() -> None:
         for worth in (0.95, 0.7)
     )
     assert under(sure, doubted) == {briefing.RULES: [sure.text]}
+
+
+@pytest.mark.parametrize("by", ["user", "assistant"])
+def test_words_that_a_person_wrote_in_place_of_others_are_as_sure_as_what_was_remembered(by: str) -> None:
+    garbled = judged("can you chek the added tests dont duplicat", "s1#1", Kind.PREFERENCE, 0.6, "command", 0.01, by=by)
+    by_hand = replace(garbled, text="Added tests duplicate no other.")
+    edited = replace(by_hand, extra={**by_hand.extra, EDITED_AT: "2026-03-20T10:00:00+00:00"})
+    unread = replace(by_hand, kind=Kind.FACT, text="The added tests are in the folder of their room.")
+    later = [judged(f"The port is 818{number}.", f"s{number}#1", Kind.VALUE) for number in range(2, 9)]
+    assert under(garbled) == {}
+    assert under(by_hand) == under(edited) == {briefing.RULES: [by_hand.text]}
+    assert unread.text in under(unread, *later)[briefing.DECIDED]
+    assert under(replace(by_hand, text="Are the added tests of use?")) == {}
 
 
 def test_what_was_replaced_is_left_out_and_what_replaced_it_is_a_change() -> None:

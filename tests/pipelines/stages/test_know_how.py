@@ -111,6 +111,25 @@ def test_a_procedure_that_worked_three_times_has_a_page_that_quotes_its_last_run
     assert SKILL_DRAFT in page.tags
 
 
+def test_a_skill_is_offered_only_of_steps_that_were_the_same_word_for_word() -> None:
+    def of_version(version: str) -> tuple[tuple[str, str], ...]:
+        return tuple((role, text.replace("v0.4.0", version)) for role, text in RELEASED)
+
+    cut = tuple((role, text.replace("ship.sh prod", 'ship.sh prod -m "The notes')) for role, text in RELEASED)
+    (page,) = strategies(dreamt(of_sessions(cut, cut, cut))[1])
+    assert SKILL_DRAFT not in page.tags
+    (page,) = strategies(dreamt(of_sessions(*map(of_version, ("v0.4.0", "v0.5.0", "v0.6.0", "v0.6.0"))))[1])
+    assert "2. `git tag v0.6.0`" in page.text
+    assert SKILL_DRAFT not in page.tags
+    source = of_sessions(RELEASED, RELEASED, RELEASED)
+    history, actions = dreamt(source)
+    (page,) = strategies(actions)
+    source.files[page.path] = okf.edit(source.files[page.path], {"tags": [STRATEGY, "releases", SKILL_DRAFT]})
+    source.add("s4", *of_version("v0.5.0"))
+    (renewed,) = strategies(dreamt(source, history)[1])
+    assert renewed.tags == (STRATEGY, "releases")
+
+
 def test_of_two_runs_the_requests_are_alike_or_there_is_no_page() -> None:
     other = (("user", "fix the flaky test of the queue"), *RELEASED[1:])
     assert strategies(dreamt(of_sessions(RELEASED, other))[1]) == []

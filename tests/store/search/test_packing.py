@@ -109,6 +109,30 @@ def test_headings_and_code_are_never_told(store: MemoryStore) -> None:
     assert text.endswith("The hull of the Anna is oak.")
 
 
+def test_what_an_edit_took_out_is_never_told_and_what_it_put_in_as_a_deed_after_what_was_said(
+    store: MemoryStore,
+) -> None:
+    note = (
+        "[Edit /srv/docs/mooring.md\n"
+        "- The moorings of the harbour are listed by boat. Logs of the harbour are written to boats.log.\n"
+        "+ The moorings of the harbour are listed by pier. Logs of the harbour are written to piers.log.]"
+    )
+    said = "From now on all logs of the harbour go to piers.log, whatever the boat is called."
+    turns = [NewTurn("assistant", note, AT), NewTurn("user", said, AT)]
+    store.observe(SessionHead("s1", "shop", started_at=AT), turns).result()
+    asked = "Where are the logs of the harbour written?"
+    told = store.context(asked, channel="shop")
+    assert "boats.log" not in told.text
+    assert "+ " not in told.text
+    assert told.slots[0].node_id == "s1#2"
+    assert inside(store.context(asked, channel="shop", budget_tokens=60).text).endswith(said)
+    store.observe(SessionHead("s2", "quay", started_at=AT), turns[:1]).result()
+    alone = store.context(asked, channel="quay").text
+    assert "[Edit /srv/docs/mooring.md]" in store.context("moorings of the harbour", channel="quay").text
+    assert "written to piers.log." in alone
+    assert "boat" not in alone
+
+
 def test_the_newest_day_stands_first(store: MemoryStore) -> None:
     for day in range(3):
         turn = NewTurn("Ann", f"The mooring of the Anna costs {day + 1} crowns", AT + timedelta(days=day))
@@ -159,7 +183,7 @@ def test_what_is_not_to_be_relied_on_any_more_is_told_as_that(
     assert ("out of date" in told) == is_stale
 
 
-def test_words_of_a_person_are_told_before_those_of_the_turn_which_held_until_then(store: MemoryStore) -> None:
+def test_words_that_a_person_put_right_are_told_no_more_but_of_the_time_before(store: MemoryStore) -> None:
     talk(store, "The Anna is moored at pier 4.")
     told = memories.fact(
         "The Anna is moored at pier 4.", "shop", sources=("s1#1",), created_at=AT, valid_from=AT, said_by="Ann"
@@ -171,11 +195,9 @@ def test_words_of_a_person_are_told_before_those_of_the_turn_which_held_until_th
     os.utime(path, times=(EDITED.timestamp(), EDITED.timestamp()))
     store.reconcile()
     asked = "At which pier is the Anna moored?"
-    new, old = inside(store.context(asked, channel="shop").text).splitlines()
+    (new,) = inside(store.context(asked, channel="shop").text).splitlines()
     assert new.startswith("20 Nov 2026")
     assert new.endswith("The Anna is moored at pier 9.")
-    assert "until 20 Nov 2026" in old
-    assert old.endswith("The Anna is moored at pier 4.")
     hits = {hit.node_id: hit for hit in store.recall(asked, channel="shop").hits}
     assert hits["s1#1"].newer == (told.node_id,)
     assert hits[told.node_id].newer == ()

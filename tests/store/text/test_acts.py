@@ -20,6 +20,7 @@ from dreamd.store.text.acts import (
     place_of_error,
     result_of,
     values_named,
+    without_removed_lines,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -193,6 +194,23 @@ def test_the_next_run_without_an_error_ends_it() -> None:
     assert end is not None
     assert (end.words, end.at) == ("go test -run One ./a", 8)
     assert ending_of(acts[:-1], acts[0], "undefined: errors") is None
+
+
+@pytest.mark.parametrize(
+    ("note", "left"),
+    [
+        ("[Edit /x/a.md\n- The port is 8080.\n+ The port is 8181.]", "[Edit /x/a.md] The port is 8181."),
+        ("[Edit: a.md\n- - a\n- b[0]\n+ - c\n+ - d[0]]", "[Edit: a.md] - c - d[0]"),
+        ("[Edit /x/a.md\n- The port is 8080.]", "[Edit /x/a.md]"),
+        ("[Edit /x/a.md]", "[Edit /x/a.md]"),
+        ("[Bash: cat a\n- b]", "[Bash: cat a - b]"),
+        ("Edit the list:\n- one\n+ two", "Edit the list: - one + two"),
+    ],
+)
+def test_of_an_edit_what_it_put_in_is_left_at_its_place(note: str, left: str) -> None:
+    found = without_removed_lines(note)
+    assert " ".join(found.split()) == left
+    assert len(found) == len(note)
 
 
 def test_a_command_that_was_put_right_ends_an_error() -> None:
