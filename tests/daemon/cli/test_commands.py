@@ -134,8 +134,12 @@ ANSWERS: dict[str, Any] = {
         "channel": "work",
         "text": "…",
         "sections": [
-            {"heading": "Rules", "lines": ["- 2 Mar: “Never push on Fridays.”", "- 1 Mar: “Answers are short.”"]},
-            {"heading": "People", "lines": ["- 1 Mar: “Ines owns the office.”"]},
+            {
+                "heading": "Rules",
+                "lines": ["- 2 Mar: “Never push on Fridays.”", "- 1 Mar: “Answers are short.”"],
+                "nodes": ["k2m4", "k2m5"],
+            },
+            {"heading": "People", "lines": ["- 1 Mar: “Ines owns the office.”"], "nodes": ["k2m6"]},
         ],
     },
     "remember": {"node_id": "k2m4", "channel": "_global", "novelty": "new", "redacted": 0, "waits": False},
