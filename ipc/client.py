@@ -39,6 +39,7 @@ RETRY_S = 0.02
 # Both tables are of methods in `daemon/methods/table.py`, which would cost this client pydantic; a test compares them.
 _OF_A_CHANNEL = (
     *("recall", "context", "brief", "recent", "remember", "reflect", "about", "entities"),
+    "entity_deny",
     *("anchor_set", "anchor_get", "anchor_recover", "goal_set", "goals"),
     *("find_strategy", "select_tools", "tools"),
     *("document_put", "team_share", "team_unshare", "team_list", "team_sync"),

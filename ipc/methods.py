@@ -243,7 +243,8 @@ def entity_split(store: MemoryStore, params: EntitySplitParams, call: Call) -> N
 
 def entity_deny(store: MemoryStore, params: EntityDenyParams, call: Call) -> Named:
     """Take a relation that is not so off the page of a person or thing."""
-    return store.deny_relation(node_of(store, params.user_id, params.node_id), params.relation)
+    node_id = store.page_with_relation(params.node_id, params.relation, searched_by(store, params))
+    return store.deny_relation(node_of(store, params.user_id, node_id), params.relation)
 
 
 def _held_at(at: datetime | None) -> Filter:

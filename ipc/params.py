@@ -480,10 +480,12 @@ class EntitySplitParams(UserParams):
 
 
 class EntityDenyParams(UserParams):
-    """The page of a person or thing, and one of its relations that is not so, in the words of `about`."""
+    """The page of a person or thing, by its id or a name, and a relation that is not so, in the words of `about`."""
 
     node_id: NodeRef
     relation: Annotated[str, Field(min_length=1, max_length=1000)]
+    channel: Name | None = None
+    cwd: Folder | None = None
 
 
 # ---- documents

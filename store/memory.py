@@ -582,6 +582,10 @@ class MemoryStore:
         """Take names away from a page, and give them their own, as a run that `undo` reverts."""
         return self.operations.names_by_hand.split(node_id, names)
 
+    def page_with_relation(self, name: str, statement: str, channel: str) -> NodeId:
+        """Return the page of a name that has a relation, given in words; of an id itself. Raises NotFound."""
+        return self.operations.names_by_hand.page_with(name, statement, channel)
+
     def deny_relation(self, node_id: NodeId, statement: str) -> Named:
         """Take a relation, in words, off the page of a person or thing, as a run that `undo` reverts."""
         return self.operations.names_by_hand.deny(node_id, statement)

@@ -42,6 +42,11 @@ class FileEdit:
     after: bytes | None
     original: bytes | None = None
 
+    def adds(self, words: str) -> bool:
+        """Return True if the words stand in the file more often afterwards."""
+        before, after = ((content or b"").count(words.encode()) for content in (self.before, self.after))
+        return after > before
+
     def diff(self) -> str:
         """Return the change as a unified diff."""
         old, new = (_lines(content) for content in (self.before, self.after))
@@ -109,10 +114,6 @@ class AgentConnection:
     def disconnecting(self) -> list[FileEdit]:
         """Return the edits that remove our entries. Raises ConnectError."""
         return list(self._edits(wanted=False))
-
-    def missing(self) -> list[Path]:
-        """Return the files without our entries in their present form."""
-        return [edit.path for edit in self.connecting()]
 
     @contextlib.contextmanager
     def letting_it_write(self) -> Iterator[None]:

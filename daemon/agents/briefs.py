@@ -62,27 +62,29 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class BriefSection:
-    """A heading of a briefing, and the lines under it."""
+    """A heading of a briefing, the lines under it, and the memory or turn of each; commands have none."""
 
     heading: str
     lines: tuple[str, ...]
+    nodes: tuple[NodeId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """A briefing by its sections, and as the text that an agent gets, fenced; "" without any line.
-
-    `nodes` are the memories or turns of its first lines, in their order.
-    """
+    """A briefing by its sections, and as the text that an agent gets, fenced; "" without any line."""
 
     text: str
     sections: tuple[BriefSection, ...] = ()
-    nodes: tuple[NodeId, ...] = ()
 
     @property
     def lines(self) -> list[str]:
         """The lines of all sections."""
         return [line for section in self.sections for line in section.lines]
+
+    @property
+    def nodes(self) -> tuple[NodeId, ...]:
+        """The memories or turns of the first lines, in their order."""
+        return tuple(node for section in self.sections for node in section.nodes)
 
 
 class Briefs:
@@ -97,8 +99,7 @@ class Briefs:
         """Return the briefing for a start, of at most so many tokens."""
         today, last = self._now().date(), self._last_session(start)
         known = InstructionFiles.read(start.agent, Path(start.folder), Path.home()) if start.agent else None
-        chosen: dict[str, list[str]] = {}
-        nodes: list[NodeId] = []
+        chosen: dict[str, list[tuple[str, NodeId]]] = {}
         commands = [line for line in self._commands(start.channel) if not any(line in one for one in start.given)]
         left = budget_tokens - estimate_tokens(fenced("\n".join((OPENING, COMMANDS, *commands))))
         parts = self._parts(start, today, last)
@@ -121,14 +122,16 @@ class Briefs:
                     continue
                 left -= cost + (estimate_tokens(heading) if heading not in chosen else 0)
                 room -= cost
-                chosen.setdefault(heading, []).append(text)
                 # A fact to be is none yet; the turn is there that it will be drawn from.
-                nodes.append(line.fact.node_id if line.fact.run or not line.fact.sources else line.fact.sources[0])
-        if commands:
-            chosen[COMMANDS] = commands
-        laid_out = chain.from_iterable((f"{heading}:", *lines) for heading, lines in chosen.items())
-        sections = tuple(BriefSection(heading, tuple(lines)) for heading, lines in chosen.items())
-        return Brief(fenced("\n".join((OPENING, *laid_out))) if sections else "", sections, tuple(nodes))
+                node = line.fact.node_id if line.fact.run or not line.fact.sources else line.fact.sources[0]
+                chosen.setdefault(heading, []).append((text, node))
+        sections = [
+            BriefSection(heading, tuple(text for text, _ in lines), tuple(node for _, node in lines))
+            for heading, lines in chosen.items()
+        ]
+        sections += [BriefSection(COMMANDS, tuple(commands))] if commands else []
+        laid_out = chain.from_iterable((f"{section.heading}:", *section.lines) for section in sections)
+        return Brief(fenced("\n".join((OPENING, *laid_out))) if sections else "", tuple(sections))
 
     def _commands(self, channel: str) -> list[str]:
         """Return the commands that worked in several sessions, on one line, as the page of a dream has them."""

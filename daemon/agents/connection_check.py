@@ -32,6 +32,7 @@ REQUESTS = (
     },
     {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": PROFILE}},
 )
+ABSENT = "not installed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +51,28 @@ def check_results(
     """Yield the results of the checks of a program's connection, for a program that is started with `environ`."""
     name = connection.program.name
     try:
-        missing = connection.missing()
+        missing = connection.connecting()
     except ConnectError as error:
         yield CheckResult("settings", False, str(error), error.hint)
         return
     again = f"`dreamctl connect {name}` writes them"
-    absent = ", ".join(map(str, missing))
+    absent = ", ".join(str(edit.path) for edit in missing)
+
+    def is_absent(*called: str) -> bool:
+        return any(edit.adds(words) for edit in missing for words in called)
+
     yield CheckResult("settings", not missing, f"not as they should be: {absent}" if missing else "in place", again)
     yield _daemon(command)
     for event in FORMATS[name].moments:
-        yield _hook(command, name, event, environ)
-    yield _tools(command, connection.program.environment_of_tools(environ, command))
+        # As a command for the shell, or called by our plugin for all events.
+        if is_absent(f"hook {name} {event}", f'"hook", "{name}"'):
+            yield CheckResult(f"hook {event}", False, ABSENT)
+        else:
+            yield _hook(command, name, event, environ)
+    if is_absent('"mcp"'):  # the argument of `dreamctl` in the entry of our tools
+        yield CheckResult("tools", False, ABSENT)
+    else:
+        yield _tools(command, connection.program.environment_of_tools(environ, command))
 
 
 def _daemon(command: Command) -> CheckResult:

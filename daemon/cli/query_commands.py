@@ -21,6 +21,10 @@ CHANNEL_HELP = (
     "the channel: one project's memories, or '*' for all; the project's name is enough. By default this folder's. "
     "_global is always searched too"
 )
+NO_PAGES = (
+    "No such person or thing has a page here yet: a dream makes them. `dreamctl entities --channel '*'` lists those of "
+    "all projects."
+)
 AS_OF_HELP = "what was known and held then, and nothing said later: 2026-11-01 (its end), an instant, 7d"
 MOST_LINES_OF_A_HIT = 12
 MOST_SOURCES = 4
@@ -204,11 +208,14 @@ def entities(options: Namespace, terminal: Terminal) -> int:
         (one["node_id"], one["type"], f"{one['mentions']:,}", clean(one["name"]), one["channel"])
         for one in answer["entities"]
     ]
+    if not rows:
+        terminal.report(answer, terminal.look.wrap(NO_PAGES))
+        return 4
     lines = table(rows, terminal.look, ("NODE", "TYPE", "TURNS", "NAME", "CHANNEL"), right=[2])
     if answer["next"] is not None:
         lines.append(f"There are more: --offset {answer['next']}")
-    terminal.report(answer, lines or ["No person or thing has a page here yet; a dream makes them."])
-    return 0 if answer["entities"] else 4
+    terminal.report(answer, lines)
+    return 0
 
 
 def show_arguments(parser: ArgumentParser) -> None:

@@ -107,8 +107,8 @@ class PlainLines:
         if stage == self._last[0] and step <= self._last[1]:
             return
         self._last = (stage, step)
-        amount = f" {done:,}/{total:,}" if total else f" {done:,}" if done else ""
-        print(f"{self._title}: {stage}{amount}", file=sys.stderr, flush=True)
+        amount = f"{done:,}/{total:,}" if total else f"{done:,}" if done else note
+        print(f"{self._title}: {stage} {amount}".rstrip(), file=sys.stderr, flush=True)
 
 
 class Bars:

@@ -219,15 +219,16 @@ def split(options: Namespace, terminal: Terminal) -> int:
 
 def deny_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of deny."""
-    parser.add_argument("node", help="the page of a person or thing, as `dreamctl entities` prints it")
+    parser.add_argument("name", help="the name of a person or thing, or the id of its page (`dreamctl entities`)")
     parser.add_argument("relation", nargs="+", help="the relation that is not so, as `dreamctl about` says it")
-    parser.epilog = 'Example: `dreamctl deny NODE "Ana owns billing"`. What is said later may state it again.'
+    parser.add_argument("--channel", help="where to look the name up; by default this folder's, '*' for all")
+    parser.epilog = 'Example: `dreamctl deny Ana "Ana owns billing"`. What is said later may state it again.'
 
 
 def deny(options: Namespace, terminal: Terminal) -> int:
     """Take a relation off a page."""
     relation = " ".join(options.relation)
-    answer = ask(terminal, "entity_deny", {"node_id": options.node, "relation": relation})
+    answer = ask(terminal, "entity_deny", {"node_id": options.name, "relation": relation, "channel": options.channel})
     terminal.report(answer, [_done(f"It is not so that {clean(relation)}", answer["run_id"])])
     return 0
 

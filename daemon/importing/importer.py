@@ -298,7 +298,8 @@ class Importer:
 
     def _report(self, path: Path) -> None:
         account = self.account
-        self._call.progress("import", account.turns_added + account.turns_known, 0, path.name)
+        done = account.turns_added + account.turns_known + account.notes + account.notes_known
+        self._call.progress("reading", done, 0, path.name)
 
 
 def _exists(folder: Path) -> bool:

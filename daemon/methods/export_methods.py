@@ -65,7 +65,9 @@ class ExportMethods:
         target = Path(params.path)
         if not target.is_absolute():
             raise Refused(f"{target} is a relative path.", "The daemon has another working folder.")
-        if os.path.lexists(target) or not target.parent.is_dir():
+        if os.path.lexists(target):
+            raise Refused(f"{target} exists.", "Name a new file: no file is overwritten.")
+        if not target.parent.is_dir():
             raise Refused(f"{target} cannot be written.", "Name a new file in a folder that is there.")
         channel = params.channel and full_name(params.channel, self._store.channel_names_with(params.channel))
         channel = channel and channel_for(params.user_id, channel)

@@ -111,7 +111,9 @@ class ProofMethods:
     def prove(self, params: ProofParams, call: Call) -> ProofAnswer:
         """Put the questions of some days again, and write the outcome as a page and a card."""
         page, card = Path(params.path), Path(params.path).with_suffix(".svg")
-        if not page.is_absolute() or any(map(os.path.lexists, (page, card))) or not page.parent.is_dir():
+        for file in filter(os.path.lexists, (page, card)):
+            raise Refused(f"{file} exists.", "Name a new file: no file is overwritten.")
+        if not page.is_absolute() or not page.parent.is_dir():
             raise Refused(f"{page} and {card.name} cannot be written.", "Name a new file in a folder that is there.")
         since = utc_now() - timedelta(days=params.days)
         asked = [one for one in self._store.exports.asked() if one.last_at >= since][:MOST_QUESTIONS]

@@ -28,11 +28,8 @@ MOST_LIVES, MOST_EVENTS, MARKS, MOST_GROUPED = 100, 100, 50, 200
 CHANNELS_S, BRIEFS_S, FIRST_S = 10.0, 60.0, 600.0
 """The age of answers that are shown again: the names of projects, their dates ahead, the time of their first fact."""
 
-DECIDED = ("decision", "value", "correction")
-PASSING = ("fact", "finding", "episode", "note")
-"""The kinds of facts that a project has too many of to be news."""
 LATELY, RECENT = timedelta(days=1), timedelta(days=14)
-MOST_PEOPLE, MOST_CHANGED = 24, 10
+MOST_PEOPLE, MOST_OVER, PITFALLS = 24, 10, 8
 WEAK = 0.1
 """The confidence below which a hit hardly answers: it is folded away."""
 
@@ -159,29 +156,22 @@ async def projects(asked: PageRequest) -> Json:
 
 
 async def project(asked: PageRequest) -> Json:
-    """Return a project in a few lines: its rules, decisions, people, open threads and last sessions."""
+    """Return a project in a few lines: what its agents start with, people, open threads and last sessions."""
     channel = asked.word("channel")
     # A briefing compares hundreds of facts: the page is there before, and without scripts has a link to it.
     is_part = "part" in asked.words
     brief = await asked.call("brief", channel=channel) if is_part or asked.word("whole") else None
     if is_part:
         return {"brief": brief, "channel": channel}
-    threads, sessions, pages, people, rules, pinned, procedures, pitfalls, refused, latest, *decided = await together(
+    threads, sessions, pages, people, pinned, pitfalls, latest = await together(
         asked.call("goals", channel=channel),
         asked.call("list", channel=channel, level="L0", limit=6),
         asked.call("list", channel=channel, kind="profile", limit=6),
         asked.call("entities", channel=channel, type="person", limit=MOST_PEOPLE),
-        _holding(asked, channel, "preference", 8),
         asked.call("list", channel=channel, always=True, limit=ROWS, texts=True),
-        _holding(asked, channel, "procedure", 6),
-        _holding(asked, channel, "pitfall", 6),
-        _holding(asked, channel, "negative", 4),
+        asked.call("list", channel=channel, level="L1", kind="pitfall", limit=PITFALLS, texts=True),
         asked.call("list", channel=channel, level="L1", limit=MOST_LIVES, texts=True),
-        *(_holding(asked, channel, kind, 8) for kind in DECIDED),
     )
-    newest = sorted((one for some in decided for one in some), key=lambda one: one["created_at"] or "", reverse=True)
-    first = [one for one in pinned["memories"] if one["live"]]
-    names = {one["node_id"] for one in first}
     return {
         "channel": channel,
         "home": str(Path.home()),
@@ -190,11 +180,9 @@ async def project(asked: PageRequest) -> Json:
         "sessions": sessions["memories"],
         "pages": pages["memories"],
         "people": _who(people),
-        "rules": first + [one for one in rules if one["node_id"] not in names],
-        "procedures": procedures,
-        "avoid": pitfalls + refused,
-        "changed": _changed(latest["memories"], local_now() - RECENT),
-        "decided": newest[:8],
+        "pinned": [one for one in pinned["memories"] if one["live"]],
+        "avoid": [one for one in pitfalls["memories"] if one["live"]],
+        "over": _over(latest["memories"], local_now() - RECENT),
     }
 
 
@@ -207,20 +195,10 @@ def _who(found: Json) -> list[Json]:
     return [one | {"does": list(dict.fromkeys(does.get(one["node_id"], ())))} for one in _by_name(found["entities"])]
 
 
-def _changed(found: Iterable[Json], since: datetime) -> list[Json]:
-    """Return the decisions since a time, and the facts that ceased to hold since then, the latest first."""
-
-    def last(one: Json) -> datetime | None:
-        return when(one.get("until") or one.get("since") or one["created_at"])
-
-    recent = [(at, one) for one in found if (at := last(one)) and at >= since]
-    recent = [(at, one) for at, one in recent if one.get("until") or (one["live"] and one["kind"] not in PASSING)]
-    return [one for _, one in sorted(recent, key=lambda pair: pair[0], reverse=True)][:MOST_CHANGED]
-
-
-async def _holding(asked: PageRequest, channel: str, kind: str, limit: int) -> list[Json]:
-    listed = await asked.call("list", channel=channel, level="L1", kind=kind, limit=3 * limit, texts=True)
-    return [one for one in listed["memories"] if one["live"]][:limit]
+def _over(found: Iterable[Json], since: datetime) -> list[Json]:
+    """Return the facts that ceased to hold since a time, the latest first."""
+    ended = [(at, one) for one in found if (at := when(one.get("until"))) and at >= since]
+    return [one for _, one in sorted(ended, key=lambda pair: pair[0], reverse=True)][:MOST_OVER]
 
 
 async def timeline(asked: PageRequest) -> Json:

@@ -163,18 +163,13 @@ def plan(view: View, now: datetime) -> Proposals:
         for confidence in confidences(view.steps.counted(facts, "facts"), view.read, evidence, settings, now)
         if confidence.fades_at(settings) <= now
     ]
-    due.sort(key=lambda confidence: (confidence.at(now), confidence.memory.node_id))
     most = most_per_run(len(facts), settings)
     for action in islice(_of_ended_sessions(view, now), most):
         planned.actions.append(action)
         planned.count("of sessions that are over")
-    for confidence in due:
-        if len(planned.actions) >= most:
-            break
-        # A page keeps at least one live source: the last one does not fade.
-        if evidence.release_from_pages(confidence.memory.node_id):
-            planned.actions.append(_archive(view, confidence, now))
-            planned.count("faded")
+    for confidence in islice(_archivable(due, evidence, now), most - len(planned.actions)):
+        planned.actions.append(_archive(view, confidence, now))
+        planned.count("faded")
     if waiting := len(due) - planned.counts.get("faded", 0):
         planned.count("kept for another night", waiting)
     return planned
@@ -213,21 +208,38 @@ def confidences(
 
 
 def forecast(
-    memories: Iterable[Memory], read: Read, evidence: UsageEvidence, settings: DecaySettings, now: datetime, days: int
-) -> list[tuple[datetime, Confidence]]:
-    """Return the memories that would fade within some days if nothing happened, with the moment, soonest first."""
-    horizon = now + timedelta(days=days)
-    found = [
-        (max(now, at), confidence)
-        for confidence in confidences(memories, read, evidence, settings, horizon)
-        if (at := confidence.fades_at(settings)) <= horizon
-    ]
-    return sorted(found, key=lambda pair: (pair[0], pair[1].memory.node_id))
+    fading: Iterable[Confidence],
+    evidence: UsageEvidence,
+    settings: DecaySettings,
+    now: datetime,
+    days: int,
+    most_per_run: int,
+) -> Iterator[tuple[datetime, Confidence]]:
+    """Yield what would be archived within some days if nothing happened, in that order, with the moment of its run.
+
+    The first run is now, and each other a day after the one before.
+    """
+    coming = sorted(fading, key=lambda one: one.fades_at(settings), reverse=True)
+    due: list[Confidence] = []
+    for night in (now + timedelta(days=day) for day in range(days)):
+        while coming and coming[-1].fades_at(settings) <= night:
+            due.append(coming.pop())
+        gone = list(islice(_archivable(due, evidence, night), most_per_run))
+        yield from ((night, one) for one in gone)
+        over = {one.memory.node_id for one in gone}
+        due = [one for one in due if one.memory.node_id not in over]
+
+
+def _archivable(due: Iterable[Confidence], evidence: UsageEvidence, now: datetime) -> Iterator[Confidence]:
+    """Yield the faded memories that may be archived, those of least confidence first: a page keeps a live source."""
+    for one in sorted(due, key=lambda one: (one.at(now), one.memory.node_id)):
+        if evidence.release_from_pages(one.memory.node_id):
+            yield one
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The facts that would fade, each with the moment, the soonest first; and the limit of one run."""
+    """The facts that would be archived, each with the moment, the soonest first; and the limit of one run."""
 
     fading: Sequence[tuple[datetime, Confidence]]
     most_per_run: int
@@ -240,7 +252,7 @@ def preview(
     days: int,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> Preview:
-    """Return the facts that would fade within some days without any further use; nothing is changed.
+    """Return the facts that would be archived within some days without any further use; nothing is changed.
 
     `on_progress` is called every PROGRESS_EVERY facts, with their number so far.
     """
@@ -259,8 +271,10 @@ def preview(
             yield fact
 
     evidence = UsageEvidence(history, inputs.citations, settings)
-    fading = forecast(counted(inputs.facts(now)), inputs.read, evidence, settings, now, days)
-    return Preview(fading, most_per_run(inputs.living, settings))
+    horizon = now + timedelta(days=days)
+    fading = list(confidences(counted(inputs.facts(now)), inputs.read, evidence, settings, horizon))
+    most = most_per_run(inputs.living, settings)
+    return Preview(list(forecast(fading, evidence, settings, now, days, most)), most)
 
 
 def most_per_run(living: int, settings: DecaySettings) -> int:

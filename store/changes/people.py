@@ -267,6 +267,11 @@ def stated(relation: RelationLine) -> str:
     return f"{words} (since {format_date(relation.since.date())})" if relation.since else words
 
 
+def _no_relation(statement: str, lines: Sequence[RelationLine]) -> InvalidInput:
+    hint = f"Its relations: {'; '.join(map(_in_words, lines))}." if lines else "It has none."
+    return InvalidInput(f"it has no relation “{outgoing(statement)}”", hint=hint)
+
+
 def _in_words(relation: RelationLine) -> str:
     return outgoing(statement_of(relation.subject, relation.relation, relation.object, relation.what))
 
@@ -400,14 +405,44 @@ class NamesByHand:
         """
         memory, page, _ = self._page(node_id)
         self._core.settle()
-        graph, wanted = self._core.opened.graph, key_of(statement)
-        lines = graph.of_keys(graph.keys_of_pages([memory.node_id]), {memory.channel})
+        wanted = key_of(statement)
+        lines = self._relations_of(memory.node_id, memory.channel)
         denied = {one.page: _in_words(one) for one in lines if key_of(_in_words(one)) == wanted}
         if not denied:
-            hint = f"Its relations: {'; '.join(map(_in_words, lines))}." if lines else "It has none."
-            raise InvalidInput(f"it has no relation “{outgoing(statement)}”", hint=hint)
+            raise _no_relation(statement, lines)
         actions = tuple(self._without(node, wanted) for node in denied)
         return self._applied(memory.node_id, page, actions, f"denied: {next(iter(denied.values()))}")
+
+    def page_with(self, name: str, statement: str, channel: str) -> NodeId:
+        """Return the page of a name, in a channel and the global one or in all, with a relation; of an id itself.
+
+        Raises NotFound for a name without a page, and InvalidInput where no page has the relation, or those of several
+        channels have it.
+        """
+        self._core.settle()
+        if self._core.catalog.node(name) is not None:
+            return name
+        named = self._core.opened.graph.named(name, channels_of(channel))
+        living = self._core.catalog.living([one.node_id for one in named])
+        lines = {one: self._relations_of(one.node_id, one.channel) for one in named if one.node_id in living}
+        if not lines:
+            hint = "`dreamctl entities` lists the pages of a channel, and those of all with --channel '*'."
+            raise NotFound(f"there is no page of {outgoing(name)}", hint=hint)
+        wanted = key_of(statement)
+        # Pages of one channel with the relation are those of its ends: from either it is taken off the same.
+        found = {
+            one.channel: one.node_id for one, some in lines.items() if wanted in (key_of(_in_words(x)) for x in some)
+        }
+        if not found:
+            raise _no_relation(statement, [one for some in lines.values() for one in some])
+        if len(found) > 1:
+            pages = "; ".join(f"{node_id} of {place}" for place, node_id in sorted(found.items()))
+            raise InvalidInput("pages of several channels have this relation", hint=f"Name one by its id: {pages}.")
+        return next(iter(found.values()))
+
+    def _relations_of(self, node_id: NodeId, channel: str) -> list[RelationLine]:
+        graph = self._core.opened.graph
+        return graph.of_keys(graph.keys_of_pages([node_id]), {channel})
 
     def _without(self, node_id: NodeId, wanted: str) -> Action:
         """Return the change of a page by which relations go from its keys, its description and its text."""

@@ -18,6 +18,7 @@ from ..filters import Filter, wanted_fields
 from ..limits import LONGEST_CHAIN, LONGEST_CURATED
 from ..model import Evidence, Kind, Level, NodeId, SessionHead
 from ..okf.session import ERASED
+from ..roles import MACHINES
 from .projection import AWAITS, FORGOTTEN, SUCCESSOR, THE_PERSON, TURN_MARK, Link, Node
 from .visibility import EVERYTHING, Scope, Withdrawn, node_filter
 
@@ -386,12 +387,15 @@ class Catalog:
         sql = f"SELECT tags, count(*) FROM node WHERE {of_all} AND live AND tags != '[]' GROUP BY tags ORDER BY tags"
         return [(tuple(json.loads(tags)), number) for tags, number in self._rows(sql, bindings)]
 
-    def newest_turns(self, most: int, least_chars: int, most_chars: int) -> list[str]:
-        """Return the beginnings of the turns that were read last, of those that are not short."""
+    def newest_turns(self, most: int, least_chars: int, most_chars: int, within: int) -> list[str]:
+        """Return the beginnings of people's turns that are not short, of the newest `within` rows, newest first."""
         sql = """
-        SELECT substr(text, 1, ?) FROM node WHERE +kind = 'turn' AND +live AND length(text) >= ?
+        SELECT substr(text, 1, ?) FROM node
+        WHERE id > (SELECT max(id) FROM node) - ? AND +kind = 'turn' AND +live
+        AND role NOT IN (SELECT value FROM json_each(?)) AND length(text) >= ?
         ORDER BY id DESC LIMIT ?"""  # the unary + keeps SQLite from an index and from sorting what that finds
-        return [text for (text,) in self._rows(sql, (most_chars, least_chars, most))]
+        machines = json.dumps(sorted(MACHINES))
+        return [text for (text,) in self._rows(sql, (most_chars, within, machines, least_chars, most))]
 
     def said_lately(self, channel: str | None, limit: int) -> list[SaidTurn]:
         """Return the live turns that were read last, of one channel or of all, newest first, by their beginnings."""

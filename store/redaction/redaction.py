@@ -45,6 +45,8 @@ _OUR_NAME = re.compile(
     r"|/?(?:projects|general|people)/[\w./-]{1,400}-[a-z2-7]{6}\.md"
     r"|/?sessions/(?:\d{4}/\d\d/\d\d|undated)/(?P<session>[\w.-]{1,80})\.md)(?![\w-])"
 )
+_OUR_HEADING = re.compile(r"#{1,2} (?P<channel>[\w.-]{1,120}-[0-9a-f]{6})(?=\r?\n\r?\n)")
+"""The name of a project over its part of the catalogue."""
 _OUR_LINE = re.compile(r"(?:sources: \[\{|dreamd: \{|generated: \{) ")
 _BEFORE_ID = re.compile(
     r"\b(?:(?:node_id|channel|session_id|superseded_by|run|body_sha256|title): "
@@ -233,11 +235,14 @@ def _is_known(text: str, span: Span, spans: Sequence[Span]) -> bool:
 def _is_our_name(text: str, span: Span) -> bool:
     """Return True for a span in the name of a memory's file: a slug of words that were redacted, and an id.
 
-    That of a session is one if it is no secret by itself, as when it came in.
+    That of a session, and that of a project as a heading, is one if it is no secret by itself, as when it came in.
     """
     start, end, _ = span
     if "\n" in text[start:end]:
         return False
+    heading = _OUR_HEADING.match(text, text.rfind("\n", 0, start) + 1)
+    if heading is not None and heading.start("channel") <= start and end <= heading.end("channel"):
+        return not find(heading["channel"])
     before = _NAME_BEFORE.search(text, max(0, start - LONGEST_NAME), start)
     name = _OUR_NAME.match(text, before.start() if before else start, min(len(text), end + LONGEST_NAME))
     return name is not None and name.end() >= end and not find(name["session"] or "")

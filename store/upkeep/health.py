@@ -41,9 +41,9 @@ from .reconciliation import Reconciliation
 # The longest wait of `status` for acknowledged writes to be counted.
 STATUS_WAITS_S = 0.5
 
-# The turns by which `status` judges the language: their number at most and at least, their length, and the characters
-# read of each.
-TURNS_READ, LEAST_TURNS, LEAST_CHARS, MOST_CHARS = 100, 20, 40, 400
+# The people's turns by which `status` judges the language: their number at most and at least, their length, the
+# characters read of each, and the rows of the index among which they are looked for: an agent may have fifty for one.
+TURNS_READ, LEAST_TURNS, LEAST_CHARS, MOST_CHARS, ROWS_READ = 100, 20, 40, 400, 20_000
 
 # The name of the model in `status` where the engine has no vectors.
 NO_MODEL = "none"
@@ -177,10 +177,13 @@ class Health:
                 yield f"The {part} has {sizes[part] / 1e6:,.0f} MB, more than {most:,}: {advice}."
 
     def _is_foreign(self) -> bool:
-        """Return True if most turns are not English while the shipped model is used, which was trained on English."""
+        """Return True if people write no English in most turns, and the shipped model is used, trained on English.
+
+        Agents and tools say little but paths, commands and code, which are in no language.
+        """
         if self._embedder.model_id != PREPARED_ID or not self._core.index.wants_vectors:
             return False
-        said = self._opened.catalog.newest_turns(TURNS_READ, LEAST_CHARS, MOST_CHARS)
+        said = self._opened.catalog.newest_turns(TURNS_READ, LEAST_CHARS, MOST_CHARS, ROWS_READ)
         return len(said) >= LEAST_TURNS and sum(map(is_english, said)) < len(said) / 2
 
     def _problems(self, broken: Sequence[tuple[str, str]], conflicts: int) -> Iterator[str]:

@@ -25,6 +25,7 @@ from dreamd.store.model import (
     SessionHead,
     StoreReadOnly,
 )
+from dreamd.store.roles import Role
 from dreamd.store.settings import StoreSettings
 
 from tests.memories import facts_in
@@ -165,6 +166,47 @@ def test_status_advises_the_multilingual_model_where_most_turns_are_not_english(
         advice = store.status().embedding.advice
     assert bool(advice) == advises
     assert not advises or 'store.embedding.model = "multilingual"' in advice
+
+
+DEVELOPERS = {
+    "en": (
+        "can we also show the branch name in `shop session list`? it is in the head of each session anyway",
+        "the issue is now of course that we haven't fetched the remote branches, so the cli can't find them",
+        "ran `go test ./...` again, still red:\n--- FAIL: TestBranchHint (0.02s)\n    session_test.go:118: got nil",
+        "rebase this onto main and rerun golangci-lint, I think the unused import is gone by then",
+        "Do we need the change in README.md at all then? otherwise I would drop that commit",
+        "docker compose up -d postgres && pytest -q tests/orders -x --maxfail=1 2>&1 | tail -20",
+    ),
+    "de": (
+        "kannst du in `shop session list` auch den Branch anzeigen? der steht doch im Kopf jeder Session",
+        "das Problem ist jetzt natürlich, dass wir die Remote-Branches nicht geholt haben",
+        "`go test ./...` ist immer noch rot:\n--- FAIL: TestBranchHint (0.02s)\n    session_test.go:118: got nil",
+        "mach bitte einen Rebase auf main und lass golangci-lint nochmal laufen, der Import ist dann weg",
+        "Brauchen wir die Änderung in der README.md dann überhaupt noch? sonst werfe ich den Commit weg",
+        "docker compose up -d postgres && pytest -q tests/orders -x --maxfail=1 2>&1 | tail -20",
+    ),
+}
+AGENT = (
+    (
+        Role.ASSISTANT,
+        "[Edit /home/ann/shop/cmd/cli/strategy/session.go\n- description := commit(repo, cp.CheckpointID)]",
+    ),
+    (Role.ASSISTANT, "[Bash: mise run test:integration 2>&1 | tail -20 | grep FAIL]"),
+    (Role.TOOL, "[Bash result]\n[lint] $ golangci-lint run ./...\n0 issues.\n[test] ok cmd/cli 1.914s (cached)"),
+    (Role.TOOL, "[Bash result]\n1109 /home/ann/shop/cmd/cli/strategy/common.go\n  88 /home/ann/shop/go.mod"),
+)
+
+
+@pytest.mark.parametrize(("language", "advises"), [("en", False), ("de", True)])
+def test_the_language_is_that_of_people_and_not_of_their_tools(paths: StorePaths, language: str, advises: bool) -> None:
+    embedder = StubEmbedder()
+    embedder.model_id = PREPARED_ID
+    said = [one for text in DEVELOPERS[language] * 5 for one in ((Role.USER, text), *AGENT)]
+    turns = [NewTurn(role, text, AT + timedelta(minutes=n), f"s1-{n}") for n, (role, text) in enumerate(said)]
+    with closing(MemoryStore.open(paths, StoreSettings(), embedder, lambda: AT)) as store:
+        store.observe(SessionHead("s1", "shop", started_at=AT), turns).result()
+        store.reconcile()
+        assert bool(store.status().embedding.advice) == advises
 
 
 def test_what_rests_on_a_forgotten_turn_alone_goes_with_it(store: MemoryStore) -> None:

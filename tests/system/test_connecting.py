@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from dreamd.daemon.agents.agent_connection import AgentConnection, OriginalContents
 from dreamd.daemon.agents.connection_check import check_results
+from dreamd.daemon.agents.hook_formats import FORMATS
 from dreamd.daemon.agents.programs import CODEX_PASSES_ON, PROGRAMS, Command, UserEnvironment
 
 from tests.bench.daemon_under_test import DaemonUnderTest
@@ -140,7 +141,23 @@ def test_each_part_is_asked_and_every_file_given_back(daemon: DaemonUnderTest) -
     assert typed(daemon, "disconnect", "claude-code", "--yes").returncode == 0
     assert settings.read_bytes() == b'{"model":\t"opus" }\n'
     assert not (daemon.folder / ".claude.json").exists()
-    assert typed(daemon, "connect", "claude-code", "--check").returncode == 1
+    asked = typed(daemon, "connect", "claude-code", "--check", "--json")
+    assert asked.returncode == 1
+    found = {one["what"]: one["seen"] for one in json.loads(asked.stdout)["findings"]}
+    absent = {what for what, seen in found.items() if seen == "not installed"}
+    assert absent == {"tools", *(f"hook {event}" for event in FORMATS["claude-code"].moments)}
+
+
+def test_a_check_tells_the_part_that_is_not_installed(daemon: DaemonUnderTest) -> None:
+    settings = daemon.folder / ".claude" / "settings.json"
+    assert typed(daemon, "connect", "claude-code", "--yes").returncode == 0
+    settings.write_text('{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "/bin/true"}]}]}}')
+    asked = typed(daemon, "connect", "claude-code", "--check", "--json")
+    found = {one["what"]: (one["ok"], one["seen"]) for one in json.loads(asked.stdout)["findings"]}
+    assert found["hook Stop"] == (False, "not installed")
+    assert found["tools"][0]
+    assert typed(daemon, "disconnect", "claude-code", "--yes").returncode == 0
+    assert "/bin/true" in settings.read_text()
 
 
 def test_tools_that_do_not_find_the_daemon_are_found_out(

@@ -97,7 +97,7 @@ def test_every_file_is_given_back_byte_for_byte(connect: Connect, tmp_path: Path
     written = everything(home)
     assert written != before
     assert connection.connecting() == []
-    assert connect(name).missing() == []
+    assert connect(name).connecting() == []
     again = connect(name)
     again.apply(again.disconnecting())
     assert everything(home) == before
@@ -193,7 +193,7 @@ def test_what_an_older_version_wrote_is_renewed(connect: Connect, tmp_path: Path
     for name in ("codex", "gemini"):
         connection = connect(name)
         connection.apply(connection.connecting())
-        assert connection.missing() == []
+        assert connection.connecting() == []
     config = tomllib.loads((tmp_path / "home/.codex/config.toml").read_text())
     assert "XDG_RUNTIME_DIR" in config["mcp_servers"]["dreamd"]["env_vars"]
     hooks = json.loads((tmp_path / "home/.gemini/settings.json").read_text())["hooks"]

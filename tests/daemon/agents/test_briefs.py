@@ -83,6 +83,7 @@ def test_the_second_session_of_a_first_day_is_briefed(world: World) -> None:
     assert heading == f"{briefing.LAST}, 21 Nov, “The queue of orders”"
     assert "We take NATS JetStream" in decided
     assert world.brief().nodes == ("s1#5", "s1#3")
+    assert [section.nodes for section in world.brief().sections] == [("s1#5",), ("s1#3",)]
     text = world.brief().text
     assert text.startswith("<dreamd-memory id=")
     assert OPENING in text

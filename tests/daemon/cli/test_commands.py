@@ -130,12 +130,18 @@ ANSWERS: dict[str, Any] = {
         "notes": [],
         "channel": "work",
     },
+    "entities": {"entities": [], "relations": [], "total": 0, "next": None},
+    "entity_deny": {"node_id": "k2m4", "name": "Ana", "aliases": [], "run_id": "r4"},
     "brief": {
         "channel": "work",
         "text": "…",
         "sections": [
-            {"heading": "Rules", "lines": ["- 2 Mar: “Never push on Fridays.”", "- 1 Mar: “Answers are short.”"]},
-            {"heading": "People", "lines": ["- 1 Mar: “Ines owns the office.”"]},
+            {
+                "heading": "Rules",
+                "lines": ["- 2 Mar: “Never push on Fridays.”", "- 1 Mar: “Answers are short.”"],
+                "nodes": ["k2m4", "k2m5"],
+            },
+            {"heading": "People", "lines": ["- 1 Mar: “Ines owns the office.”"], "nodes": ["k2m6"]},
         ],
     },
     "remember": {"node_id": "k2m4", "channel": "_global", "novelty": "new", "redacted": 0, "waits": False},
@@ -373,6 +379,18 @@ def test_a_text_is_edited_in_the_person_s_editor(
     (kept,) = tmp_path.glob("dreamctl-*.md")
     assert (code, kept.read_text()) == (1, "The office is in Graz.\n")
     assert "Your text is kept in" in err
+
+
+def test_without_a_page_here_it_is_said_where_to_look(daemon: FakeDaemon, run: Run) -> None:
+    code, out, _ = run("entities")
+    assert code == 4
+    assert "NODE" not in out
+    assert "`dreamctl entities --channel '*'`" in " ".join(out.split())
+
+
+def test_a_relation_is_denied_by_a_name(daemon: FakeDaemon, run: Run) -> None:
+    assert run("deny", "Ana", "Ana owns billing", "--channel", "work")[0] == 0
+    assert daemon.asked[-1] == ("entity_deny", {"node_id": "Ana", "relation": "Ana owns billing", "channel": "work"})
 
 
 def test_a_briefing_is_printed_by_its_sections(daemon: FakeDaemon, run: Run) -> None:
@@ -699,6 +717,12 @@ def test_a_dream_that_gives_way_says_so_once_and_when_it_goes_on(capsys: pytest.
         "Dreaming: paused: an agent is at work",
         "Dreaming: goes on",
     ]
+
+
+def test_work_without_a_count_names_what_it_is_at(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = PlainLines("Importing")
+    lines({"stage": "reading", "done": 0, "total": 0, "note": "notes.md"})
+    assert capsys.readouterr().err == "Importing: reading notes.md\n"
 
 
 def test_a_dream_that_stands_still_says_why_once(capsys: pytest.CaptureFixture[str]) -> None:

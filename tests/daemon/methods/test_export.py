@@ -119,6 +119,10 @@ def test_what_cannot_be_exported_is_refused(store: MemoryStore, tmp_path: Path) 
     for path, form, params in cases:
         with pytest.raises(Refused):
             export(store, path, form, **params)
+    (tmp_path / "there.html").write_text("mine")
+    with pytest.raises(Refused, match=r"there\.html exists"):
+        export(store, tmp_path / "there.html", "handover", channel=SHOP)
+    assert (tmp_path / "there.html").read_text() == "mine"
     for form in ("jsonl", "okf"):
         with pytest.raises(InvalidInput, match="private"):
             export(store, tmp_path / f"p.{form}", form, channel="private-2")

@@ -79,7 +79,7 @@ def test_the_page_needs_no_network_and_says_how_little_it_knows(store: MemorySto
     for text in (page, card):
         assert not re.search(r"(src|href)=|url\(|@import", text)
         assert "1 of 1" in text
-    with pytest.raises(Refused):
+    with pytest.raises(Refused, match=r"p\.html exists"):
         prove(store, tmp_path / "p.html")
 
 

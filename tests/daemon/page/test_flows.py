@@ -210,9 +210,27 @@ def test_a_project_in_a_few_lines(page: Page) -> None:
     page.get_by_role("link", name="Projects", exact=True).click()
     page.get_by_role("link", name="shop", exact=True).click()
     assert heading(page) == "shop"
-    for name in ("Decided and in force", "Open threads", "Last sessions"):
+    for name in ("Decided", "Open threads", "Last sessions"):
         expect(page.get_by_role("heading", name=name)).to_be_visible()
     expect(page.locator("main")).to_contain_text("Postgres 16")
+
+
+def test_a_project_shows_what_its_agents_start_with_and_nothing_that_is_only_asked(
+    page: Page, daemon: DaemonUnderTest
+) -> None:
+    kept(daemon, "Do we need the note in the read-me at all then?", kind="decision")
+    kept(daemon, "can you review the added tests?", kind="preference")
+    kept(daemon, "Labels are always printed in English.", kind="preference")
+    page.goto(f"/project/{SHOP}")
+    lines = page.locator("[data-load] ul.lines li")
+    expect(lines.filter(has_text="Labels are always printed")).to_have_count(1)
+    brief = daemon.call("brief", channel=SHOP)
+    assert lines.count() == sum(len(section["lines"]) for section in brief["sections"])
+    for asked in ("Do we need the note", "review the added tests"):
+        assert asked not in brief["text"]
+        expect(page.locator("main")).not_to_contain_text(asked)
+    lines.filter(has_text="Labels are always printed").get_by_role("link").click()
+    expect(page.locator("article .body")).to_have_text("Labels are always printed in English.")
 
 
 def test_the_slider_of_the_timeline_shows_what_held_then(page: Page) -> None:
@@ -339,7 +357,7 @@ def test_a_memory_is_told_always_and_no_longer(page: Page, daemon: DaemonUnderTe
     page.goto("/told")
     expect(page.locator("section", has_text="What you pinned")).to_contain_text("Never deploy on a Friday.")
     page.goto(f"/project/{SHOP}")
-    expect(page.locator("section", has_text="Rules").locator(".row", has_text="Friday")).to_contain_text("pinned")
+    expect(page.locator("section", has_text="Always").locator(".row", has_text="Friday")).to_contain_text("pinned")
     page.goto("/memories?always=1")
     expect(page.locator("main ul.rows")).to_contain_text("Never deploy on a Friday.")
     page.goto(f"/memory/{node_id}")

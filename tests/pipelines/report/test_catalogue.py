@@ -147,5 +147,28 @@ def test_no_name_that_is_ours_is_taken_for_a_secret() -> None:
     assert len(places_of_secrets(listing["sessions/index.md"].encode())) == 1
 
 
+def test_the_name_of_a_project_over_its_memories_is_no_secret() -> None:
+    key = "AKIAQ7SJ2XWPL5" + "NHT3VG"
+    titles = ("API", "The API key and endpoint", "Password", "Token", "Secrets of the deployment")
+    names = [f"{words}-{_hex(words)}" for words in ("improve-status-cmd-output", "rotate-x9-keys", "auth_2.0")]
+    for name in names:
+        contents = [
+            Content(f"projects/{name}/{n}.md", title, name, level, True, AT)
+            for n, title in enumerate(titles)
+            for level in (Level.PROFILE, Level.FACT)
+        ]
+        found = made(contents)
+        assert f"\n## {name}\n\n### Profile\n" in found["index.md"]
+        for path, text in found.items():
+            for listing in (text, *(text.replace(f"[{title}]", "[x]") for title in titles)):
+                assert places_of_secrets(marked(listing.encode())) == [], path
+            leaky = re.sub(rf"^(##? ){name}$", rf"\g<1>{key}-{_hex(name)}", text, flags=re.MULTILINE)
+            assert bool(places_of_secrets(leaky.encode())) == (leaky != text), path
+
+
+def _hex(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:6]
+
+
 def _digest(number: int) -> str:
     return base64.b32encode(sha256(b"%d" % number).digest()).decode()

@@ -217,10 +217,31 @@ def test_the_forecast_gives_moments_and_reads_no_young_file() -> None:
         return source.read(path)
 
     evidence = UsageEvidence(History(), (), SETTINGS)
-    found = decay.forecast(source.memories(), reading, evidence, SETTINGS, NOW + days(70), 30)
+    fading = decay.confidences(source.memories(), reading, evidence, SETTINGS, NOW + days(100))
+    found = list(decay.forecast(fading, evidence, SETTINGS, NOW + days(70), 30, 10))
     assert [one.memory.node_id for _, one in found] == [soon.node_id]
     assert NOW + days(70) <= found[0][0] <= NOW + days(100)
     assert young.path not in read
+
+
+def test_the_forecast_is_what_the_dreams_of_so_many_nights_archive() -> None:
+    kinds = (Kind.FACT, Kind.PREFERENCE, Kind.PROCEDURE)
+    many = [memory(f"Fact number {n}.", kinds[n % 3], created_at=NOW + days(n % 7 * 9)) for n in range(50)]
+    source = source_of(*many, _page((many[0].node_id, many[3].node_id)))
+    start, nights, most = NOW + days(100), 4, SETTINGS.least_per_run
+    evidence = UsageEvidence(History(), [("page", many[0].node_id), ("page", many[3].node_id)], SETTINGS)
+    fading = decay.confidences(many, source.read, evidence, SETTINGS, start + days(nights))
+    expected = list(decay.forecast(fading, evidence, SETTINGS, start, nights, most))
+    archived = []
+    for night in range(nights):
+        view = source.view()
+        planned = decay.plan(view, start + days(night))
+        archived += [(start + days(night), action.node_id) for action in planned.actions]
+        view.apply(planned.actions, planned.cursors)
+        source.take(view)
+    assert [(at, one.memory.node_id) for at, one in expected] == archived
+    assert most < len(archived) <= nights * most
+    assert {at for at, _ in archived} > {start}
 
 
 def test_a_repetition_is_dated() -> None:

@@ -20,6 +20,7 @@ from dreamd.store.model import (
     Memory,
     NewTurn,
     NodeId,
+    NotFound,
     SessionHead,
 )
 from dreamd.store.okf.entity_page import EntityPage, EntityRelation, EntityType, RelationType, entity_of, entity_path
@@ -206,6 +207,25 @@ def test_a_relation_is_denied_from_the_page_of_either_end_and_stays_denied_in_a_
     page = entity_of(okf.to_memory("x.md", okf.parse(data)))
     assert page is not None
     assert [one.statement for one in page.not_relations] == ["Graça Moreira handed over to Tom invoices"]
+
+
+def test_the_page_of_a_name_is_that_with_the_relation(told: MemoryStore) -> None:
+    ana, tom = keep(told, graca(), EntityPage("Tom", EntityType.PERSON, mentions=("s1#3",)))
+    page_with = told.page_with_relation
+    assert page_with("graca", "Graça Moreira owns payments", "shop") == ana
+    assert page_with("Tom", "graça moreira handed over to TOM invoices", "shop") == tom
+    assert page_with(ana, "whatever", "elsewhere") == ana
+    with pytest.raises(InvalidInput, match="it has no relation") as refused:
+        page_with("Graça", "Graça Moreira owns the roof", "shop")
+    assert "Graça Moreira owns payments" in str(refused.value.hint)
+    for name, channel in (("Nobody", "shop"), ("Graça", "elsewhere")):
+        with pytest.raises(NotFound, match=f"no page of {name}"):
+            page_with(name, "Graça Moreira owns payments", channel)
+    (other,) = keep(told, graca(), channel="bakery")
+    assert page_with("Graça", "Graça Moreira owns payments", "bakery") == other
+    with pytest.raises(InvalidInput, match="pages of several channels") as refused:
+        page_with("Graça", "Graça Moreira owns payments", "*")
+    assert refused.value.hint == f"Name one by its id: {other} of bakery; {ana} of shop."
 
 
 def test_a_purge_takes_what_was_denied_of_its_turns(told: MemoryStore, paths: StorePaths) -> None:
