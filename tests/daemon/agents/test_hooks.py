@@ -25,10 +25,11 @@ from dreamd.store.changes.session_plans import Observed
 from dreamd.store.channel import channel_of_folder
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.ledger.work import told_counts
-from dreamd.store.model import Kind, NewTurn, SessionHead
+from dreamd.store.model import Kind, NewTurn, NodeId, SessionHead
 from dreamd.store.results import Kept
 from dreamd.store.settings import StoreSettings
 
+from tests import memories
 from tests.daemon.importing.formats import test_cursor
 from tests.ipc.methods import store_methods
 from tests.system.waiting import until
@@ -76,6 +77,12 @@ class World:
         head = SessionHead(session_id=session_id(session), channel=self.channel)
         self.store.observe(head, [NewTurn("user", text, self.now, text)]).result()
         self.store.settle()
+
+    def keep(self, text: str, session: str = "earlier") -> NodeId:
+        """Say something of which a dream keeps a fact; return its id."""
+        self.say(text, session)
+        number = len(self.turns(session))
+        return memories.keep_fact(self.store, f"{session_id(session)}#{number}", text, self.channel)
 
     def answer(self, event: str, agent: str = "claude-code", **given: Any) -> str:
         given = {"session_id": "one", "cwd": str(self.project)} | given
@@ -143,7 +150,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def test_a_prompt_is_handed_what_answers_it_once_a_session(world: World) -> None:
-    world.say(PORT)
+    world.keep(PORT)
     output = json.loads(world.answer("UserPromptSubmit", prompt=ASKED))
     assert output["suppressOutput"] is True
     assert output["hookSpecificOutput"]["hookEventName"] == "UserPromptSubmit"
@@ -168,7 +175,7 @@ def test_a_session_is_not_handed_its_own_words(world: World) -> None:
 
 
 def test_what_was_handed_is_handed_again_when_the_context_is_empty(world: World) -> None:
-    world.say(PORT)
+    world.keep(PORT)
     assert world.handed("UserPromptSubmit", prompt=ASKED)
     assert world.answer("PreCompact", trigger="auto") == ""
     assert world.handed("UserPromptSubmit", prompt=ASKED)
@@ -231,7 +238,7 @@ def test_a_session_costs_so_much_and_no_more(world: World) -> None:
     spent = 0
     for number in range(60):
         words = f"gannet{number} heron{number} tern{number} plover{number}"
-        world.say(f"The {words} archive lies on the blue disk in the cellar of the old mill by the river.")
+        world.keep(f"The {words} archive lies on the blue disk in the cellar of the old mill by the river.")
         spent += len(world.handed("UserPromptSubmit", prompt=f"Where does the {words} archive lie?"))
     assert 0 < spent / 3.5 <= SESSION_TOKENS
 
@@ -262,7 +269,7 @@ def test_no_text_is_as_long_as_an_agent_puts_aside(world: World, size: int) -> N
 def test_what_is_not_known_or_not_the_persons_says_and_keeps_nothing(
     world: World, agent: str, event: str, given: dict[str, Any]
 ) -> None:
-    world.say(PORT)
+    world.keep(PORT)
     assert world.answer(event, agent, **given) == ""
     assert world.turns() == []
 
@@ -308,7 +315,7 @@ def test_what_opencode_did_is_kept_with_what_was_said(world: World) -> None:
 
 def test_a_text_for_the_start_of_gemini_comes_with_its_first_prompt(world: World) -> None:
     world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
-    world.say(PORT)
+    world.keep(PORT)
     assert world.answer("SessionStart", "gemini", source="startup") == ""
     text = world.handed("BeforeAgent", "gemini", prompt=ASKED)
     assert "Never push on Fridays." in text
@@ -365,7 +372,7 @@ def test_gemini_is_told_again_only_after_its_chat_was_compressed(world: World, t
 
 
 def test_a_program_with_hooks_of_its_own_is_answered_in_one_member(world: World) -> None:
-    world.say(PORT)
+    world.keep(PORT)
     output = json.loads(world.answer("prompt", "opencode", prompt=ASKED, turn_id="t1"))
     assert list(output) == ["additionalContext"]
     assert "port 6543" in output["additionalContext"]
@@ -472,7 +479,7 @@ def test_a_session_that_ended_is_over_for_working_memory(
 
 @pytest.mark.parametrize("agent", FORMATS)
 def test_what_was_handed_over_is_not_learned(world: World, agent: str) -> None:
-    world.say(PORT)
+    world.keep(PORT)
     form = FORMATS[agent]
     event = {moment: name for name, moment in form.moments.items()}
     named = {form.session[0]: "loop", form.turn_id[0]: "t"}
@@ -494,7 +501,7 @@ def test_words_of_hooks_are_cut_out_of_a_prompt() -> None:
 
 def test_what_was_handed_is_known_after_a_restart(world: World) -> None:
     """Neither its lines come twice, nor does a prompt take the place of one before the restart."""
-    world.say(PORT)
+    world.keep(PORT)
     world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
     world.store.settle()
     assert "Fridays" in world.handed("SessionStart", source="startup")
@@ -510,7 +517,7 @@ def test_what_was_handed_is_known_after_a_restart(world: World) -> None:
 
 
 def test_what_was_handed_is_not_kept_beyond_a_purge(world: World) -> None:
-    world.say(PORT)
+    world.keep(PORT)
     assert "port 6543" in world.handed("UserPromptSubmit", prompt=ASKED)
     session = world.store.handed.get("claude-code", "one")
     purged = world.store.purge(Selection(matching="port 6543"))
@@ -648,7 +655,7 @@ def test_a_text_that_comes_after_its_hook_gave_up_is_lost_too(world: World) -> N
 
 
 def test_a_prompt_that_was_not_answered_in_time_may_have_its_lines_later(world: World) -> None:
-    world.say(PORT)
+    world.keep(PORT)
     assert "port 6543" in world.handed("UserPromptSubmit", prompt=ASKED)
     world.lose("UserPromptSubmit")
     world.lose("UserPromptSubmit", session="another")
@@ -659,13 +666,14 @@ def test_a_prompt_that_was_not_answered_in_time_may_have_its_lines_later(world: 
 
 
 def test_the_lines_of_a_prompt_before_come_with_the_next_one_on_its_topic(world: World) -> None:
-    world.say(PORT)
+    world.keep(PORT)
     later = "And what else should I know of the staging database of the orders service?"
     for prompt, is_handed in ((later, True), ("Translate the imprint into Dutch.", False)):
         session = prompt[:3]
         assert world.answer("UserPromptSubmit", prompt=ASKED, session_id=session)
         until(lambda: any(told.session_id == session for told in world.store.told.since(NOW)))  # noqa: B023
         world.lose("UserPromptSubmit", session=session)
+        world.now += timedelta(seconds=9)
         text = world.answer("UserPromptSubmit", prompt=prompt, session_id=session)
         assert ("port 6543" in text) is is_handed
         # What was told is recorded after the answer: once it is, nothing is told again.
@@ -683,17 +691,17 @@ def test_a_note_that_cannot_be_read_is_removed(world: World, note: bytes) -> Non
 
 
 def test_what_an_agent_was_told_is_recorded_with_what_became_of_it(world: World) -> None:
-    world.say(PORT)
+    kept = world.keep(PORT)
     world.handed("UserPromptSubmit", prompt=ASKED)
     (told,) = world.store.told.since(NOW)
     (line,) = told.lines
     assert (told.session_id, told.channel, told.agent, told.moment) == ("one", world.channel, "claude-code", "prompt")
     assert "port 6543" in line.text
-    assert (line.node_id, line.became, told.answered) == ("earlier#1", "", False)
+    assert (line.node_id, line.became, told.answered) == (kept, "", False)
     answer = {"prompt": ASKED, "last_assistant_message": "The staging database of orders listens on port 6543."}
     world.answer("Stop", **answer)
     until(lambda: world.store.told.since(NOW)[0].lines[0].became == "used")
-    world.store.feedback("earlier#1", "not-useful")
+    world.store.feedback(kept, "not-useful")
     assert world.store.told.since(NOW)[0].lines[0].became == "not_useful"
     assert told_counts(world.store.told.since(NOW)).used == 0
 
@@ -712,7 +720,7 @@ def test_a_forgotten_memory_is_shown_no_more_in_what_was_told(world: World) -> N
 
 
 def test_a_purge_reaches_what_was_told(world: World) -> None:
-    world.say(PORT)
+    world.keep(PORT)
     world.handed("UserPromptSubmit", prompt=ASKED)
     assert world.store.told.since(NOW)
     world.store.purge(Selection(nodes=("earlier",)))
@@ -786,7 +794,7 @@ def test_a_statement_is_judged_by_the_transcript_after_a_restart_too(world: Worl
 
 
 def test_the_tools_of_an_agent_belong_to_the_session_that_its_hooks_heard_last(world: World) -> None:
-    world.say(PORT)
+    kept = world.keep(PORT)
     world.say(f"{PORT} I said so.", session="one")
     assert world.store.session_at_work("of-the-relay", "claude-code", world.channel) == "of-the-relay"
     world.answer("UserPromptSubmit", prompt=ASKED, session_id="beside")
@@ -798,8 +806,8 @@ def test_the_tools_of_an_agent_belong_to_the_session_that_its_hooks_heard_last(w
     def call(name: str, **given: Any) -> Any:
         return methods[name].answer(methods[name].params.model_validate(given), Call(None, name))
 
-    assert {hit.node_id for hit in call("recall", **asked).hits} == {"earlier#1"}
-    assert {slot.node_id for slot in call("context", **asked).slots} == {"earlier#1"}
+    assert {hit.node_id for hit in call("recall", **asked).hits} == {kept}
+    assert {slot.node_id for slot in call("context", **asked).slots} == {kept}
     asking = {name: value for name, value in asked.items() if name != "query"}
     call("anchor_set", **asking, task="move the orders")
     text = call("anchor_recover", **asking).text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store import okf
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Kind, NewTurn, SessionHead
 
@@ -26,12 +25,7 @@ def hear(store: MemoryStore, *said: tuple[str, str], session: str = "s1") -> Non
 
 def keep(store: MemoryStore, turn: str, text: str) -> None:
     """Keep a fact of a turn, as a dream does."""
-    kept = memories.fact(text, "shop", sources=(turn,), said_by="user", session_id=turn.partition("#")[0])
-    path = store.paths.vault / kept.path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(okf.from_memory(kept))
-    store.reconcile()
-    until(lambda: not store.status().pending_embeddings)
+    memories.keep_fact(store, turn, text, "shop")
 
 
 def handed(store: MemoryStore, prompt: str) -> str:
