@@ -81,9 +81,8 @@ def _of_relations(
     answers: dict[str, tuple[float, ExactAnswer]] = {}
     near = {*turns}
     for line in [*graph.of_turns(turns), *graph.of_keys(asked.names, scope.channels)]:
-        answer, share = _answering_end(line, asked) if line.in_force else ("", 0.0)
+        answer, key, share = _answering_end(line, asked) if line.in_force else ("", "", 0.0)
         least = LEAST_OF_HIT if line.turn in near else LEAST_ELSEWHERE
-        key = answer.casefold()
         if answer and share >= least and (key not in answers or share > answers[key][0]):
             answers[key] = (share, ExactAnswer(answer, line.words, line.turn, line))
     shown = [one for _, one in answers.values()]
@@ -93,20 +92,21 @@ def _of_relations(
     return [one for one in shown if one.relation and {one.turn, one.relation.page} <= told]
 
 
-def _answering_end(relation: RelationLine, asked: ExactQuestion) -> tuple[str, float]:
-    """Return the end of a relation that answers, and the share of the question that the relation says.
+def _answering_end(relation: RelationLine, asked: ExactQuestion) -> tuple[str, str, float]:
+    """Return the end of a relation that answers, its page or folded name, and the share of the question that it says.
 
     The other end, or what was handed over, is named by the question; the answer is not. "" where neither end answers.
     """
     ends = {"subject": relation.subject, "object": relation.object}
+    pages = {"subject": relation.subject_id, "object": relation.object_id}
     stems = {end: frozenset(content_stems(name)) for end, name in ends.items()}
     what = frozenset(content_stems(relation.what))
     said = frozenset(content_stems(relation.words)).union(what, *stems.values())
     for end, other in (("subject", "object"), ("object", "subject")):
         is_person = relation.relation in (_PEOPLE_FIRST if end == "subject" else _PEOPLE_LAST)
         if asked.who == is_person and (stems[other] | what) & asked.stems and not stems[end] & asked.stems:
-            return ends[end], len(asked.stems & said) / len(asked.stems)
-    return "", 0.0
+            return ends[end], pages[end] or key_of(ends[end]), len(asked.stems & said) / len(asked.stems)
+    return "", "", 0.0
 
 
 def _of_people(asked: ExactQuestion, turns: Sequence[Node], graph: Graph, scope: Scope) -> list[ExactAnswer]:

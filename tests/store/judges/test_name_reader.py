@@ -56,10 +56,6 @@ def test_a_change_states_what_replaces_what_and_what_is_used() -> None:
     assert {("webpack", "REPLACED_BY", "vite"), (PROJECT, "USES", "vite")} <= said
 
 
-def test_a_question_states_no_relation() -> None:
-    assert stated("should we switch from webpack to vite?") == set()
-
-
 def test_an_assistants_turn_has_names_and_no_relations() -> None:
     found = read("Anneke owns the importer now.", role="assistant")
     assert found.names
