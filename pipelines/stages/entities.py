@@ -25,6 +25,7 @@ from ...store.okf.entity_page import (
     entity_of,
     entity_path,
     key_of,
+    says_one_of,
 )
 from ...store.okf.memory_file import BY_HAND, body_hash
 from ...store.text.dates import format_date
@@ -310,7 +311,7 @@ class _Pages:
             if context is None or context.speaker is Speaker.ASSISTANT or said >= MOST_QUOTES:
                 continue
             for sentence in context.sentences:
-                if _names(sentence, keys) and self._quotable(turn, sentence) and (turn, sentence) not in quotes:
+                if says_one_of(sentence, keys) and self._quotable(turn, sentence) and (turn, sentence) not in quotes:
                     quotes[turn, sentence] = _day(context.turn.at)
                     said += 1
                     break
@@ -335,11 +336,6 @@ class _Pages:
 
 def _kept(page: EntityPage) -> Mapping[str, object]:
     return {name: value for name, value in page.as_keys().items() if value is not None}
-
-
-def _names(sentence: str, keys: set[str]) -> bool:
-    folded = f" {key_of(sentence)} "
-    return any(f" {key} " in folded for key in keys)
 
 
 def _day(at: datetime | None) -> str:

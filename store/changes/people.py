@@ -38,6 +38,7 @@ from ..okf.entity_page import (
     entity_of,
     entity_path,
     key_of,
+    says_one_of,
     statement_of,
 )
 from ..okf.memory_file import BY_HAND, body_hash
@@ -110,7 +111,7 @@ class Entities:
         """Return what turns say with a name in them that has no page: who asks for it knows that it names something."""
         keys = {key_of(name)} - {""}
         found = self._search.with_words(query_terms(name), channels, MOST_READ) if keys else ()
-        turns = [one for one in self._newest(found) if _names(one.text, keys)]
+        turns = [one for one in self._newest(found) if says_one_of(one.text, keys)]
         lines, text, used = _within(budget_tokens, _named(name, "no page", len(turns)), self._lines((), turns, keys))
         if not lines:
             text, used = "", 0
@@ -179,7 +180,7 @@ class Entities:
         drawn = self._facts([turn.node_id for turn in turns])
         for fact, turn in drawn:
             words = on_one_line(outgoing(fact.text))
-            if words in told or turn in quoted or not _names(words, keys):
+            if words in told or turn in quoted or not says_one_of(words, keys):
                 continue
             told.add(words)
             quoted.add(turn)
@@ -188,7 +189,9 @@ class Entities:
         revised = self._revised([turn.node_id for turn in turns])
         for node in sorted(turns, key=lambda turn: turn.role in MACHINES):
             text = outgoing(node.text)
-            said = [one for one in (*sentences_of(text), *map(on_one_line, text.splitlines())) if _names(one, keys)]
+            said = [
+                one for one in (*sentences_of(text), *map(on_one_line, text.splitlines())) if says_one_of(one, keys)
+            ]
             if (state := revised.get(node.node_id)) is not None:
                 said = [one for one in said if state.still_says(one)]
             said = said[:MOST_QUOTED]
@@ -301,11 +304,6 @@ def _named(name: str, what: str, turns: int) -> str:
 
 def _day(node: Node) -> str:
     return format_date(node.created_at.date()) if node.created_at else "Undated"
-
-
-def _names(sentence: str, keys: Collection[str]) -> bool:
-    folded = f" {key_of(sentence)} "
-    return any(f" {key} " in folded for key in keys)
 
 
 # ---- names by hand

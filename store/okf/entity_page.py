@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -181,6 +181,12 @@ def key_of(name: str) -> str:
     """Return a name without case, accents and marks: "Graça Moreira" and "graca moreira" are one."""
     plain = unicodedata.normalize("NFKD", name.casefold().translate(_LETTERS))
     return " ".join(ALPHANUMERIC.findall("".join(each for each in plain if not unicodedata.combining(each))))
+
+
+def says_one_of(text: str, keys: Collection[str]) -> bool:
+    """Return True for a text with one of these folded names in it, as whole words."""
+    folded = f" {key_of(text)} "
+    return any(f" {key} " in folded for key in keys)
 
 
 def statement_of(subject: str, relation: str, object_: str, what: str) -> str:
