@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .channel import checkouts
     from .embedding.embedding import Embedder, embedder_for
     from .engine.database import is_full, may_pass, within
+    from .engine.served import read_dsn
     from .extensions import Extensions
     from .extensions import current as current_extensions
     from .extensions import use as use_extensions
@@ -109,6 +110,7 @@ __all__ = [
     "opened",
     "parse_document",
     "read_archive",
+    "read_dsn",
     "read_reply",
     "redact",
     "replace_file",
@@ -166,6 +168,7 @@ _HOMES = {
     "made_of": "upkeep.memory_bundles",
     "root_page": "upkeep.memory_bundles",
     "read_archive": "upkeep.backup_archive",
+    "read_dsn": "engine.served",
     "checkouts": "channel",
     "Extensions": "extensions",
     "current_extensions": "extensions:current",

@@ -131,14 +131,23 @@ def _remote_of(common_dir: Path) -> str:
 
 
 def _hash_of_remote(url: str) -> str:
-    """Hash a remote's address without its scheme and user: `git@host:a/b.git` and `https://host/a/b` are one."""
+    """Hash the project of a remote, "" for none."""
+    project = project_of_remote(url)
+    return hashlib.sha256(project.encode("utf-8", "backslashreplace")).hexdigest()[:32] if project else ""
+
+
+def project_of_remote(url: str) -> str:
+    """Return a remote's address without its scheme and user: `git@host:a/b.git` and `https://host/a/b` are one.
+
+    "" for one that means another place on another machine.
+    """
     match = _URL.fullmatch(url)
     if match is None or url.startswith("."):
         return ""
     place = match["place"].removesuffix("/").removesuffix(".git")
     if match["scheme"] is None and not place.startswith("/"):
         place = place.replace(":", "/", 1)
-    return hashlib.sha256(place.lower().encode("utf-8", "backslashreplace")).hexdigest()[:32]
+    return place.lower()
 
 
 def _without_worktree(folder: Path) -> Path:

@@ -23,6 +23,8 @@ from typing import Any
 
 import psycopg
 import pytest
+from dreamd.daemon.sync.team import TABLE
+from dreamd.store.channel import project_of_remote
 from dreamd.store.engine.qdrant import MARK, QdrantStore, connect
 
 
@@ -86,12 +88,42 @@ class PostgresServer:
         """Remove all collections."""
         self.ask("DROP SCHEMA IF EXISTS dreamd CASCADE")
 
+    def make_team(self) -> None:
+        """Make the table of teams anew, as its administrator."""
+        self.ask(f"DROP TABLE IF EXISTS dreamd.team; {TABLE}")
+
+    def dsn_of(self, login: str) -> str:
+        """Make a login with the rights of a team's, where there is none, and return the DSN by which it signs in."""
+        if not self.ask(f"SELECT 1 FROM pg_roles WHERE rolname = '{login}'"):
+            self.ask(f'CREATE ROLE "{login}" LOGIN')
+        self.ask(f'GRANT USAGE ON SCHEMA dreamd TO "{login}"; GRANT SELECT, INSERT, DELETE ON dreamd.team TO "{login}"')
+        return self.dsn.replace("user=dreamd", f"user={login}")
+
+    def share(self, by: str, clones: Path, author: str, lines: bytes, **more: str) -> None:
+        """Write rows for the team of a repository as a client of any kind may, with more columns."""
+        row = {"project": project_of_remote(str(clones)), "author": author.encode(), **more}
+        columns, values = ", ".join(row), ", ".join(["%s"] * len(row))
+        sql = f"INSERT INTO dreamd.team({columns}, number, line) VALUES({values}, %s, %s)"
+        rows = [(*row.values(), number, line) for number, line in enumerate(lines.splitlines(), 1)]
+        with psycopg.connect(self.dsn_of(by)) as connection:
+            connection.cursor().executemany(sql.encode(), rows)
+
+    def team_bytes(self) -> bytes:
+        """Return the rows of teams, and the bytes of the files in which they lie."""
+        self.ask("CHECKPOINT")
+        files = self.ask(
+            "SELECT pg_relation_filepath(file) FROM pg_class, unnest(ARRAY[oid, reltoastrelid]) AS file"
+            " WHERE oid = 'dreamd.team'::regclass"
+        )
+        rows = [bytes(line) for (line,) in self.ask("SELECT line FROM dreamd.team")]
+        return b"\n".join([*rows, *((self.folder / "data" / name).read_bytes() for (name,) in files)])
+
     def copies(self) -> list[str]:
         """Return the tables that hold copies."""
         return [
             str(name)
             for (name,) in self.ask("SELECT tablename FROM pg_tables WHERE schemaname = 'dreamd'")
-            if name != "collection"
+            if name not in ("collection", "team")
         ]
 
     def texts(self) -> set[str]:

@@ -75,14 +75,16 @@ def sync_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "what",
         nargs="?",
-        help="of init the remote: a folder, or what git understands; a channel; of team a remote's name",
+        help="of init the remote: a folder, or what git understands; a channel; of team a remote, or the path of "
+        "a file with the DSN of a Postgres",
     )
     parser.add_argument("setting", nargs="?", choices=("off", "mine"), help="off: the channel stays on this machine")
     parser.add_argument("--key", metavar="FILE", help="the key that the first machine printed, on every other machine")
     parser.add_argument("--plain", action="store_true", help="do not encrypt: for a folder on your own disk")
     parser.add_argument("--adopt", action="store_true", help="of team: what the remote has under your name is yours")
     parser.epilog = (
-        "team exchanges what this folder's project shares (`dreamctl review --share`) with its remote. init REMOTE "
+        "team exchanges what this folder's project shares (`dreamctl review --share`) with its remote, or with a "
+        "Postgres: that of the file that `git config dreamd.team` names, unless one is named here. init REMOTE "
         "begins, and prints the key that your other machines need; without a word it syncs now. What one "
         "machine remembers, changes or forgets is so on all of them. docs/sync.md says how."
     )
@@ -101,7 +103,9 @@ def sync(options: Namespace, terminal: Terminal) -> int:
         ends = "The sync is off; what came from elsewhere stays." if options.do == "off" else "The sync goes on."
         return _done(terminal, answer, ends)
     if options.do == "team":
-        wanted = {"remote": options.what, "adopt": options.adopt}
+        is_path = (options.what or "").startswith(("/", ".", "~"))
+        remote = str(Path(options.what).expanduser().absolute()) if is_path else options.what
+        wanted = {"remote": remote, "adopt": options.adopt}
         answer = ask(terminal, "team_sync", wanted, timeout_s=None)
         terminal.report(answer, team_synced_in_words(answer, terminal.look))
         return 0

@@ -333,10 +333,10 @@ def claim_in_words(claim: Json, look: Look) -> list[str]:
 
 def sharing_in_words(answer: Json, look: Look, *, asks: bool = False) -> list[str]:
     """Describe the entry that leaves, or has left: the text, its evidence and its author."""
-    memory, ref = answer["memory"], clean(answer["ref"])
+    memory, ref, remote = answer["memory"], clean(answer["ref"]), clean(answer["remote"]) or "the project's remote"
     if memory["state"] == "shared":
-        return look.wrap(f"It is shared: it is in {ref}, and `dreamctl sync team` sends it to the project's remote.")
-    lines = look.wrap(f"This would leave, to all who can read the repository of {clean(answer['project'])}:")
+        return look.wrap(f"It is shared: it is in {ref}, and `dreamctl sync team` sends it to {remote}.")
+    lines = look.wrap(f"This would leave, to all who can read {remote}, of the project {clean(answer['project'])}:")
     lines += shared_in_words(memory, look)
     more = [] if asks else look.wrap("Nothing was shared: say so at a terminal, or with --yes.")
     return [*lines, *look.wrap(f"It is written to {ref}, in plain text."), *more]

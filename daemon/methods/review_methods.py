@@ -27,7 +27,7 @@ from ..agents.skills import SkillDraft, Skills
 from ..clock import utc_now
 from ..settings import Settings
 from ..sync.entries import SyncEntry
-from ..sync.segments import SyncError, without_credentials
+from ..sync.segments import RemoteAway, SyncError
 from ..sync.team import Author, TeamRepository, TeamSegment, united, without
 from .sync_methods import reasons_after, recheck_of
 
@@ -281,9 +281,12 @@ class UnshareParams(TeamParams):
 
 
 class TeamSyncParams(TeamParams):
-    """The remote, by its name in the repository. `adopt`: the remote's entries under this author's name are theirs."""
+    """The remote, by its name in the repository, or the file that says where a Postgres is, an absolute path.
 
-    remote: Name | None = None
+    `adopt`: the remote's entries under this author's name are theirs.
+    """
+
+    remote: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
     adopt: bool = False
 
 
@@ -306,10 +309,14 @@ class SharedMemory:
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """One memory that is shown, shared or withdrawn, in the segment `ref` of a project's repository."""
+    """One memory that is shown, shared or withdrawn, in the segment `ref` of a project's repository.
+
+    `remote` is where the next sync sends it, "" while there is none.
+    """
 
     project: str
     ref: str
+    remote: str
     memory: SharedMemory
 
 
@@ -359,7 +366,7 @@ class TeamMethods:
             if params.seen and not is_there:
                 team.keep([*own, entry], utc_now())
             state = "shared" if is_there or params.seen else "shown"
-            return Sharing(project, team.author.ref, _as_shared(entry, team.author, state))
+            return Sharing(project, team.author.ref, team.next_remote(), _as_shared(entry, team.author, state))
 
     def unshare(self, params: UnshareParams, call: Call) -> Sharing:
         """Withdraw an entry: its text leaves one's own segment, and a line says so."""
@@ -370,7 +377,8 @@ class TeamMethods:
                 hint = "`dreamctl review --shared` lists what is."
                 raise Refused(f"{params.name} is {'not shared' if not found else 'shared more than once'}.", hint)
             team.keep(without(own, found[0].entry_id), utc_now(), anew=True)
-            return Sharing(project, team.author.ref, _as_shared(found[0], team.author, "withdrawn"))
+            gone = _as_shared(found[0], team.author, "withdrawn")
+            return Sharing(project, team.author.ref, team.next_remote(), gone)
 
     def _is_named(self, entry: SyncEntry, name: str, project: str, team: TeamRepository) -> bool:
         if entry.entry_id.startswith(name):
@@ -396,8 +404,8 @@ class TeamMethods:
     def sync(self, params: TeamSyncParams, call: Call) -> TeamSynced:
         """Fetch the entries of colleagues, let them in for review, and push one's own."""
         with self._team(params) as (project, team):
-            url = team.remote(params.remote)
-            team.fetch(url)
+            remote = team.remote(params.remote)
+            left_there = team.fetch(remote)
             notes, pushed = list[str](), False
             if unknown := team.unknown():
                 if params.adopt:
@@ -410,7 +418,7 @@ class TeamMethods:
                         "another machine, `dreamctl sync team --adopt` takes them; nothing was pushed"
                     )
             if not notes:
-                pushed = team.push()
+                pushed = team.push(remote)
             segments, refused = team.colleagues()
             entries = [_of_team(segment, one) for segment in segments for one in segment.entries]
             rechecks: list[Recheck] = []
@@ -420,10 +428,10 @@ class TeamMethods:
             if rechecks and run_id and (reasons := reasons_after(self._store, rechecks[0], run_id, changed)):
                 self._store.undo(run_id)
                 notes.append(f"it was undone, for recall is worse with it: {'; '.join(reasons)}")
-            refused += done.refused
+            refused += [*left_there, *done.refused]
             more = [f"and {len(refused) - MOST_REFUSED} more"] if len(refused) > MOST_REFUSED else []
             shown = [*refused[:MOST_REFUSED], *more]
-            return TeamSynced(project, without_credentials(url), pushed, done.came, done.went, run_id, shown, notes)
+            return TeamSynced(project, str(remote), pushed, done.came, done.went, run_id, shown, notes)
 
     @contextmanager
     def _team(self, params: TeamParams) -> Iterator[tuple[str, TeamRepository]]:
@@ -434,6 +442,8 @@ class TeamMethods:
                 raise Refused(f"{params.cwd} is in no git repository.", "A team shares by the project's own.")
             with self._one_at_a_time:
                 yield channel_of_folder(Path(params.cwd)), TeamRepository(*found)
+        except RemoteAway as error:
+            raise Refused(str(error), "Nothing is lost: `dreamctl sync team` goes on where it was.") from error
         except (SyncError, OSError) as error:
             raise Refused(str(error), getattr(error, "hint", "")) from error
 

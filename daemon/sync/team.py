@@ -1,27 +1,61 @@
 """The team of a project: a segment of each author in the project's own git repository, in plain text.
 
-`refs/dreamd/team/AUTHOR` is written by its author alone; those of a remote are fetched to `refs/dreamd/colleagues/…`.
-A commit's tree holds one file, `entries`, with every line that its author shares, so `git show REF:entries` reads it.
-What was withdrawn leaves a line without its text, and the segment begins anew, so that no commit of it has the text.
+`refs/dreamd/team/AUTHOR` is written by its author alone. A commit's tree holds one file, `entries`, with every line
+that its author shares, so `git show REF:entries` reads it. What was withdrawn leaves a line without its text, and the
+segment begins anew, so that no commit of it has the text. Objects and refs are all that is written: no work tree, no
+index, no configuration.
 
-Objects and refs are all that is written: no work tree, no index, no configuration. An author is as sure as git is: who
-may push to the project's remote can write there as anyone.
+The segments of all lie on a `TeamRemote`, of which those of colleagues are brought into refs here:
+
+| it is | an entry is | brought to | its author is |
+|---|---|---|---|
+| a remote of the repository | a line of `entries` | `refs/dreamd/colleagues/AUTHOR` | anyone who may push there |
+| a Postgres | a row of the table `dreamd.team` | `refs/dreamd/signed-in/LOGIN/AUTHOR` | who signed in as LOGIN |
+
+Of a Postgres no login adds or removes rows of another: policies of the table compare them with `session_user`. Names
+and addresses are what git is told, and so what anyone says of themselves: they tell apart those who share a login.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import socket
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import quote, unquote
 
+from ...store import read_dsn
+from ...store.channel import project_of_remote
+from ...store.model import StoreError
 from .entries import SyncEntry, read_lines
-from .segments import OF_TEAMS, Repository, SyncError, is_folder_of_remote
+from .segments import (
+    OF_TEAMS,
+    Contended,
+    RemoteAway,
+    Repository,
+    SyncError,
+    is_folder_of_remote,
+    without_credentials,
+)
+
+if TYPE_CHECKING:
+    import psycopg
 
 FETCHED: Final = "refs/dreamd/colleagues/"
+SIGNED_IN: Final = "refs/dreamd/signed-in/"
+
+SETTING: Final = "dreamd.team"
+"""The setting of git, of one clone or of all, that names the team's remote or the file with its DSN."""
+
+PATHS: Final = ("/", "./", "../", "~")
+"""The beginnings of such a file's path; no remote has one, so that no file of a clone passes for a remote."""
 
 MOST_AUTHORS, MOST_BYTES = 100, 4 * 2**20
 """The segments of a project that are read, and the largest file of one."""
@@ -36,10 +70,19 @@ _STRIPPED: Final = " .,:;\"'\\"
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """A person by their name and address in git. `key` is the last part of their segment's ref."""
+    """A person by their name and address in git, and the login by which a server knows them, "" where there is none.
+
+    `key` is the last part of their segment's ref.
+    """
 
     name: str
     email: str
+    login: str = ""
+
+    @classmethod
+    def cleaned(cls, name: str, email: str, login: str = "") -> Author:
+        """Return an author without the characters that git takes out, "" where nothing else is left."""
+        return cls(*(_NOT_OF_AN_AUTHOR.sub("", one).strip(_STRIPPED) for one in (name, email)), login)
 
     @property
     def key(self) -> str:
@@ -50,10 +93,21 @@ class Author:
     @property
     def ref(self) -> str:
         """The segment that they alone write."""
-        return f"{OF_TEAMS}{self.key}"
+        return f"{OF_TEAMS}{_part_of_a_ref(self.login)}/{self.key}" if self.login else f"{OF_TEAMS}{self.key}"
+
+    @property
+    def title(self) -> str:
+        """The name; where a server knows a login by another, that first, since it alone is sure."""
+        login = _NOT_OF_AN_AUTHOR.sub("", self.login)
+        return self.name if login.casefold() in ("", self.name.casefold()) else f"{login} as {self.name}"
 
     def __str__(self) -> str:
-        return f"{self.name} <{self.email}>"
+        return f"{self.title} <{self.email}>"
+
+
+def _part_of_a_ref(login: str) -> str:
+    """Return a login as one part of a ref, from which `unquote` has it again."""
+    return quote(login, safe="").replace(".", "%2E").replace("~", "%7E")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +129,10 @@ class TeamRepository:
         self.author = self._read_author()
 
     def _read_author(self) -> Author:
-        told = (self._git.configured(self._top, key) for key in ("user.name", "user.email"))
-        name, email = (_NOT_OF_AN_AUTHOR.sub("", one).strip(_STRIPPED) for one in told)
-        if not name or not email:
+        author = Author.cleaned(*(self._git.configured(self._top, key) for key in ("user.name", "user.email")))
+        if not author.name or not author.email:
             raise SyncError("This repository does not say who you are.", "`git config user.name` and `user.email` do.")
-        return Author(name, email)
+        return author
 
     # ---- one's own
 
@@ -99,21 +152,43 @@ class TeamRepository:
 
     # ---- the remote
 
-    def remote(self, named: str | None) -> str:
-        """Return the address of a remote of the project: the one named, else `origin`, else the only one."""
+    def remote(self, named: str | None) -> TeamRemote:
+        """Return where the segments of all lie: the remote, or the Postgres of a DSN file, that is named.
+
+        Unless one is `named`, that of the setting `dreamd.team`, else `origin`, else the only remote.
+        """
         names = self._git.remotes()
-        wanted = named or ("origin" if "origin" in names else names[0] if len(names) == 1 else "")
+        usual = "origin" if "origin" in names else names[0] if len(names) == 1 else ""
+        wanted = named or self._git.configured(self._top, SETTING) or usual
+        if wanted.startswith(PATHS):
+            file = self._top / os.path.expanduser(wanted)  # noqa: PTH111  (an unknown user's home is no error)
+            return PostgresRemote(self._git, file, project_of_remote(self._address_of(usual)) if usual else "")
         if wanted not in names:
-            raise SyncError(f"There is no remote {wanted!r} here." if wanted else "This repository has no remote.", "")
-        url = self._git.address_of(wanted)
-        return str(self._top / Path(url).expanduser()) if is_folder_of_remote(url) else url
+            hint = f"A file that says where a Postgres is begins with {', '.join(PATHS)}." if wanted else ""
+            raise SyncError(
+                f"There is no remote {wanted!r} here." if wanted else "This repository has no remote.", hint
+            )
+        return GitRemote(self._git, self._address_of(wanted))
 
-    def fetch(self, url: str) -> None:
-        """Fetch the segments that the remote has; those that it lacks by now go from here. Raises RemoteAway."""
-        self._git.remote = url
-        self._git.fetch_refs(OF_TEAMS, FETCHED)
+    def _address_of(self, name: str) -> str:
+        url = self._git.address_of(name)
+        return str((self._top / Path(url).expanduser()).resolve()) if is_folder_of_remote(url) else url
 
-    def push(self) -> bool:
+    def next_remote(self) -> str:
+        """Return the name of the remote of the next sync for people, "" while there is none."""
+        try:
+            return str(self.remote(None))
+        except (SyncError, StoreError):  # the sync says why; to share is no matter of the remote's yet
+            return ""
+
+    def fetch(self, remote: TeamRemote) -> Sequence[str]:
+        """Bring the segments that a remote has; those that it lacks by now go from here. Raises RemoteAway.
+
+        Returns why some of them are left there.
+        """
+        return remote.fetch(self.author)
+
+    def push(self, remote: TeamRemote) -> bool:
         """Push one's own segment, if the remote has the one that was fetched; False where it has the same.
 
         Raises RemoteAway, and Contended.
@@ -122,7 +197,7 @@ class TeamRepository:
         there = self._git.tips(FETCHED).get(f"{FETCHED}{self.author.key}")
         if tip is None or tip == there:
             return False
-        self._git.push({self.author.ref: (tip, there)})
+        remote.push(self.author, tip, there)
         self._git.point(f"{FETCHED}{self.author.key}", tip)
         return True
 
@@ -147,25 +222,25 @@ class TeamRepository:
     def colleagues(self) -> tuple[list[TeamSegment], list[str]]:
         """Return the segments of all others, and why some are left out."""
         found, refused = list[TeamSegment](), list[str]()
-        tips = {
-            ref: tip for ref, tip in sorted(self._git.tips(FETCHED).items()) if ref != f"{FETCHED}{self.author.key}"
-        }
-        for number, (ref, tip) in enumerate(tips.items()):
-            if number >= MOST_AUTHORS:
-                refused.append(f"{len(tips) - MOST_AUTHORS} segments more than {MOST_AUTHORS} are not read")
-                break
+        tips = sorted((self._git.tips(FETCHED) | self._git.tips(SIGNED_IN)).items())
+        tips = [(ref, tip) for ref, tip in tips if ref != f"{FETCHED}{self.author.key}"]
+        if len(tips) > MOST_AUTHORS:
+            refused.append(_too_many(len(tips) - MOST_AUTHORS))
+        for ref, tip in tips[:MOST_AUTHORS]:
+            login, _, key = ref.removeprefix(SIGNED_IN).rpartition("/") if ref.startswith(SIGNED_IN) else ("", "", "")
+            name = f"{login}/{key}" if login else ref.removeprefix(FETCHED)
             try:
-                segment = self._read(f"{OF_TEAMS}{ref.removeprefix(FETCHED)}", tip)
+                segment = self._read(f"{OF_TEAMS}{name}", tip, unquote(login))
             except SyncError as error:
-                refused.append(f"{ref.removeprefix(FETCHED)}: {error}")
+                refused.append(f"{name}: {error}")
                 continue
             found.append(segment)
-            refused += [f"{segment.author.name}: {reason}" for reason in segment.broken[:3]]
+            refused += [f"{segment.author.title}: {reason}" for reason in segment.broken[:3]]
         return found, refused
 
-    def _read(self, ref: str, tip: str) -> TeamSegment:
+    def _read(self, ref: str, tip: str, login: str = "") -> TeamSegment:
         """Read a segment. Raises SyncError for one that is too large, or not of the author whose name it has."""
-        author = Author(*self._git.author_of(tip))
+        author = Author(*self._git.author_of(tip), login)
         if author.ref != ref:
             raise SyncError("its last commit is by another author than its name says")
         if (size := self._git.size_of(tip)) > MOST_BYTES:
@@ -175,6 +250,203 @@ class TeamRepository:
         broken = [one for one in read if isinstance(one, str)]
         broken += [f"entry {one.entry_id[:8]} claims a path" for one in entries.values() if one.path is not None]
         return TeamSegment(ref, author, [one for one in entries.values() if one.path is None], broken)
+
+
+class TeamRemote(Protocol):
+    """The place where the segments of all authors of a project lie. `str` names it for people."""
+
+    def fetch(self, own: Author) -> Sequence[str]:
+        """Bring the segments of all into refs here, one's own to FETCHED; those that are gone there go here.
+
+        Returns why some are left there. Raises RemoteAway.
+        """
+
+    def push(self, own: Author, tip: str, there: str | None) -> None:
+        """Replace one's own segment by the commit `tip` if it is as that of `there`, as it was fetched (None: none).
+
+        Raises RemoteAway, and Contended where it is something else.
+        """
+
+
+class GitRemote:
+    """A remote of the project's repository: a ref for each author."""
+
+    def __init__(self, git: Repository, url: str) -> None:
+        self._git = git
+        self._git.remote = url
+
+    def __str__(self) -> str:
+        return without_credentials(self._git.remote)
+
+    def fetch(self, own: Author) -> Sequence[str]:
+        """Fetch the refs of all; a Postgres of before has no part in it."""
+        self._git.fetch_refs(OF_TEAMS, FETCHED)
+        for ref in self._git.tips(SIGNED_IN):
+            self._git.point(ref, None)
+        return ()
+
+    def push(self, own: Author, tip: str, there: str | None) -> None:
+        """Push the commit with a lease."""
+        self._git.push({own.ref: (tip, there)})
+
+
+CONNECT_S: Final = 10
+STATEMENT_S, WITHIN_S = 30.0, 60.0
+"""The longest wait for a Postgres' first answer, in whole seconds; a statement is ended by the server after the second,
+and a connection, with a server that hangs, by us after the third."""
+
+TABLE: Final = """
+    CREATE SCHEMA IF NOT EXISTS dreamd;
+    CREATE TABLE dreamd.team(
+        project text NOT NULL, login name NOT NULL DEFAULT session_user,
+        author bytea NOT NULL CHECK(octet_length(author) <= 1000), number int NOT NULL,
+        line bytea NOT NULL CHECK(octet_length(line) <= 131072),
+        PRIMARY KEY(project, login, author, number));
+    ALTER TABLE dreamd.team ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+    CREATE POLICY all_read ON dreamd.team FOR SELECT USING(true);
+    CREATE POLICY authors_add ON dreamd.team FOR INSERT WITH CHECK(login = session_user);
+    CREATE POLICY authors_withdraw ON dreamd.team FOR DELETE USING(login = session_user)
+"""
+"""No policy lets a row be changed. `author` and `line` are bytes, since a server may hold texts that are none of UTF-8;
+4,000 characters and three quotes, escaped, are 70 kB at most."""
+
+# In order: the author, the project, the limit. A login with many authors does not crowd out the others.
+AUTHORS: Final = """
+    SELECT login::text, author, login = session_user AND author = %s AS is_own, count(*) OVER () FROM dreamd.team
+    WHERE project = %s GROUP BY login, author
+    ORDER BY is_own DESC, row_number() OVER (PARTITION BY login ORDER BY author), login LIMIT %s
+"""
+
+# In order: the project, the login (None: one's own), the author, the most bytes, after which one line more is read.
+LINES: Final = """
+    SELECT line FROM (
+        SELECT number, line, sum(octet_length(line) + 1) OVER (ORDER BY number) - octet_length(line) AS upto
+        FROM dreamd.team WHERE project = %s AND login = coalesce(%s::name, session_user) AND author = %s) AS each
+    WHERE upto <= %s ORDER BY number
+"""
+
+
+class PostgresRemote:
+    """A table of a Postgres, `dreamd.team`: a row for each entry, of the login that wrote it.
+
+    `file` has the DSN. Rows are added, and removed where what is in them was withdrawn.
+    """
+
+    def __init__(self, git: Repository, file: Path, project: str) -> None:
+        if not project:
+            hint = "`git remote add origin ADDRESS` says it; nothing is fetched from there."
+            raise SyncError("A server cannot tell which project this is: the repository has no remote.", hint)
+        self._git, self._file, self._project = git, file, project
+        self._dsn = read_dsn(file)
+
+    def __str__(self) -> str:
+        return f"the Postgres of {self._file.name}"
+
+    def fetch(self, own: Author) -> Sequence[str]:
+        """Make a commit of each segment that is another than it was here."""
+        here, seen = self._git.tips(FETCHED) | self._git.tips(SIGNED_IN), set[str]()
+        with self._connected() as connection:
+            values = (_written(own), self._project, MOST_AUTHORS + 1)
+            rows = connection.execute(AUTHORS, values).fetchall() if _has_table(connection) else []
+            is_there, every = rows[0][2:] if rows else (False, 0)
+            rows = rows[: MOST_AUTHORS + is_there]
+            for login, written, is_own, _ in rows:
+                author = own if is_own else _author_of(written, login)
+                ref = f"{FETCHED if is_own else f'{SIGNED_IN}{_part_of_a_ref(login)}/'}{author.key}"
+                lines = self._lines(connection, login, written)
+                # One's own, if it is as it is here, is the same commit.
+                known = [*self._git.tips(own.ref).values()] if is_own else []
+                known += [here[ref]] if ref in here else []
+                same = next((commit for commit in known if self._git.batch(commit).sealed == lines), None)
+                self._git.point(ref, same or self._git.append(None, lines, (author.name, author.email)))
+                seen.add(ref)
+        for ref in here.keys() - seen:
+            self._git.point(ref, None)
+        return [_too_many(every - len(rows))] if every > len(rows) else []
+
+    def push(self, own: Author, tip: str, there: str | None) -> None:
+        """Add the rows that are new; where others went, all of one's own are written anew, and the table's file."""
+        author, lines = _written(own), self._git.batch(tip).sealed or b""
+        before = (self._git.batch(there).sealed or b"") if there else b""
+        is_more = lines.startswith(before)
+        with self._connected() as connection:
+            # Two daemons of one author, or the first two of a team, would both find what only one of them may change.
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('dreamd'))")
+            if not _has_table(connection):
+                connection.execute(TABLE)
+            if self._lines(connection, None, author) != before:
+                raise Contended("Another machine wrote at the same moment.", "The next sync sees it.")
+            if not is_more:
+                sql = "DELETE FROM dreamd.team WHERE project = %s AND login = session_user AND author = %s"
+                connection.execute(sql, (self._project, author))
+            first = len(before.splitlines()) if is_more else 0
+            rows = [(self._project, author, n, line) for n, line in enumerate(lines.splitlines(), 1) if n > first]
+            sql = "INSERT INTO dreamd.team(project, author, number, line) VALUES(%s, %s, %s, %s)"
+            connection.cursor().executemany(sql, rows)
+        if not is_more:
+            with self._connected(autocommit=True) as connection:
+                connection.execute("VACUUM FULL dreamd.team")  # nothing happens unless the table is of this login
+
+    def _lines(self, connection: psycopg.Connection[Any], login: str | None, author: bytes) -> bytes:
+        found = connection.execute(LINES, (self._project, login, author, MOST_BYTES)).fetchall()
+        return b"".join(bytes(line) + b"\n" for (line,) in found)
+
+    @contextmanager
+    def _connected(self, *, autocommit: bool = False) -> Iterator[psycopg.Connection[Any]]:
+        """Open a connection for one transaction, which is cut off after a while. Raises RemoteAway, and SyncError."""
+        try:
+            import psycopg
+        except ImportError as error:
+            hint = "`pipx inject dreamd 'psycopg[binary]'` installs it."
+            raise SyncError("psycopg is not installed, by which a Postgres is reached.", hint) from error
+        try:
+            with psycopg.connect(
+                self._dsn,
+                connect_timeout=CONNECT_S,
+                application_name="dreamd",
+                options=f"-c statement_timeout={int(STATEMENT_S * 1000)}",
+                prepare_threshold=None,
+                autocommit=autocommit,
+            ) as connection:
+                end = threading.Timer(WITHIN_S, _cut, [connection])
+                end.start()
+                try:
+                    yield connection
+                finally:
+                    end.cancel()
+        # Of neither the message is told: it may hold texts, or how to sign in.
+        except psycopg.OperationalError as error:
+            raise RemoteAway(
+                f"The Postgres cannot be used now ({type(error).__name__}).", "It is tried again."
+            ) from None
+        except psycopg.Error as error:
+            hint = "docs/sync.md lists the rights that a team's logins need."
+            raise SyncError(f"The Postgres refuses it ({type(error).__name__}).", hint) from None
+
+
+def _cut(connection: psycopg.Connection[Any]) -> None:
+    """Shut a connection's socket: a call that waits for an answer ends at once."""
+    with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as shut:
+        shut.shutdown(socket.SHUT_RDWR)
+
+
+def _has_table(connection: psycopg.Connection[Any]) -> bool:
+    return connection.execute("SELECT to_regclass('dreamd.team')").fetchone() != (None,)
+
+
+def _written(author: Author) -> bytes:
+    return f"{author.name} <{author.email}>".encode()
+
+
+def _author_of(written: bytes, login: str) -> Author:
+    """Return the author that a row names, of whatever bytes."""
+    name, _, email = written.decode("utf-8", "replace").partition("<")
+    author = Author.cleaned(name, email, login)
+    return Author(author.name or "unknown", author.email or "unknown", login)
+
+
+def _too_many(left: int) -> str:
+    return f"{left} segments more than {MOST_AUTHORS} are not read"
 
 
 def without(entries: Collection[SyncEntry], entry_id: str) -> list[SyncEntry]:

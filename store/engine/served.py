@@ -450,14 +450,20 @@ def _plain(point: Point) -> dict[str, object]:
     return {field: list(value) if isinstance(value, tuple) else value for field, value in point.payload.items()}
 
 
+def read_dsn(file: Path) -> str:
+    """Return where a server is and how to sign in, from a file. Raises StoreError if that is of no use."""
+    try:
+        mode, dsn = file.stat().st_mode, file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise StoreError(f"{file.name} says where the server is, and cannot be read") from None
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise StoreError(f"{file.name} may be read by others: `chmod 600` it")
+    return dsn
+
+
 def reach(backend: str, dsn_file: Path) -> SearchServer:
     """Make the engine of a server from the file that says where it is. Raises StoreError if the file is of no use."""
-    try:
-        mode, dsn = dsn_file.stat().st_mode, dsn_file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        raise StoreError(f"{dsn_file.name} says where the server is, and cannot be read") from None
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise StoreError(f"{dsn_file.name} may be read by others: `chmod 600` it")
+    dsn = read_dsn(dsn_file)
     if backend == "postgres":
         from .postgres import PostgresStore
 

@@ -1,6 +1,8 @@
 """A poisoned colleague: forty attacks by entries, authors and refs against a real daemon, and secrets in a segment.
 
-python -m tests.bench.team [--secrets 60] [--seed 0]
+python -m tests.bench.team [--postgres] [--secrets 60] [--seed 0]
+
+They share by the project's repository, or by a Postgres in which each has a login.
 
 Each attack holds a word of its own, which is looked for in all that the daemon hands out: `instruction`, it is handed
 over unasked or told as anything but a colleague's quote; `left`, it is outside of the project's channel; `own`, one's
@@ -17,7 +19,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -27,12 +30,18 @@ from dreamd.daemon.sync.entries import SyncEntry
 from dreamd.daemon.sync.segments import OF_TEAMS, Repository
 from dreamd.daemon.sync.team import Author
 from dreamd.store.text.fence import holds_marks
+from psycopg.errors import InsufficientPrivilege
 
 from tests.bench.daemon_under_test import DaemonUnderTest
 from tests.bench.documented_secrets import documented
+from tests.bench.planted_secrets import Planted
 from tests.daemon.page.conftest import Visitor
+from tests.servers import PostgresServer
 
 AT: Final = "2026-11-26T09:00:00+00:00"
+MALLORY: Final = "mallory"
+"""The login of all who attack by a server."""
+
 OWN: Final = (
     ("The staging port of the shop is 8080.", "decision"),
     ("Run the tests with `make test` before each release.", "procedure"),
@@ -155,10 +164,10 @@ class Surfaces:
 
 
 class Victim:
-    """Ben, with a daemon, a project and its remote."""
+    """Ben, with a daemon, a project and its remote; with a server, his team shares by that."""
 
-    def __init__(self, daemon: DaemonUnderTest, root: Path) -> None:
-        self.daemon, self.root = daemon, root
+    def __init__(self, daemon: DaemonUnderTest, root: Path, server: PostgresServer | None = None) -> None:
+        self.daemon, self.root, self.server = daemon, root, server
         self.clone = root / "shop"
         self.here = {"cwd": str(self.clone)}
         self._looks = 0
@@ -167,6 +176,9 @@ class Victim:
         git(root, "clone", "-q", str(remote), str(self.clone))
         git(self.clone, "config", "user.name", "Ben")
         git(self.clone, "config", "user.email", "ben@shop.example")
+        if server is not None:
+            server.make_team()
+            join_team(self.clone, server.dsn_of("ben"))
         self.nodes = [daemon.call("remember", text=text, kind=kind, **self.here)["node_id"] for text, kind in OWN]
         daemon.call("remember", text=ALWAYS, kind="preference", always=True, **self.here)
         daemon.call("remember", text="No ORM please.", kind="preference", channel="_global")
@@ -174,9 +186,20 @@ class Victim:
         daemon.wait_until_embedded(300)
 
     def push(self, attack: Attack) -> None:
-        """Push an attack to the project's remote."""
-        repository = Repository(self.clone / ".git", "")
+        """Push an attack to where the team's segments lie.
+
+        A server is first asked to take it as the word of the login whose segment it names, which it refuses.
+        """
         lines = b"".join(SyncEntry(body).line(n, AT) for n, body in enumerate(attack.bodies, 1))
+        if self.server is not None:
+            named = (MALLORY, self.root / "shop.git", str(attack.author), lines)
+            try:
+                self.server.share(*named, login=attack.ref.removeprefix(OF_TEAMS).rpartition("-")[0])
+            except InsufficientPrivilege:
+                self.server.share(*named)
+                return
+            raise AssertionError(f"{MALLORY} wrote in another's name: {attack.name}")
+        repository = Repository(self.clone / ".git", "")
         commit = repository.append(None, lines, (attack.author.name, attack.author.email))
         git(self.clone, "push", "-qf", "origin", f"{commit}:{attack.ref}")
 
@@ -295,6 +318,14 @@ class Executing(HTMLParser):
         self.found = self.found or (bool(self._within) and self._word in data)
 
 
+def join_team(clone: Path, dsn: str) -> None:
+    """Have a clone's team share by a Postgres."""
+    file = clone.with_name("team.dsn")
+    file.write_text(dsn)
+    file.chmod(0o600)
+    git(clone, "config", "dreamd.team", str(file))
+
+
 def git(folder: Path, *arguments: str) -> str:
     """Run git in a folder."""
     command = ["git", "-C", str(folder), *arguments]
@@ -329,25 +360,33 @@ def leaks(victim: Victim, count: int, seed: int) -> list[str]:
         seen = shown["memory"]["entry_id"]
         victim.daemon.call("team_share", node_id=node["node_id"], seen=seen, **victim.here)
     victim.sync()
+    if victim.server is not None:
+        return _found(planted, victim.server.team_bytes())
     command = ["git", "-C", str(victim.root / "shop.git"), "cat-file", "--batch-all-objects", "--batch"]
-    data = subprocess.run(command, capture_output=True, check=True).stdout
+    return _found(planted, subprocess.run(command, capture_output=True, check=True).stdout)
+
+
+def _found(planted: Sequence[Planted], data: bytes) -> list[str]:
     return [one.kind for one in planted if any(json.dumps(piece)[1:-1].encode() in data for piece in one.pieces)]
 
 
 def main() -> int:
     """Run the attacks, then the secrets."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--postgres", action="store_true")
     parser.add_argument("--secrets", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, DaemonUnderTest() as daemon:
-        victim = Victim(daemon, Path(folder))
+    with ExitStack() as stack:
+        folder, daemon = stack.enter_context(tempfile.TemporaryDirectory()), stack.enter_context(DaemonUnderTest())
+        server = stack.enter_context(closing(PostgresServer())) if options.postgres else None
+        victim = Victim(daemon, Path(folder), server)
         found = attacked(victim)
         for name, ways in found.items():
             print(f"  {name}: {', '.join(sorted(ways)) or 'nothing'}")
         print(f"{sum(map(bool, found.values()))} of {len(found)} attacks succeeded")
         left = leaks(victim, options.secrets, options.seed)
-        print(f"{len(left)} of {options.secrets} planted secrets are in the remote's bytes: {left}")
+        print(f"{len(left)} of {options.secrets} planted secrets are in the bytes of the segments: {left}")
     return 1 if any(found.values()) or left else 0
 
 

@@ -14,8 +14,11 @@ pytestmark = pytest.mark.system
 WORD = "kanary99x"
 
 
-def test_no_attack_succeeds_and_a_planted_weakness_is_seen(daemon: DaemonUnderTest, tmp_path: Path) -> None:
-    victim = Victim(daemon, tmp_path)
+@pytest.mark.parametrize("by", ["git", "postgres"])
+def test_no_attack_succeeds_and_a_planted_weakness_is_seen(
+    daemon: DaemonUnderTest, tmp_path: Path, by: str, request: pytest.FixtureRequest
+) -> None:
+    victim = Victim(daemon, tmp_path, request.getfixturevalue("postgres") if by == "postgres" else None)
     found = attacked(victim)
     assert len(found) == 40
     assert not any(found.values()), found

@@ -1,16 +1,23 @@
-"""Colleagues of one project, each with a store and a clone: what one shares waits with the others, as their quote."""
+"""Colleagues of one project, each with a store and a clone: what one shares waits with the others, as their quote.
+
+They share by the project's git repository, and by a Postgres in which each has a login.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import psycopg
 import pytest
 from dreamd.daemon.methods.review_methods import (
     ShareParams,
@@ -24,7 +31,7 @@ from dreamd.daemon.methods.review_methods import (
 )
 from dreamd.daemon.sync import team
 from dreamd.daemon.sync.entries import SyncEntry
-from dreamd.daemon.sync.segments import OF_TEAMS
+from dreamd.daemon.sync.segments import OF_TEAMS, Contended, Repository
 from dreamd.daemon.sync.team import Author, TeamRepository
 from dreamd.ipc.call import Call
 from dreamd.ipc.protocol import Refused
@@ -32,9 +39,12 @@ from dreamd.store import MemoryStore
 from dreamd.store.channel import channel_of_folder, team_of
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import StorePaths
-from dreamd.store.model import Edit, Kind, NewTurn, NodeId, SessionHead
+from dreamd.store.model import Edit, Kind, NewTurn, NodeId, SessionHead, StoreError
 from dreamd.store.settings import StoreSettings
 from dreamd.store.upkeep import colleagues
+
+from tests.bench.team import join_team
+from tests.servers import PostgresServer
 
 AT = datetime(2026, 11, 26, 9, tzinfo=UTC)
 CALL = Call(None, "team")
@@ -59,6 +69,7 @@ class Colleague:
     store: MemoryStore
     clone: Path
     team: TeamMethods
+    remote: GitSide | PostgresSide
 
     @property
     def project(self) -> str:
@@ -97,34 +108,82 @@ class Colleague:
 Make = Callable[..., Colleague]
 
 
+@dataclass
+class GitSide:
+    """The project's repository as the place where colleagues' segments lie."""
+
+    clones: Path
+
+    def join(self, clone: Path, name: str) -> None:
+        """Let a colleague share by it."""
+
+    def write(self, author: Author, lines: bytes, ref: str = "") -> None:
+        """Write a segment as anyone may who can push."""
+        with TemporaryDirectory() as folder:
+            subprocess.run(["git", "clone", "-q", str(self.clones), folder], check=True, capture_output=True)
+            commit = Repository(Path(folder) / ".git", "").append(None, lines, (author.name, author.email))
+            git(Path(folder), "push", "-qf", "origin", f"{commit}:{ref or author.ref}")
+
+    def bytes(self) -> bytes:
+        """Return all that is there."""
+        return git_bytes(self.clones)
+
+
+@dataclass
+class PostgresSide:
+    """A Postgres as that place, with a login for each colleague."""
+
+    server: PostgresServer
+    clones: Path
+
+    def join(self, clone: Path, name: str) -> None:
+        """Let a colleague share by it, with a login that is their name."""
+        join_team(clone, self.server.dsn_of(name.lower()))
+
+    def write(self, author: Author, lines: bytes, ref: str = "") -> None:
+        """Write a segment as anyone may who has a login, here that of their name."""
+        self.server.share(author.name.lower(), self.clones, str(author), lines)
+
+    def bytes(self) -> bytes:
+        """Return all that is there."""
+        return self.server.team_bytes()
+
+
+@pytest.fixture(params=["git", "postgres"])
+def remote(request: pytest.FixtureRequest, tmp_path: Path) -> GitSide | PostgresSide:
+    clones = tmp_path / "shop.git"
+    subprocess.run(["git", "init", "--bare", "-q", str(clones)], check=True)
+    if request.param == "git":
+        return GitSide(clones)
+    server: PostgresServer = request.getfixturevalue("postgres")
+    server.make_team()
+    return PostgresSide(server, clones)
+
+
 @pytest.fixture
-def colleague(tmp_path: Path) -> Iterator[Make]:
+def colleague(tmp_path: Path, remote: GitSide | PostgresSide) -> Iterator[Make]:
     """Make colleagues of one project, by name; each has a clone of it."""
-    remote = tmp_path / "shop.git"
-    subprocess.run(["git", "init", "--bare", "-q", str(remote)], check=True)
     with ExitStack() as stack:
 
         def make(name: str, email: str = "", folder: str = "") -> Colleague:
             root = tmp_path / (folder or name)
             clone = root / "shop"
-            subprocess.run(["git", "clone", "-q", str(remote), str(clone)], check=True, capture_output=True)
+            subprocess.run(["git", "clone", "-q", str(remote.clones), str(clone)], check=True, capture_output=True)
             git(clone, "config", "user.name", name)
             git(clone, "config", "user.email", email or f"{name}@shop.example")
+            remote.join(clone, name)
             paths = StorePaths(root / "vault", root / "l.db", root / "i" / "i.db", root / "i" / "c.db", root / "runs")
             store = MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: AT)
             stack.callback(store.close)
-            return Colleague(store, clone, TeamMethods(store))
+            return Colleague(store, clone, TeamMethods(store), remote)
 
         yield make
 
 
 def foreign(someone: Colleague, *bodies: dict[str, Any], author: Author | None = None, ref: str = "") -> None:
-    """Push entries of any kind to the project's remote, in a segment of any name."""
-    by = author or Author("Mallory", "mallory@shop.example")
-    repository = someone.repository()
+    """Write entries of any kind where the team's segments lie, in a segment of any name."""
     lines = b"".join(SyncEntry(body).line(n, AT.isoformat()) for n, body in enumerate(bodies, 1))
-    commit = repository._git.append(None, lines, (by.name, by.email))
-    git(someone.clone, "push", "-qf", "origin", f"{commit}:{ref or by.ref}")
+    someone.remote.write(author or Author("Mallory", "mallory@shop.example"), lines, ref)
 
 
 def shared(text: str, **more: Any) -> dict[str, Any]:
@@ -316,6 +375,7 @@ def test_two_machines_of_one_author_share_one_segment_once_its_person_says_so(co
     assert {one.text for one in lap.listed().mine} == {"Releases are on Thursday."}
 
 
+@pytest.mark.parametrize("remote", ["git"], indirect=True)
 def test_a_segment_of_another_authors_name_is_left_out(colleague: Make) -> None:
     ana, ben = colleague("Ana"), colleague("Ben")
     ana.share(ana.keep(PORT))
@@ -399,9 +459,8 @@ def test_a_flood_and_a_huge_segment_leave_room_for_the_others(colleague: Make, m
 def test_a_line_that_nests_without_end_is_broken_and_the_rest_comes_in(colleague: Make) -> None:
     ben = colleague("Ben")
     by = Author("Mallory", "m@x")
-    lines = b"[" * 200_000 + b"\n" + SyncEntry(shared(PORT)).line(1, AT.isoformat())
-    commit = ben.repository()._git.append(None, lines, (by.name, by.email))
-    git(ben.clone, "push", "-q", "origin", f"{commit}:{by.ref}")
+    lines = b"[" * 100_000 + b"\n" + SyncEntry(shared(PORT)).line(1, AT.isoformat())
+    ben.remote.write(by, lines)
     done = ben.sync()
     assert done.came == 1
     assert any("cannot be read" in one for one in done.refused)
@@ -421,3 +480,230 @@ def test_no_secret_is_in_a_segment(colleague: Make) -> None:
     ana.share(node)
     assert secret.encode() not in git_bytes(ana.clone)
     assert b"[redacted" in git_bytes(ana.clone)
+
+
+# ---- a Postgres
+
+
+POSTGRES = pytest.mark.parametrize("remote", ["postgres"], indirect=True)
+
+
+@POSTGRES
+def test_each_entry_is_a_row_that_only_its_login_adds_and_removes(colleague: Make, remote: PostgresSide) -> None:
+    ana = colleague("Ana")
+    ana.share(ana.keep(PORT))
+    first = ana.sync()
+    assert (first.pushed, first.remote) == (True, "the Postgres of team.dsn")
+    ana.share(ana.keep("Releases are on Thursday."))
+    table = (
+        "SELECT xmin::text, number, login::text, convert_from(author, 'UTF8'), line FROM dreamd.team ORDER BY number"
+    )
+    before = remote.server.ask(table)
+    assert ana.sync().pushed
+    after = remote.server.ask(table)
+    assert (len(before), after[:1]) == (1, before)
+    assert [row[2:4] for row in after] == [("ana", "Ana <Ana@shop.example>")] * 2
+    assert (
+        b"\n".join(bytes(row[4]) for row in after)
+        == git(ana.clone, "show", f"{ana.repository().author.ref}:entries").encode()
+    )
+    with psycopg.connect(remote.server.dsn_of("mallory"), autocommit=True) as mallory:
+        for sql in (
+            "UPDATE dreamd.team SET line = 'x'",
+            "TRUNCATE dreamd.team",
+            "DROP POLICY authors_add ON dreamd.team",
+            "SET ROLE ana",
+            "SET SESSION AUTHORIZATION ana",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                mallory.execute(sql)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+            remote.server.share("mallory", remote.clones, "Ana <Ana@shop.example>", b"{}", login="ana")
+        assert mallory.execute("DELETE FROM dreamd.team").rowcount == 0
+    assert remote.server.ask(table) == after
+
+
+@POSTGRES
+def test_who_takes_anothers_name_is_named_by_their_login(colleague: Make, remote: PostgresSide) -> None:
+    ana, ben = colleague("Ana"), colleague("Ben")
+    ana.share(ana.keep(PORT))
+    ana.sync()
+    line, other = (SyncEntry(shared(f"The port of the shop is {n}.")).line(1, AT.isoformat()) for n in (9999, 1111))
+    for author, said in (("Ana <Ana@shop.example>", line), ("Ben <Ben@shop.example>", line), ("\n<<", other)):
+        remote.server.share("mallory", remote.clones, author, said)
+    assert ben.sync().came == 4
+    assert {(one.author, one.text) for one in ben.store.waiting()} == {
+        ("Ana <Ana@shop.example>", PORT),
+        ("mallory as Ana <Ana@shop.example>", "The port of the shop is 9999."),
+        ("mallory as Ben <Ben@shop.example>", "The port of the shop is 9999."),
+        ("mallory as unknown <unknown>", "The port of the shop is 1111."),
+    }
+    assert "colleague mallory as Ana: The port of the shop is 9999." in ben.told()
+    done = ana.sync()
+    assert (done.notes, done.pushed, done.refused) == ([], False, [])
+    assert [one.text for one in ana.listed().mine] == [PORT]
+
+
+@POSTGRES
+def test_who_shares_a_login_is_told_apart_by_name_and_address(colleague: Make, remote: PostgresSide) -> None:
+    ana, ben = colleague("Ana"), colleague("Ben")
+    for one in (ana, ben):
+        (one.clone.parent / "team.dsn").write_text(remote.server.dsn_of("shop"))
+    ana.share(ana.keep(PORT))
+    ben.share(ben.keep("Releases are on Thursday."))
+    assert ana.sync().pushed
+    done = ben.sync()
+    assert (done.pushed, done.came) == (True, 1)
+    assert [one.author for one in ben.store.waiting()] == ["shop as Ana <Ana@shop.example>"]
+    assert ana.sync().came == 1
+
+
+@POSTGRES
+@pytest.mark.parametrize("loss", ["DELETE FROM dreamd.team WHERE number > 1", "DROP TABLE dreamd.team"])
+def test_a_table_that_lost_something_gets_it_again(colleague: Make, remote: PostgresSide, loss: str) -> None:
+    ana, ben = colleague("Ana"), colleague("Ben")
+    ana.share(ana.keep(PORT))
+    ana.share(ana.keep("Releases are on Thursday."))
+    ana.sync()
+    assert ben.sync().came == 2
+    remote.server.ask(loss)
+    if "DROP" in loss:
+        remote.server.make_team()
+        ana.remote.join(ana.clone, "Ana")
+        ben.remote.join(ben.clone, "Ben")
+    assert (ben.sync().went, len(ben.store.waiting())) == (0, 2)
+    assert ana.sync().pushed
+    assert (ben.sync().came, len(ben.listed().colleagues)) == (0, 2)
+
+
+@POSTGRES
+def test_a_server_that_is_away_or_slow_is_named_in_time_and_nothing_is_lost(
+    colleague: Make, remote: PostgresSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ana, ben = colleague("Ana"), colleague("Ben")
+    ana.share(ana.keep(PORT))
+    remote.server.stop()
+    try:
+        with pytest.raises(Refused, match="cannot be used now") as refused:
+            ana.sync()
+        assert "Nothing is lost" in refused.value.hint
+        assert [one.state for one in ana.listed().mine] == ["shared"]
+    finally:
+        remote.server.start()
+    monkeypatch.setattr(team, "STATEMENT_S", 0.2)
+    with psycopg.connect(remote.server.dsn) as other:
+        other.execute("LOCK TABLE dreamd.team")
+        with pytest.raises(Refused, match="QueryCanceled"):
+            ana.sync()
+    go_on: list[Callable[[], None]] = []
+
+    def freeze(connection: psycopg.Connection) -> bool:
+        go_on.append(remote.server.freeze())
+        return bool(connection.execute("SELECT true").fetchone())
+
+    with monkeypatch.context() as patched:
+        patched.setattr(team, "WITHIN_S", 0.5)
+        patched.setattr(team, "_has_table", freeze)
+        with pytest.raises(Refused, match="OperationalError"):
+            ana.sync()
+    go_on[0]()
+    assert ana.sync().pushed
+    assert ben.sync().came == 1
+
+
+@POSTGRES
+def test_two_machines_that_push_at_once_lose_nothing(colleague: Make) -> None:
+    desk, lap = colleague("Ana", "ana@x", "desk"), colleague("Ana", "ana@x", "lap")
+    desk.share(desk.keep(PORT))
+    lap.share(lap.keep("Releases are on Thursday."))
+    behind = lap.repository()
+    there = behind.remote(None)
+    behind.fetch(there)
+    desk.sync()
+    with pytest.raises(Contended):
+        behind.push(there)
+    assert lap.sync(adopt=True).pushed
+    assert len(lap.listed().mine) == 2
+
+
+@POSTGRES
+def test_the_first_makes_the_table_and_who_has_no_rights_is_told_so(colleague: Make, remote: PostgresSide) -> None:
+    ana, ben = colleague("Ana"), colleague("Ben")
+    server = remote.server
+    server.clear()
+    ana.share(ana.keep(PORT))
+    with pytest.raises(Refused, match="InsufficientPrivilege"):
+        ana.sync()
+    server.ask("GRANT CREATE ON DATABASE postgres TO ana")
+    with ThreadPoolExecutor(2) as pool:
+        at_once = [pool.submit(ana.sync) for _ in range(2)]
+    assert sorted(one.result().pushed for one in at_once) == [False, True]
+    with pytest.raises(Refused, match="InsufficientPrivilege") as refused:
+        ben.sync()
+    assert "rights" in refused.value.hint
+    server.dsn_of("ben")
+    assert ben.sync().came == 1
+    gone = ana.unshare(ana.listed().mine[0].entry_id)
+    assert PORT.encode() in remote.bytes()
+    assert ana.sync().pushed
+    assert (PORT.encode() in remote.bytes(), gone.memory.state, ben.sync().went) == (False, "withdrawn", 1)
+
+
+@POSTGRES
+def test_many_names_of_one_login_do_not_crowd_out_the_others(
+    colleague: Make, remote: PostgresSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(team, "MOST_AUTHORS", 5)
+    ana, ben = colleague("Zoe"), colleague("Ben")
+    ana.share(ana.keep(PORT))
+    ana.sync()
+    for number in range(20):
+        entry = SyncEntry(shared(f"The port is {number}."))
+        remote.server.share("mallory", remote.clones, f"A{number:02} <a@x>", entry.line(1, AT.isoformat()))
+    done = ben.sync()
+    assert PORT in {one.text for one in ben.store.waiting()}
+    assert (done.came, done.refused) == (5, ["16 segments more than 5 are not read"])
+
+
+@POSTGRES
+def test_a_server_is_named_by_a_path_alone_in_a_file_of_ones_own(colleague: Make, tmp_path: Path) -> None:
+    ana = colleague("Ana")
+    file = ana.clone.parent / "team.dsn"
+    for name in ("upstream", "shop.dsn"):
+        (ana.clone / name).write_text(file.read_text())
+        (ana.clone / name).chmod(0o600)
+        with pytest.raises(Refused, match="no remote"):
+            ana.sync(remote=name)
+    assert ana.sync(remote="./shop.dsn").remote == "the Postgres of shop.dsn"
+    git(ana.clone, "config", "dreamd.team", "upstream")
+    with pytest.raises(Refused, match="no remote 'upstream'"):
+        ana.sync()
+    assert ana.sync(remote=str(file)).remote == "the Postgres of team.dsn"
+    assert ana.sync(remote="origin").remote == str(tmp_path / "shop.git")
+    file.chmod(0o644)
+    with pytest.raises(StoreError, match="may be read by others"):
+        ana.sync(remote=str(file))
+    file.chmod(0o600)
+    git(ana.clone, "remote", "remove", "origin")
+    with pytest.raises(Refused, match="which project"):
+        ana.sync(remote=str(file))
+    assert ana.show(ana.keep(PORT)).remote == ""
+
+
+@POSTGRES
+def test_from_a_server_back_to_the_repository(colleague: Make) -> None:
+    ana, ben = colleague("Ana"), colleague("Ben")
+    ana.share(ana.keep(PORT))
+    ana.sync()
+    ben.sync()
+    assert [one.author for one in ben.listed().colleagues] == ["Ana <Ana@shop.example>"]
+    for one in (ana, ben):
+        git(one.clone, "config", "--unset", "dreamd.team")
+    assert ana.sync().pushed
+    assert (ben.sync().went, len(ben.listed().colleagues)) == (0, 1)
+    assert "signed-in" not in git(ben.clone, "for-each-ref")
+
+
+def test_psycopg_is_loaded_only_for_a_server() -> None:
+    program = "import sys, dreamd.daemon.sync.team; assert 'psycopg' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
