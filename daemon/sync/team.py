@@ -82,7 +82,8 @@ class Author:
     @classmethod
     def cleaned(cls, name: str, email: str, login: str = "") -> Author:
         """Return an author without the characters that git takes out, "" where nothing else is left."""
-        return cls(*(_NOT_OF_AN_AUTHOR.sub("", one).strip(_STRIPPED) for one in (name, email)), login)
+        name, email = (_NOT_OF_AN_AUTHOR.sub("", one).strip(_STRIPPED) for one in (name, email))
+        return cls(name, email, login)
 
     @property
     def key(self) -> str:
@@ -400,15 +401,18 @@ class PostgresRemote:
             hint = "`pipx inject dreamd 'psycopg[binary]'` installs it."
             raise SyncError("psycopg is not installed, by which a Postgres is reached.", hint) from error
         try:
-            with psycopg.connect(
-                self._dsn,
-                connect_timeout=CONNECT_S,
-                application_name="dreamd",
-                options=f"-c statement_timeout={int(STATEMENT_S * 1000)}",
-                prepare_threshold=None,
-                autocommit=autocommit,
-            ) as connection:
-                end = threading.Timer(WITHIN_S, _cut, [connection])
+            with (
+                psycopg.connect(
+                    self._dsn,
+                    connect_timeout=CONNECT_S,
+                    application_name="dreamd",
+                    options=f"-c statement_timeout={int(STATEMENT_S * 1000)}",
+                    prepare_threshold=None,
+                    autocommit=autocommit,
+                ) as connection,
+                socket.socket(fileno=os.dup(connection.fileno())) as way,
+            ):
+                end = threading.Timer(WITHIN_S, _cut, [way])
                 end.start()
                 try:
                     yield connection
@@ -424,10 +428,10 @@ class PostgresRemote:
             raise SyncError(f"The Postgres refuses it ({type(error).__name__}).", hint) from None
 
 
-def _cut(connection: psycopg.Connection[Any]) -> None:
+def _cut(way: socket.socket) -> None:
     """Shut a connection's socket: a call that waits for an answer ends at once."""
-    with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as shut:
-        shut.shutdown(socket.SHUT_RDWR)
+    with suppress(OSError):  # its end came at the same moment
+        way.shutdown(socket.SHUT_RDWR)
 
 
 def _has_table(connection: psycopg.Connection[Any]) -> bool:

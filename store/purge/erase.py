@@ -472,7 +472,10 @@ class Purge:
         for path, data in self._derived.foreign():
             if erasure.scrubbed(path, data) != data:
                 yield f"{path} is yours: it is left as it is, and holds some of it."
-        yield "Backups and snapshots of the disk that others make, and what agents keep themselves, are not reached."
+        yield (
+            "Backups and snapshots of the disk that others make, what agents keep themselves, and what was shared with "
+            "colleagues (`dreamctl review --shared`) are not reached."
+        )
 
 
 def _scrub(files: PendingFiles, paths: Sequence[str], order: PurgeOrder) -> Planned[None]:

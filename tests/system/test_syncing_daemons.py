@@ -1,4 +1,4 @@
-"""Two real daemons of one person, a folder between them, and the person's commands."""
+"""Two real daemons and what they share: a folder of one person's machines, a server of two people's project."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from typing import Any
 import pytest
 
 from tests.bench.daemon_under_test import DaemonUnderTest
+from tests.bench.team import git, join_team
+from tests.servers import PostgresServer
 from tests.system.conftest import Make
 from tests.system.waiting import until
 
 pytestmark = pytest.mark.system
 
 
-def type_in(daemon: DaemonUnderTest, *words: str) -> str:
+def type_in(daemon: DaemonUnderTest, *words: str, cwd: Path | None = None, code: int = 0) -> str:
     command = [sys.executable, "-P", "-m", "dreamd.daemon.cli.main", *words]
-    done = subprocess.run(command, env=daemon.environ, cwd=daemon.folder, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    folder = cwd or daemon.folder
+    done = subprocess.run(command, env=daemon.environ, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stderr
+    return done.stdout if code == 0 else done.stderr
 
 
-def answer(daemon: DaemonUnderTest, *words: str) -> Any:
-    return json.loads(type_in(daemon, *words, "--json"))
+def answer(daemon: DaemonUnderTest, *words: str, cwd: Path | None = None) -> Any:
+    return json.loads(type_in(daemon, *words, "--json", cwd=cwd))
 
 
 def begun(make: Make, name: str) -> DaemonUnderTest:
@@ -119,3 +122,41 @@ def test_a_key_that_is_lost_is_named_in_the_state(make: Make, tmp_path: Path) ->
     type_in(one, "sync", "off")
     type_in(one, "sync", "init", str(tmp_path / "memory.git"), "--key", str(tmp_path / "carried"))
     assert answer(one, "sync", "status")["trouble"] is None
+
+
+def test_two_people_of_a_project_share_by_a_server(make: Make, tmp_path: Path, postgres: PostgresServer) -> None:
+    port, remote = "The port of the shop is 8080.", tmp_path / "shop.git"
+    git(tmp_path, "init", "-q", "--bare", str(remote))
+    postgres.make_team()
+    clones = {}
+    for name in ("ana", "ben"):
+        clones[name] = tmp_path / f"of-{name}" / "shop"
+        git(tmp_path, "clone", "-q", str(remote), str(clones[name]))
+        git(clones[name], "config", "user.name", name.title())
+        git(clones[name], "config", "user.email", f"{name}@shop.example")
+        join_team(clones[name], postgres.dsn_of(name))
+    ana, ben = begun(make, "ana"), begun(make, "ben")
+    node = answer(ana, "remember", port, "--kind", "decision", cwd=clones["ana"])["node_id"]
+    shown = type_in(ana, "review", "--share", node, cwd=clones["ana"])
+    assert "to all who can read the Postgres of team.dsn" in " ".join(shown.split())
+    type_in(ana, "review", "--share", node, "--yes", cwd=clones["ana"])
+    assert postgres.ask("SELECT count(*) FROM dreamd.team") == [(0,)]
+    ana.kill()
+    ana.start()
+    ana.wait_until_it_answers()
+    postgres.stop()
+    away = type_in(ana, "sync", "team", cwd=clones["ana"], code=1)
+    assert "Nothing is lost" in away
+    postgres.start()
+    assert answer(ana, "sync", "team", cwd=clones["ana"])["pushed"]
+    assert postgres.ask("SELECT login::text FROM dreamd.team") == [("ana",)]
+    assert answer(ben, "sync", "team", cwd=clones["ben"])["came"] == 1
+    (waiting,) = ben.call("review_list")["waiting"]
+    assert (waiting["text"], waiting["author"]) == (port, "Ana <ana@shop.example>")
+    type_in(ben, "review", waiting["node_id"], "--accept", cwd=clones["ben"])
+    until(lambda: "colleague Ana: " + port in ben.call("context", query="Which port?", cwd=str(clones["ben"]))["text"])
+    type_in(ana, "review", "--unshare", node, cwd=clones["ana"])
+    assert answer(ana, "sync", "team", cwd=clones["ana"])["pushed"]
+    assert port.encode() not in b"".join(bytes(line) for (line,) in postgres.ask("SELECT line FROM dreamd.team"))
+    assert answer(ben, "sync", "team", cwd=clones["ben"])["went"] == 0
+    assert answer(ben, "review", "--shared", cwd=clones["ben"])["colleagues"] == []

@@ -40,6 +40,7 @@ from dreamd.store.channel import channel_of_folder, team_of
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import StorePaths
 from dreamd.store.model import Edit, Kind, NewTurn, NodeId, SessionHead, StoreError
+from dreamd.store.purge.plan import Selection
 from dreamd.store.settings import StoreSettings
 from dreamd.store.upkeep import colleagues
 
@@ -203,6 +204,9 @@ def test_sharing_shows_first_and_then_writes_one_entry_and_nothing_else(colleagu
     shown = ana.show(node)
     assert (shown.memory.state, shown.memory.text, shown.memory.author) == ("shown", PORT, "Ana <Ana@shop.example>")
     assert git(ana.clone, "for-each-ref") == ""
+    assert shown.remote == (
+        "the Postgres of team.dsn" if isinstance(ana.remote, PostgresSide) else str(ana.remote.clones)
+    )
     assert ana.share(node).memory.state == "shared"
     assert git(ana.clone, "for-each-ref", "--format=%(refname)") == shown.ref == Author("Ana", "Ana@shop.example").ref
     assert json.loads(git(ana.clone, "show", f"{shown.ref}:entries"))["body"] == shared(PORT, said_at=AT.isoformat())
@@ -351,6 +355,18 @@ def test_a_withdrawn_one_leaves_the_segment_and_goes_where_it_waits(colleague: M
     assert PORT in cem.told()
     with pytest.raises(Refused, match="not shared"):
         ana.unshare(node)
+
+
+def test_a_purge_names_what_was_shared_which_is_withdrawn_for_itself(colleague: Make) -> None:
+    ana, ben = colleague("Ana"), colleague("Ben")
+    node = ana.keep(PORT)
+    ana.share(node)
+    ana.sync()
+    assert "shared with colleagues" in ana.store.purge(Selection(nodes=(node,))).out_of_reach[-1]
+    assert ben.sync().came == 1
+    ana.unshare(ana.listed().mine[0].entry_id[:8])
+    ana.sync()
+    assert ben.sync().went == 1
 
 
 # ---- one author on two machines, and others in their name
@@ -650,6 +666,18 @@ def test_the_first_makes_the_table_and_who_has_no_rights_is_told_so(colleague: M
 
 
 @POSTGRES
+def test_clones_of_one_remote_share_and_those_of_another_do_not(colleague: Make, remote: PostgresSide) -> None:
+    ben = colleague("Ben")
+    line = SyncEntry(shared(PORT)).line(1, AT.isoformat())
+    remote.server.share("ana", Path("/srv/pump.git"), "Ana <ana@x>", line)
+    assert ben.sync().came == 0
+    address = "host.example/acme/shop"
+    git(ben.clone, "remote", "set-url", "origin", f"ssh://git@{address}.git")
+    remote.server.share("ana", Path(f"git@{address.replace('/', ':', 1)}"), "Ana <ana@x>", line)
+    assert ben.sync().came == 1
+
+
+@POSTGRES
 def test_many_names_of_one_login_do_not_crowd_out_the_others(
     colleague: Make, remote: PostgresSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -679,7 +707,8 @@ def test_a_server_is_named_by_a_path_alone_in_a_file_of_ones_own(colleague: Make
     with pytest.raises(Refused, match="no remote 'upstream'"):
         ana.sync()
     assert ana.sync(remote=str(file)).remote == "the Postgres of team.dsn"
-    assert ana.sync(remote="origin").remote == str(tmp_path / "shop.git")
+    git(ana.clone, "config", "dreamd.team", "origin")
+    assert ana.sync().remote == str(tmp_path / "shop.git")
     file.chmod(0o644)
     with pytest.raises(StoreError, match="may be read by others"):
         ana.sync(remote=str(file))
