@@ -103,8 +103,8 @@ class PostgresServer:
         """Write rows for the team of a repository as a client of any kind may, with more columns."""
         row = {"project": project_of_remote(str(clones)), "author": author.encode(), **more}
         columns, values = ", ".join(row), ", ".join(["%s"] * len(row))
-        sql = f"INSERT INTO dreamd.team({columns}, number, line) VALUES({values}, %s, %s)"
-        rows = [(*row.values(), number, line) for number, line in enumerate(lines.splitlines(), 1)]
+        sql = f"INSERT INTO dreamd.team({columns}, line) VALUES({values}, %s)"
+        rows = [(*row.values(), line) for line in lines.splitlines()]
         with psycopg.connect(self.dsn_of(by)) as connection:
             connection.cursor().executemany(sql.encode(), rows)
 

@@ -261,12 +261,14 @@ class TeamRemote(Protocol):
 
         Returns why some are left there. Raises RemoteAway.
         """
+        ...
 
     def push(self, own: Author, tip: str, there: str | None) -> None:
         """Replace one's own segment by the commit `tip` if it is as that of `there`, as it was fetched (None: none).
 
         Raises RemoteAway, and Contended where it is something else.
         """
+        ...
 
 
 class GitRemote:
@@ -300,9 +302,8 @@ TABLE: Final = """
     CREATE SCHEMA IF NOT EXISTS dreamd;
     CREATE TABLE dreamd.team(
         project text NOT NULL, login name NOT NULL DEFAULT session_user,
-        author bytea NOT NULL CHECK(octet_length(author) <= 1000), number int NOT NULL,
-        line bytea NOT NULL CHECK(octet_length(line) <= 131072),
-        PRIMARY KEY(project, login, author, number));
+        author bytea NOT NULL CHECK(octet_length(author) <= 1000), number bigint GENERATED ALWAYS AS IDENTITY,
+        line bytea NOT NULL CHECK(octet_length(line) <= 131072), PRIMARY KEY(project, login, author, number));
     ALTER TABLE dreamd.team ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
     CREATE POLICY all_read ON dreamd.team FOR SELECT USING(true);
     CREATE POLICY authors_add ON dreamd.team FOR INSERT WITH CHECK(login = session_user);
@@ -370,6 +371,7 @@ class PostgresRemote:
         author, lines = _written(own), self._git.batch(tip).sealed or b""
         before = (self._git.batch(there).sealed or b"") if there else b""
         is_more = lines.startswith(before)
+        new = lines[len(before) :] if is_more else lines
         with self._connected() as connection:
             # Two daemons of one author, or the first two of a team, would both find what only one of them may change.
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('dreamd'))")
@@ -380,10 +382,8 @@ class PostgresRemote:
             if not is_more:
                 sql = "DELETE FROM dreamd.team WHERE project = %s AND login = session_user AND author = %s"
                 connection.execute(sql, (self._project, author))
-            first = len(before.splitlines()) if is_more else 0
-            rows = [(self._project, author, n, line) for n, line in enumerate(lines.splitlines(), 1) if n > first]
-            sql = "INSERT INTO dreamd.team(project, author, number, line) VALUES(%s, %s, %s, %s)"
-            connection.cursor().executemany(sql, rows)
+            sql = "INSERT INTO dreamd.team(project, author, line) VALUES(%s, %s, %s)"
+            connection.cursor().executemany(sql, [(self._project, author, line) for line in new.splitlines()])
         if not is_more:
             with self._connected(autocommit=True) as connection:
                 connection.execute("VACUUM FULL dreamd.team")  # nothing happens unless the table is of this login

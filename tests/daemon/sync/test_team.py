@@ -544,14 +544,14 @@ def test_who_takes_anothers_name_is_named_by_their_login(colleague: Make, remote
     ana, ben = colleague("Ana"), colleague("Ben")
     ana.share(ana.keep(PORT))
     ana.sync()
-    line, other = (SyncEntry(shared(f"The port of the shop is {n}.")).line(1, AT.isoformat()) for n in (9999, 1111))
-    for author, said in (("Ana <Ana@shop.example>", line), ("Ben <Ben@shop.example>", line), ("\n<<", other)):
-        remote.server.share("mallory", remote.clones, author, said)
+    for number, author in ((9999, "Ana <Ana@shop.example>"), (7777, "Ben <Ben@shop.example>"), (1111, "\n<<")):
+        line = SyncEntry(shared(f"The port of the shop is {number}.")).line(1, AT.isoformat())
+        remote.server.share("mallory", remote.clones, author, line)
     assert ben.sync().came == 4
     assert {(one.author, one.text) for one in ben.store.waiting()} == {
         ("Ana <Ana@shop.example>", PORT),
         ("mallory as Ana <Ana@shop.example>", "The port of the shop is 9999."),
-        ("mallory as Ben <Ben@shop.example>", "The port of the shop is 9999."),
+        ("mallory as Ben <Ben@shop.example>", "The port of the shop is 7777."),
         ("mallory as unknown <unknown>", "The port of the shop is 1111."),
     }
     assert "colleague mallory as Ana: The port of the shop is 9999." in ben.told()
@@ -733,6 +733,13 @@ def test_from_a_server_back_to_the_repository(colleague: Make) -> None:
     assert "signed-in" not in git(ben.clone, "for-each-ref")
 
 
-def test_psycopg_is_loaded_only_for_a_server() -> None:
+@POSTGRES
+def test_psycopg_is_loaded_only_for_a_server_and_named_where_it_lacks(
+    colleague: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ana = colleague("Ana")
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(Refused, match="psycopg is not installed"):
+        ana.sync()
     program = "import sys, dreamd.daemon.sync.team; assert 'psycopg' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
