@@ -712,14 +712,14 @@ def _best(promised: Sequence[tuple[NDArray[Any], float]], most: int) -> list[int
     """
     if not promised:
         return []
-    rows = np.concatenate([rows for rows, _ in promised]).astype(np.int32)
-    promises = np.repeat([promise for _, promise in promised], [len(rows) for rows, _ in promised])
-    order = np.argsort(rows)
-    rows = rows[order]
+    rows = np.concatenate([rows for rows, _ in promised]).astype(np.int64)
+    lists = np.repeat(np.arange(len(promised)), [len(rows) for rows, _ in promised])
+    both = np.sort(rows << 16 | lists)  # as one number: to sort these takes half as long as to find the order of rows
+    rows = both >> 16
     first = np.flatnonzero(np.diff(rows, prepend=-1))
-    sums = np.add.reduceat(promises[order], first)
+    sums = np.add.reduceat(np.array([promise for _, promise in promised])[both & 0xFFFF], first)
     best = np.argpartition(-sums, most)[:most] if len(sums) > most else slice(None)
-    return list(rows[first][best].tolist())
+    return list(rows[first[best]].tolist())
 
 
 def _bytes_of(vector: Vector) -> bytes:

@@ -2,8 +2,9 @@
 
 Each change goes into the index and, in the same transaction, into a list of what the server has not got. A thread of
 its own brings that over, so no write waits for the server. A question goes to the server while the list is empty and
-the server answers in time; else the index answers. So an answer never lacks what was written last, a server that was
-away is given what it missed, and one that lost something is filled again: it tells by the mark of what it got last.
+the server answers in time; else the index answers, and so it does where a filter leaves few of many points. So an
+answer never lacks what was written last, a server that was away is given what it missed, and one that lost something is
+filled again: it tells by the mark of what it got last.
 
 Example: the server is filled ("k7:0") and gets two batches. The index notes k7 and 2, the server says "k7:2". A crash
 after the server took a third batch leaves 2 and "k7:3": the batch is listed still and is brought again. A server that
@@ -58,6 +59,10 @@ AGAIN_S: Final = 5.0
 """The time between two trials of a server that is away."""
 
 ASKED_AT_ONCE: Final = 8
+
+FEW, OF_MANY = 0.1, 20_000
+"""The share of a collection of so many points below which the index searches what a filter leaves, since it holds in
+memory which points these are: in 10 to 20 ms of a million, where Postgres took 60 to 150 for a week or a month."""
 
 COMPARED, KEPT_TO = 100, 0.01
 """Points that are compared with the server's, and by how much a cosine of the two vectors may miss 1."""
@@ -297,10 +302,15 @@ class ServedStore:
             with suppress(Exception):
                 server.close()
 
-    def _ask(self, name: str, call: Callable[[SearchServer, str], Answer], alone: Callable[[], Answer]) -> Answer:
-        """Ask the server, or the index where the server has not every change, or does not answer in time."""
+    def _ask(
+        self, name: str, where: Filter, call: Callable[[SearchServer, str], Answer], alone: Callable[[], Answer]
+    ) -> Answer:
+        """Ask the server, or the index where a filter leaves few, or the server lacks a change or does not answer."""
         server, link, asking = self._server, self._link, self._asking
         if server is None or link is None or asking is None or not self.is_served(name):
+            return alone()
+        points, left = self._local.count_under(name, where)
+        if points > OF_MANY and left < FEW * points:
             return alone()
         try:
             return asking.submit(call, server, link.copy).result(ANSWERS_IN_S)
@@ -396,6 +406,7 @@ class ServedStore:
         """Return the nearest points by cosine."""
         return self._ask(
             name,
+            where,
             lambda server, copy: server.search_vector(copy, vector, limit, where),
             lambda: self._local.search_vector(name, vector, limit, where),
         )
@@ -404,6 +415,7 @@ class ServedStore:
         """Return the best points by bm25 over any of the terms."""
         return self._ask(
             name,
+            where,
             lambda server, copy: server.search_keyword(copy, terms, limit, where),
             lambda: self._local.search_keyword(name, terms, limit, where),
         )
@@ -414,6 +426,7 @@ class ServedStore:
         """Search in both ways, on the server in one request."""
         return self._ask(
             name,
+            where,
             lambda server, copy: server.search_hybrid(copy, terms, vector, limit, where),
             lambda: self._local.search_hybrid(name, terms, vector, limit, where),
         )

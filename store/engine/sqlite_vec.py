@@ -365,6 +365,11 @@ class SqliteVecStore:
         """Return the number of points in the collection."""
         return int(_one(self._reader(), f"SELECT count(*) FROM {name}_point"))
 
+    def count_under(self, name: str, where: Filter) -> tuple[int, int]:
+        """Return the number of points in memory, and of those that a filter leaves."""
+        with self._reading() as connection, self._columns(connection, name) as columns:
+            return columns.count, self._scope(connection, name, columns, where).points
+
     def _insert(self, connection: apsw.Connection, name: str, stamp: int, points: list[tuple[int, Point]]) -> None:
         connection.executemany(
             f"INSERT INTO {name}_point(row, id, stamp, size, payload) VALUES (?, ?, {stamp}, ?, ?)",

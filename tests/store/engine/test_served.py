@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.engine import served
 from dreamd.store.engine.served import ServedStore
+from dreamd.store.filters import Condition
 from dreamd.store.index.index import COLLECTION
 from dreamd.store.index.open_index import SERVERS
 from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import Kind
 from dreamd.store.purge.plan import Selection
 from dreamd.store.results import ServerStatus
 from dreamd.store.settings import StoreSettings
@@ -93,6 +96,21 @@ def test_the_server_answers_what_the_index_would(opened: Opened, server: Server)
     assert "Tom drinks green tea" in found(store, "green tea")
     server.remove("Tom")
     assert "Tom drinks green tea" not in found(store, "who drinks green tea"), "the server was not asked"
+
+
+def test_what_a_filter_leaves_few_of_is_searched_here(
+    opened: Opened, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served, "OF_MANY", 9)
+    monkeypatch.setattr(served, "ANSWERS_IN_S", LONG_S)
+    store = opened()
+    store.remember("Tom drinks green tea", kind=Kind.FACT, channel="other").result()
+    kept(store, *(f"Deploy {number} went through Jenkins" for number in range(10)))
+    in_step(store)
+    server.remove("Tom")
+    search = partial(backend_of(store).search_keyword, COLLECTION, ["green", "tea"], 5)
+    until(lambda: not search())  # the server lacks it, and the index may answer until then
+    assert len(search((Condition("channel", "in", ("other",)),))) == 1
 
 
 def test_a_server_that_is_away_at_the_start_is_filled_once_it_is_there(opened: Opened, server: Server) -> None:
