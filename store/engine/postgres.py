@@ -358,7 +358,7 @@ class PostgresStore:
                 connection.execute(sql.encode())
             has_near = connection.execute("SELECT to_regclass(%s)", (f"dreamd.{name}_near",)).fetchone() != (None,)
             if count > EXACT_UP_TO and not has_near:
-                on = f"{name}_near ON dreamd.{name} USING hnsw (vector halfvec_cosine_ops)"
+                on = f"{name}_near ON dreamd.{name} USING hnsw (vector halfvec_cosine_ops) WITH (ef_construction = {CONSIDERED})"
                 connection.execute(f"CREATE INDEX {on}".encode())
                 connection.execute(f"ANALYZE dreamd.{name}".encode())
         self._is_indexed.add(name)
