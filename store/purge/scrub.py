@@ -367,6 +367,9 @@ def row_erasures(ask: Ask, erasure: Erasure) -> Iterator[Write]:
     for (name,) in ask("SELECT name FROM flag WHERE name LIKE 'named:%'"):  # a transcript's path holds its session's id
         if any(session_id in name for session_id in sessions):
             yield clear_flag(name)
+    for name, lines in ask("SELECT name, value FROM flag WHERE name LIKE 'line:%'"):
+        if not erasure.sessions.isdisjoint((name.removeprefix("line:"), *lines.split())):
+            yield clear_flag(name)
     for stage, key in ask("SELECT stage, session_id FROM cursor"):
         if erasure.cleaned(key) != key:
             yield Write("DELETE FROM cursor WHERE stage = ? AND session_id = ?", (stage, key))
