@@ -19,7 +19,7 @@ from ..changes.links import SAME_AS, released
 from ..changes.undo import LISTS
 from ..index.projection import is_session
 from ..ledger.journal import sha256
-from ..ledger.records import Write, clear_flag, forget_answers, lift_tombstone, packed, unpacked
+from ..ledger.records import PURGED, Write, clear_flag, forget_answers, lift_tombstone, packed, unpacked
 from ..ledger.work import (
     ANCHORS,
     GOALS,
@@ -327,9 +327,6 @@ def _without_empty_sections(text: str) -> str:
 
 
 # ---- rows of the ledger
-
-PURGED: Final = "purged"
-"""The state of an action of which only its number is left: no undo carries it out."""
 
 ROWS_AT_ONCE: Final = 64
 """Actions read at once, with their images."""
