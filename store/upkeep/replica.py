@@ -275,9 +275,9 @@ class Replica:
         own = [turn.node_id for turn in here if turn.node_id in result.ids and turn_key(turn) not in others]
         going_on = self._going_on(root, {old: result.ids[old] for old in own})
         self._sessions.lines = {**self._sessions.lines, **going_on}
-        writes += [records.set_flag(f"{LINE}{one}", " ".join(lines)) for one, lines in going_on.items()]
+        follow = [records.set_flag(f"{LINE}{one}", " ".join(lines)) for one, lines in going_on.items()]
         moved = MovedTurns(result.ids, sum(map(len, lacking.values())), {}, going_on)
-        return Planned(moved, changes, [*writes, *self._renamed(result.ids)])
+        return Planned(moved, changes, [*writes, *follow, *self._renamed(result.ids)])
 
     def _recorded(
         self,
