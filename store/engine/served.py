@@ -382,6 +382,7 @@ class ServedStore:
         """Remove the last traces of removed points here, and have the server do so as soon as it answers."""
         self._local.compact(name)
         self._writer().execute(f"UPDATE {name}_served SET erase = erase + 1")
+        self._is_ready = False  # until then the index answers, and `status` says so
         self._wake.set()
 
     def keep_columns(self, name: str, batch: Batch) -> bool:
