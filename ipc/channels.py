@@ -15,6 +15,7 @@ from ..store.channel import (
     is_in_repository,
     is_of_session,
     may_read,
+    not_this_users,
     project_name,
     user_part,
 )
@@ -154,7 +155,7 @@ def session_of(store: MemoryStore, user: str | None, session: str | None) -> Non
     if user is None or session is None:
         return
     if not all(may_read(user, channel) for channel in store.channels_of_session(session)):
-        raise NotFound(f"there is no session {session!r} of this user's", hint="Give it another id.")
+        raise not_this_users(session)
 
 
 def run_of(store: MemoryStore, user: str | None, run_id: str) -> str:

@@ -512,7 +512,7 @@ def _parts(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-class DocumentPutParams(Params):
+class DocumentPutParams(UserParams):
     """A value to keep under a key. `if_version`: only in the place of this version, empty for none."""
 
     space: Space
@@ -525,7 +525,7 @@ class DocumentPutParams(Params):
     searched: bool = True
 
 
-class DocumentGetParams(Params):
+class DocumentGetParams(UserParams):
     """The document to return. `refresh`: its time to live begins again."""
 
     space: Space
@@ -533,7 +533,7 @@ class DocumentGetParams(Params):
     refresh: bool = False
 
 
-class DocumentListParams(Params):
+class DocumentListParams(UserParams):
     """The space whose documents are wanted, none for all. `deep`: those of the spaces within it too."""
 
     space: AnySpace = ()
@@ -544,7 +544,7 @@ class DocumentListParams(Params):
     after: Annotated[str, Field(max_length=256)] | None = None
 
 
-class DocumentSearchParams(Params):
+class DocumentSearchParams(UserParams):
     """The question, and the space whose documents may answer it, with those of the spaces within it."""
 
     space: AnySpace = ()
@@ -552,7 +552,7 @@ class DocumentSearchParams(Params):
     limit: Limit = 10
 
 
-class DocumentRenameParams(Params):
+class DocumentRenameParams(UserParams):
     """The document that gets another key. `tree`: those below it too, whose keys go on with a slash."""
 
     space: Space
@@ -561,7 +561,7 @@ class DocumentRenameParams(Params):
     tree: bool = False
 
 
-class DocumentDeleteParams(Params):
+class DocumentDeleteParams(UserParams):
     """The document to delete; all of the space where no key is given."""
 
     space: Space

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..store.channel import part_of_user
 from ..store.filters import Condition
 from ..store.model import ALL_CHANNELS, STRATEGY, Kind, Level
 from ..store.results import Document, FoundAnchor, Goal, Moved, OfferedTool, Stored
@@ -24,7 +25,7 @@ from .answers import (
     ToolsAnswer,
 )
 from .call import Call, Method
-from .channels import channel_of, kept_by, searched_by, session_of
+from .channels import kept_by, searched_by, session_of
 from .params import (
     AnchorGetParams,
     AnchorRecoverParams,
@@ -47,6 +48,15 @@ from .protocol import as_json
 
 if TYPE_CHECKING:
     from ..store import MemoryStore
+
+    _InSpace = (
+        DocumentPutParams
+        | DocumentGetParams
+        | DocumentListParams
+        | DocumentSearchParams
+        | DocumentRenameParams
+        | DocumentDeleteParams
+    )
 
 LEAST_CONFIDENCE = 0.2
 """A procedure less likely to fit a task than that is not told."""
@@ -157,10 +167,10 @@ def session_end(store: MemoryStore, params: SessionIdParams, call: Call) -> Sess
 def document_put(store: MemoryStore, params: DocumentPutParams, call: Call) -> Stored:
     """Keep a value under a key."""
     return store.put_document(
-        params.space,
+        _space_of(params),
         params.key,
         params.value,
-        channel=channel_of(params.channel, params.cwd, lambda _: store.channel_names(), beginning=False),
+        channel=kept_by(store, params),
         if_version=params.if_version,
         ttl_minutes=params.ttl_minutes,
         searched=params.searched,
@@ -169,29 +179,44 @@ def document_put(store: MemoryStore, params: DocumentPutParams, call: Call) -> S
 
 def get_document(store: MemoryStore, params: DocumentGetParams, call: Call) -> DocumentGetAnswer:
     """Return a document, null where there is none."""
-    return DocumentGetAnswer(store.document(params.space, params.key, refresh=params.refresh))
+    found = store.document(_space_of(params), params.key, refresh=params.refresh)
+    return DocumentGetAnswer(found and replace(found, space=_named(params, found)))
 
 
 def document_list(store: MemoryStore, params: DocumentListParams, call: Call) -> DocumentListAnswer:
     """Return the documents of a space that fit into one answer."""
-    listed = store.documents(params.space, prefix=params.prefix, deep=params.deep, after=params.after)
-    return _page_of_documents(listed, params.limit, values=params.values)
+    deep = params.deep or not params.space  # no space at all is all of the user's
+    listed = store.documents(_space_of(params), prefix=params.prefix, deep=deep, after=params.after)
+    named = ((mark, replace(found, space=_named(params, found))) for mark, found in listed)
+    return _page_of_documents(named, params.limit, values=params.values)
 
 
 def find_documents(store: MemoryStore, params: DocumentSearchParams, call: Call) -> DocumentSearchAnswer:
     """Return the places of the documents that are nearest to a question."""
-    ranked = store.search_documents(params.space, params.query)[: params.limit]
-    return DocumentSearchAnswer([DocumentHit(each.document.space, each.document.key, each.score) for each in ranked])
+    ranked = store.search_documents(_space_of(params), params.query)[: params.limit]
+    return DocumentSearchAnswer(
+        [DocumentHit(_named(params, each.document), each.document.key, each.score) for each in ranked]
+    )
 
 
 def document_rename(store: MemoryStore, params: DocumentRenameParams, call: Call) -> Moved:
     """Give documents other keys."""
-    return store.rename_document(params.space, params.key, params.to, tree=params.tree)
+    return store.rename_document(_space_of(params), params.key, params.to, tree=params.tree)
 
 
 def document_delete(store: MemoryStore, params: DocumentDeleteParams, call: Call) -> Moved:
     """Delete documents."""
-    return store.delete_document(params.space, params.key, tree=params.tree, if_version=params.if_version)
+    return store.delete_document(_space_of(params), params.key, tree=params.tree, if_version=params.if_version)
+
+
+def _space_of(params: _InSpace) -> tuple[str, ...]:
+    """Return the space that a request means: a user's lie within their part, so that none names another's."""
+    return params.space if params.user_id is None else (part_of_user(params.user_id), *params.space)
+
+
+def _named(params: _InSpace, found: Document) -> tuple[str, ...]:
+    """Return the space of a document as its user names it."""
+    return found.space if params.user_id is None else found.space[1:]
 
 
 def _page_of_documents(listed: Iterator[tuple[str, Document]], limit: int, *, values: bool) -> DocumentListAnswer:

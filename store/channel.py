@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path, PureWindowsPath
 
-from .model import ALL_CHANNELS, GLOBAL_CHANNEL
+from .model import ALL_CHANNELS, GLOBAL_CHANNEL, NotFound
 from .redaction import redact
 from .vault.disk import beginning
 
@@ -301,8 +301,13 @@ def is_of_session(channel: str) -> bool:
 
 def channel_of_user(channel: str, user: str) -> str:
     """Return a user's part of a channel; the channel itself where it is in that part already."""
-    part = OF_USER + user.replace("%", "%25").replace(WITHIN, "%2F")
+    part = part_of_user(user)
     return channel if part in channel.split(WITHIN)[1:] else f"{channel}{WITHIN}{part}"
+
+
+def part_of_user(user: str) -> str:
+    """Return the name of a user's part of any channel, or space of documents."""
+    return OF_USER + user.replace("%", "%25").replace(WITHIN, "%2F")
 
 
 def user_part(channel: str) -> str:
@@ -312,5 +317,9 @@ def user_part(channel: str) -> str:
 
 def may_read(user: str, channel: str) -> bool:
     """Return True unless a channel is, or lies in, another user's part."""
-    own = channel_of_user("", user).removeprefix(WITHIN)
-    return all(part == own for part in channel.split(WITHIN)[1:] if part.startswith(OF_USER))
+    return all(part == part_of_user(user) for part in channel.split(WITHIN)[1:] if part.startswith(OF_USER))
+
+
+def not_this_users(session: str) -> NotFound:
+    """Return the error for a session in another user's part, in the words for an unknown one."""
+    return NotFound(f"there is no session {session!r} of this user's", hint="Give it another id.")

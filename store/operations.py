@@ -94,6 +94,7 @@ class Operations:
             self.deletions.before_anew,
             core.mask.note,
             core.lookup.session_as_read,
+            core.lookup.channel_of_session,
         )
         self.reconciliation = Reconciliation(core, self.deletions, self.sessions, self.queue)
         core.on_vault_back = self.reconciliation.catch_up

@@ -130,6 +130,14 @@ class PostgresServer:
         """Return the texts of all copies."""
         return {body for name in self.copies() for (body,) in self.ask(f"SELECT body FROM dreamd.{name}")}
 
+    def holding(self, text: str) -> set[str]:
+        """Return the names of the tables and indexes whose files hold a text; the write-ahead log is no such file."""
+        self.ask("CHECKPOINT")
+        files = [path for path in (self.folder / "data" / "base").rglob("*") if path.is_file()]
+        found = {path.name.split(".")[0] for path in files if text.encode() in path.read_bytes()}
+        named = dict(self.ask("SELECT pg_relation_filenode(oid)::text, relname FROM pg_class"))
+        return {str(named.get(number, number)) for number in found}
+
     def remove(self, prefix: str) -> None:
         """Take texts out of the copies behind their owner's back."""
         for name in self.copies():

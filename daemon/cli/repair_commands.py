@@ -423,9 +423,10 @@ def made_in_words(answer: Json, look: Look) -> list[str]:
     """Count the contents of a memory that was made of a bundle, and name the differences."""
     bundle = answer["bundle"]
     held = f"{count(answer['memories'], 'memory', 'memories')}, {count(bundle['sessions'], 'session')}"
+    taken = f" What was taken back there ({answer['forbidden']}) no dream proposes." if answer["forbidden"] else ""
     lines = look.wrap(
         f"{clean(answer['vault'])} holds what {clean(bundle['path'])} does: {held} with"
-        f" {count(answer['turns'], 'turn')}, {count(answer['links'], 'link')}. Its history begins now."
+        f" {count(answer['turns'], 'turn')}, {count(answer['links'], 'link')}. Its history begins now.{taken}"
     )
     lines += [look.paint(clean(one), YELLOW) for one in answer["differences"]]
     return [*lines, *look.wrap("`dreamctl install`, or `dreamd`, starts it.")]

@@ -83,8 +83,9 @@ class ExportMethods:
         title = channel or "All channels"
         call.progress("export", len(files))
         if params.form == "ocf":
-            is_whole = channel is None and params.user_id is None
-            content = committed(files, self._store.exports.decisions(files, whole=is_whole), title, channel)
+            is_whole, user = channel is None and params.user_id is None, params.user_id
+            is_within = lambda named: channel in (None, named) and (user is None or may_read(user, named))  # noqa: E731
+            content = committed(files, self._store.exports.decisions(files, is_within, whole=is_whole), title, channel)
         elif params.form == "jsonl":
             content = b"".join(file.line() for file in files)
         else:

@@ -352,7 +352,7 @@ class SyncMethods:
         sealer = Sealer(key)
         peer = Peer(repository, sealer, known, self._machine, self._host, utc_now)
         syncing = Syncing(self._store, known, peer, self._is_off, utc_now)
-        self._store.when_erased(lambda ids, secrets: known.note_erased(ids, secrets=secrets))
+        self._store.when_erased(syncing.note_erased)
         self._opened = _Opened(known, peer, repository, syncing)
         return self._opened
 

@@ -399,12 +399,6 @@ class Known:
         rows = self._all("SELECT rowid, nodes, secrets FROM erasure")
         return [(number, json.loads(nodes), bool(secrets)) for number, nodes, secrets in rows]
 
-    def rename_erased(self, ids: Mapping[str, str]) -> None:
-        """Have the purges that the others are to be told name turns by their new ids."""
-        for number, nodes, _ in self.erased():
-            named = json.dumps(sorted(ids.get(node, node) for node in nodes))
-            self._run("UPDATE erasure SET nodes = ? WHERE rowid = ?", (named, number))
-
     def told(self, number: int) -> None:
         """Remove a purge that is in our segment."""
         self._run("DELETE FROM erasure WHERE rowid = ?", (number,))
@@ -436,11 +430,6 @@ class Known:
     def note(self, key: str) -> str:
         """Return a note, "" for none."""
         return next((value for (value,) in self._all("SELECT value FROM note WHERE key = ?", key)), "")
-
-    def notes(self, prefix: str) -> dict[str, str]:
-        """Return the notes whose keys begin so, by the rest of the key."""
-        rows = self._all("SELECT key, value FROM note WHERE key >= ? AND key < ?", prefix, f"{prefix}\U0010ffff")
-        return {key.removeprefix(prefix): value for key, value in rows}
 
     def set_note(self, key: str, value: str) -> None:
         """Keep a note."""

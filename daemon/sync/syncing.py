@@ -40,9 +40,6 @@ ERASED: Final = "[erased]"
 FILE: Final = "file:"
 """Before the path of a session, whose standing is the size up to which its turns are entries."""
 
-LINE: Final = "line:"
-"""Before the id of a session, in the note of the lines in which it went on here, the present one last."""
-
 CONTINUED: Final = " (went on on two machines)"
 """After the title of such a session."""
 
@@ -97,7 +94,6 @@ class Syncing:
         self._peer = peer
         self._is_off = is_off
         self._now = now
-        self._replica.go_on_as({session_id: lines.split() for session_id, lines in known.notes(LINE).items()})
         self.before_change: Callable[[], None] = lambda: None
         """Called before the changes of others are let in, where there are any."""
 
@@ -264,27 +260,14 @@ class Syncing:
         """Have the lines here that all known turns of a session make; return how many turns came in with that."""
         entries = [(self._peer.entry(entry_id), ref) for entry_id, ref in self._known.turns_of(root)]
         every = [*told, *(one for entry, ref in entries if entry is not None and (one := _told(entry, ref)))]
-        keys = {turn.node_id: turn_key(turn) for turn in self._replica.turns_of(root)}
-        moved = self._replica.arrange(root, every, head, purged)
-        count = moved.added + sum(self._replica.add_turns(head(line), new) for line, new in moved.lacking.items())
-        if moved.ids:
-            self._known.rename_erased(moved.ids)
-            told_of_others = {turn_key(one.turn) for one in every} - {
-                turn_key(one.turn) for one in every if machine_of(one.writer) == self._peer.machine
-            }
-            own = [old for old in moved.ids if keys.get(old) not in told_of_others]
-            self._go_on(root, own, moved.ids, outcome)
-        return count
-
-    def _go_on(self, root: NodeId, own: Sequence[NodeId], ids: Mapping[NodeId, NodeId], outcome: Outcome) -> None:
-        """Have a session go on here in the line to which the turns of this machine moved."""
-        for session_id, lines in {root: root, **self._known.notes(LINE)}.items():
-            last = [ids[old] for old in own if _session_of(old) == lines.split()[-1]]
-            if last:
-                line = _session_of(last[-1])
-                self._known.set_note(f"{LINE}{session_id}", f"{lines} {line}")
-                self._replica.go_on_as({session_id: (*lines.split(), line)})
-                outcome.notes.append(f"{session_id} went on elsewhere too: here it goes on as {line}")
+        ours = {turn_key(one.turn) for one in every if machine_of(one.writer) == self._peer.machine}
+        others = {turn_key(one.turn) for one in every} - ours
+        moved = self._replica.arrange(root, every, head, purged, others)
+        outcome.notes += [
+            f"{session_id} went on elsewhere too: here it goes on as {lines[-1]}"
+            for session_id, lines in moved.going_on.items()
+        ]
+        return moved.added + sum(self._replica.add_turns(head(line), new) for line, new in moved.lacking.items())
 
     def _write_again(self, lost: Sequence[str]) -> None:
         """Write entries again that vanished from the segment of another machine, but for purged ones."""
@@ -355,8 +338,7 @@ class Syncing:
     def _tell_purges(self) -> None:
         """Write the purges of this machine as entries: every node of them that was ever an entry is gone."""
         known_ids = {node for _, nodes, _, _, _ in self._known.purges() for node in nodes}
-        for number, erased, secrets in self._known.erased():
-            nodes = self._lasting(erased)
+        for number, nodes, secrets in self._known.erased():
             pieces: list[tuple[SyncEntry, dict[str, Standing]]] = []
             for node in nodes:
                 heads = self._known.heads(node)
@@ -373,11 +355,11 @@ class Syncing:
             self._known.set_note("rewrite", "due")
             self._known.told(number)
 
-    def _lasting(self, nodes: Sequence[NodeId]) -> list[str]:
-        """Return purged nodes as all machines know them: the number of a turn may be another's elsewhere."""
+    def note_erased(self, nodes: Collection[NodeId], secrets: bool) -> None:
+        """Note a purge of this machine, by names that last: the number of a turn is another's once it has moved."""
         sessions = {root_of(_session_of(node)) for node in nodes if "#" in node}
         turns = {turn.node_id: lasting_name(turn) for root in sessions for turn in self._replica.turns_of(root)}
-        return sorted({turns.get(node, node) for node in nodes})
+        self._known.note_erased({turns.get(node, node) for node in nodes}, secrets=secrets)
 
     def _rewrite(self) -> None:
         """Write our segments anew: of memories the heads alone, turns as they are here."""

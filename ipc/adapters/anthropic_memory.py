@@ -46,15 +46,20 @@ AROUND: Final = 2
 class DreamdMemoryTool(BetaAbstractMemoryTool):
     """Claude's memory tool, whose files the daemon keeps: they survive it, and recall finds them.
 
-    `space` keeps several memories apart; `channel` is that of the working folder unless it is named. A daemon that is
-    away raises `dreamd.ipc.client.Unreachable` from every command.
+    `space` keeps several memories apart, `user_id` those of several users; `channel` is that of the working folder
+    unless it is named. A daemon that is away raises `dreamd.ipc.client.Unreachable` from every command.
     """
 
     def __init__(
-        self, client: Client | None = None, *, space: Sequence[str] = SPACE, channel: str | None = None
+        self,
+        client: Client | None = None,
+        *,
+        space: Sequence[str] = SPACE,
+        channel: str | None = None,
+        user_id: str | None = None,
     ) -> None:
         super().__init__()
-        self._files = Space(client or Client(name="anthropic-memory"), space, channel)
+        self._files = Space(client or Client(name="anthropic-memory"), space, channel, user_id)
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         """Show a file with numbered lines, or list a folder."""
@@ -153,10 +158,15 @@ class AsyncDreamdMemoryTool(BetaAsyncAbstractMemoryTool):
     """The same for asyncio: each command runs in a thread, one at a time."""
 
     def __init__(
-        self, client: Client | None = None, *, space: Sequence[str] = SPACE, channel: str | None = None
+        self,
+        client: Client | None = None,
+        *,
+        space: Sequence[str] = SPACE,
+        channel: str | None = None,
+        user_id: str | None = None,
     ) -> None:
         super().__init__()
-        self._tool = DreamdMemoryTool(client, space=space, channel=channel)
+        self._tool = DreamdMemoryTool(client, space=space, channel=channel, user_id=user_id)
 
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> BetaFunctionToolResultType:
         """Show a file with numbered lines, or list a folder."""

@@ -54,6 +54,7 @@ class DreamdStore(BaseStore):
         *,
         space: Sequence[str] = SPACE,
         channel: str | None = None,
+        user_id: str | None = None,
         ttl: TTLConfig | None = None,
     ) -> None:
         self.ttl_config = ttl
@@ -61,6 +62,7 @@ class DreamdStore(BaseStore):
         self._turn = turn_of(self._client)
         self._space = tuple(space)
         self._channel = channel
+        self._user_id = user_id
         self._asynchronous: tuple[asyncio.AbstractEventLoop, AsyncClient] | None = None
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -126,7 +128,7 @@ class DreamdStore(BaseStore):
     # ---- the steps of each operation
 
     def _put(self, op: PutOp) -> Steps:
-        place = {"space": self._named(op.namespace), "key": op.key}
+        place = {**self._place(op.namespace), "key": op.key}
         if op.value is None:
             yield "document_delete", place
             return
@@ -134,7 +136,7 @@ class DreamdStore(BaseStore):
         yield "document_put", {**place, **more, "channel": self._channel}
 
     def _get(self, op: GetOp) -> Steps:
-        asked = {"space": self._named(op.namespace), "key": op.key, "refresh": op.refresh_ttl}
+        asked = {**self._place(op.namespace), "key": op.key, "refresh": op.refresh_ttl}
         found = (yield "document_get", asked)["document"]
         return None if found is None else Item(**self._fields(found))
 
@@ -146,7 +148,7 @@ class DreamdStore(BaseStore):
 
     def _ranked(self, op: SearchOp) -> Steps:
         """Return the items that match, the nearest to the query first; those that are not indexed fill up the rest."""
-        asked = {"space": self._named(op.namespace_prefix), "query": op.query, "limit": MOST_RANKED}
+        asked = {**self._place(op.namespace_prefix), "query": op.query, "limit": MOST_RANKED}
         hits = (yield "document_search", asked)["hits"]
         scores = {(tuple(hit["space"]), hit["key"]): hit["score"] for hit in hits}
         found = yield from self._listed(op.namespace_prefix, op.filter)
@@ -160,7 +162,8 @@ class DreamdStore(BaseStore):
         """Return items as a search does; each that is shown lives on."""
         for each, _ in found:
             if op.refresh_ttl and each["expires_at"] is not None:
-                yield "document_get", {"space": each["space"], "key": each["key"], "refresh": True}
+                place = self._place(self._namespace(each))
+                yield "document_get", {**place, "key": each["key"], "refresh": True}
         return [SearchItem(**self._fields(each), score=score) for each, score in found]
 
     def _namespaces(self, op: ListNamespacesOp) -> Steps:
@@ -184,15 +187,15 @@ class DreamdStore(BaseStore):
         found: list[Json] = []
         after = None
         while enough is None or len(found) < enough:
-            asked = {"space": self._named(namespace), "deep": True, "values": values, "after": after, "limit": 1000}
+            asked = {**self._place(namespace), "deep": True, "values": values, "after": after, "limit": 1000}
             page = yield "document_list", asked
             found += (each for each in page["documents"] if not wanted or matches(each["value"], wanted))
             if (after := page["next"]) is None:
                 break
         return found
 
-    def _named(self, namespace: tuple[str, ...]) -> list[str]:
-        return [*self._space, *namespace]
+    def _place(self, namespace: tuple[str, ...]) -> Json:
+        return {"space": [*self._space, *namespace], "user_id": self._user_id}
 
     def _namespace(self, document: Json) -> tuple[str, ...]:
         return tuple(document["space"][len(self._space) :])

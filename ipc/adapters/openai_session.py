@@ -44,11 +44,12 @@ class DreamdSession(SessionABC):
         channel: str | None = None,
         learn: bool = True,
         space: Sequence[str] = SPACE,
+        user_id: str | None = None,
         session_settings: SessionSettings | None = None,
     ) -> None:
         self.session_id = session_id
         self.session_settings = session_settings or SessionSettings()
-        self._items = Space(client or Client(name="openai-session"), (*space, session_id), channel)
+        self._items = Space(client or Client(name="openai-session"), (*space, session_id), channel, user_id)
         self._learn = learn
         self._next: int | None = None
 

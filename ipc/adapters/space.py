@@ -30,9 +30,11 @@ def turn_of(client: Client) -> threading.Lock:
 class Space:
     """The documents of a space. Every method may be called from any thread; all that share a client take turns."""
 
-    def __init__(self, client: Client, space: Sequence[str], channel: str | None = None) -> None:
+    def __init__(
+        self, client: Client, space: Sequence[str], channel: str | None = None, user_id: str | None = None
+    ) -> None:
         self._client = client
-        self._space = list(space)
+        self._of = {"space": list(space), "user_id": user_id}
         self._channel = channel
         self._turn = turn_of(client)
 
@@ -82,7 +84,8 @@ class Space:
         """Send the turns of a session to be learned."""
         with self._turn:
             given = {"channel": self._channel, **session} if self._channel else session
-            self._client.call("observe", {"session": given, "turns": list(turns)})
+            of_user = {**given, "user_id": self._of["user_id"]}
+            self._client.call("observe", {"session": of_user, "turns": list(turns)})
 
     def _succeeds(self, method: str, **params: Any) -> bool:
         try:
@@ -96,7 +99,7 @@ class Space:
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
         # The client is one connection with one call at a time, and frameworks call from many threads.
         with self._turn:
-            return self._client.call(method, {"space": self._space, **params})
+            return self._client.call(method, {**self._of, **params})
 
 
 def changing(key: str) -> DaemonError:

@@ -45,7 +45,7 @@ from .decisions import Choice, Decision, Decisions, Marks, restoring
 from .deletions import Deletions, bringing_back
 from .edits import EDITED, TITLE_CHARS, edited, version_of_file
 from .links import LinkEdits, last_successor, successors
-from .run_kinds import EDIT, FORGET, RESTORE, REVIEW, TURN_FORGOTTEN, AppliedRun, Overtaken, new_run_id
+from .run_kinds import EDIT, FORGET, REJECTED, RESTORE, REVIEW, TURN_FORGOTTEN, AppliedRun, Overtaken, new_run_id
 
 # Stands for the name in an acceptance by a person's own words.
 SAID_BY_THEM = "said"
@@ -214,7 +214,7 @@ class Corrections:
     def reject(self, node_id: NodeId) -> Decided:
         """Forget a waiting memory. Raises NotFound for one that does not wait."""
         node, _ = self._waiting(node_id, LinkEdits(self._vault.read_if_any, REVIEW))
-        return Decided(node_id, self.forget(node_id, "its person rejected it").run_id, "reject", (node.path,))
+        return Decided(node_id, self.forget(node_id, REJECTED).run_id, "reject", (node.path,))
 
     def _waiting(self, node_id: NodeId, edits: LinkEdits) -> tuple[Node, Memory]:
         self._core.settle()

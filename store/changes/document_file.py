@@ -22,8 +22,8 @@ from ..text.fence import plain
 # The folder of the vault below which documents lie, one folder for each part of their space's name.
 FOLDER: Final = "documents"
 
-# The parts of a space's name.
-MOST_PARTS: Final = 16
+# The parts of a space's name: 16 of a request, and before them that of its user.
+MOST_PARTS: Final = 17
 
 # The size of a value in JSON: a line of the wire holds it, with its key, its space and the rest of an answer.
 MOST_VALUE_BYTES: Final = 2**20 - 2**15

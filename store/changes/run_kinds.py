@@ -49,6 +49,9 @@ UNDID: Final = "undid"
 # The key of a copy of a program's own file: the hash of that file, which a review run may change.
 FILE_SHA256: Final = "file_sha256"
 
+# The reason by which a statement that waited for review was forgotten.
+REJECTED: Final = "its person rejected it"
+
 # The reasons for a skipped action.
 FORBIDDEN: Final = "it was undone, forgotten or rejected before"
 CHANGED: Final = "the file was changed in the meantime"

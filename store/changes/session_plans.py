@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from .. import okf
+from ..channel import may_read, not_this_users
 from ..door import Door
 from ..index.catalog import TurnsRead
 from ..ledger import records
@@ -64,7 +66,8 @@ class SessionPlans:
     `vanished` returns the old content of a missing file that is about to be created: a withheld one is continued, the
     deletion of any other is recorded first. `redacted` is called with the hash of a file that came in through here.
     `as_read` returns the turns of a session's file from the index, and the bytes from its last turn on: to read a
-    session of 150 MB in the writer's thread would delay every acknowledgement for seconds.
+    session of 150 MB in the writer's thread would delay every acknowledgement for seconds. `channel_of` returns the
+    channel of a session that the index has read.
     """
 
     def __init__(
@@ -74,9 +77,11 @@ class SessionPlans:
         vanished: Callable[[str], Vanished] = lambda path: Vanished(),
         redacted: Callable[[bytes], None] = lambda sha256: None,
         as_read: Callable[[str], tuple[TurnsRead, bytes] | None] = lambda path: None,
+        channel_of: Callable[[NodeId], str | None] = lambda session_id: None,
     ) -> None:
         self._door = door
         self._as_read = as_read
+        self._channel_of = channel_of
         self._redacted = redacted
         self._path_of_node = path_of_node
         self._vanished = vanished
@@ -87,7 +92,10 @@ class SessionPlans:
         self._created_until = UNINDEXED_IN_MIND
 
     def observe(self, head: SessionHead, turns: Sequence[NewTurn]) -> Plan[Observed]:
-        """Plan to append the new turns. A turn is known by its external id; one without an id is new."""
+        """Plan to append the new turns. A turn is known by its external id; one without an id is new.
+
+        The plan raises NotFound where the head names a user, and the session is in another user's part.
+        """
         clean, secrets = [], []
         for turn in turns:
             text, role = self._door.turn(turn.text), self._door.name(turn.role)
@@ -111,6 +119,8 @@ class SessionPlans:
         gone = self._vanished(path) if known is None else Vanished()
         if gone.withheld:
             known = _parsed(gone.withheld, head.session_id)
+        if known is not None:
+            self._refuse_another_users(head, path, files)
         # The same turn may be twice in one batch, so ids of this batch are added on the way.
         seen |= known.external_ids if known else set()
         fresh, redacted = [], 0
@@ -141,6 +151,16 @@ class SessionPlans:
             sha256 = known.sha256 and self._noted(known.sha256, content)
             self._keep(path, _Known(size, following, b"", seen, known.purged, sha256))
         return Planned(observed, (change,), gone.recording)
+
+    def _refuse_another_users(self, head: SessionHead, path: str, files: PendingFiles) -> None:
+        """Raise NotFound for a session in another user's part; one that is not indexed yet says so in its file."""
+        if head.user_id is None:
+            return
+        channel = self._channel_of(head.session_id)
+        if channel is None and files.exists(path):
+            channel = session.head_of(path, okf.parse(files.read(path))).channel
+        if channel is not None and not may_read(head.user_id, channel):
+            raise not_this_users(head.session_id)
 
     def replay(self, head: SessionHead, turns: Sequence[Turn]) -> Plan[int]:
         """Plan to append the turns of another machine that the session does not have, each under its own number.

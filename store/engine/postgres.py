@@ -329,7 +329,11 @@ class PostgresStore:
         return str(row[0])
 
     def compact(self, name: str) -> None:
-        """Free the room of removed points, so that the files of the table no longer hold their texts."""
+        """Free the room of removed points: no file of the database holds their texts then. Minutes for a million.
+
+        The planner's statistics hold values of rows too, and are made anew; the file of the old ones is written anew
+        where the user owns the database, and is passed over by the server otherwise.
+        """
         with self._writing() as connection:
             connection.execute(f"DROP TABLE IF EXISTS dreamd.{name}_lists".encode())
             connection.execute("UPDATE dreamd.collection SET listed = '{}' WHERE name = %s", (name,))
@@ -337,7 +341,8 @@ class PostgresStore:
         count = self.count(name)
         with self._connected("alone") as connection:
             connection.execute(f"SET maintenance_work_mem = '{_room_mib(count, BUILT_IN_B)}MB'".encode())
-            connection.execute(f"VACUUM FULL dreamd.{name}".encode())
+            connection.execute(f"VACUUM (FULL, ANALYZE) dreamd.{name}".encode())
+            connection.execute("VACUUM FULL pg_catalog.pg_statistic")
 
     def keep_columns(self, name: str, batch: Callable[[], AbstractContextManager[None]]) -> bool:
         """Index the payload fields, and of many points list the words and build HNSW: some minutes for a million."""

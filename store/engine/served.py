@@ -239,16 +239,16 @@ class ServedStore:
             raise NotFound("the copy is of another index")
         if not taken:
             self._is_ready = False  # a question would be slow until then, and break the build off
-            self._server.keep_columns(copy, batch)
-            if not self._is_compared:
-                self._is_compared = self._compare(name, batch)
-                if not self._is_compared:
-                    return True
             if known.erase:
                 self._server.compact(copy)
                 with batch():
                     self._writer().execute(f"UPDATE {name}_served SET erase = max(0, erase - ?)", (known.erase,))
                 return True  # where it erased by removing all, it is to be filled
+            self._server.keep_columns(copy, batch)
+            if not self._is_compared:
+                self._is_compared = self._compare(name, batch)
+                if not self._is_compared:
+                    return True
             self._is_ready = True
             return False
         ids = [point_id for _, point_id in taken]
@@ -392,6 +392,7 @@ class ServedStore:
         """Remove the last traces of removed points here, and have the server do so as soon as it answers."""
         self._local.compact(name)
         self._writer().execute(f"UPDATE {name}_served SET erase = erase + 1")
+        self._is_ready = False  # until then the index answers, and `status` says so
         self._wake.set()
 
     def keep_columns(self, name: str, batch: Batch) -> bool:

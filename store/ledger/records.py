@@ -23,6 +23,9 @@ LINK: Final = "link"
 LANDED: Final = ("applied", "nothing", "undone", "partly_undone")
 """The states of a run that was applied, even if it changed nothing or was undone since."""
 
+PURGED: Final = "purged"
+"""The state of an action of which only its number is left: no undo carries it out."""
+
 MOST_EVENTS: Final = 200_000
 """Events of nodes that are kept, the newest; a day of a busy agent makes some thousand where answers are noted."""
 

@@ -472,6 +472,10 @@ class Purge:
         for path, data in self._derived.foreign():
             if erasure.scrubbed(path, data) != data:
                 yield f"{path} is yours: it is left as it is, and holds some of it."
+        if (server := self._core.opened.server()) is not None:
+            then = "`dreamctl status` says when it is in step"
+            yield f"The copy on {server.name} is written anew without it in the background, once it answers: {then}."
+            yield f"What {server.name} logs and backs up itself is not reached."
         yield (
             "Backups and snapshots of the disk that others make, what agents keep themselves, and what was shared with "
             "colleagues (`dreamctl review --shared`) are not reached."

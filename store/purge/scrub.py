@@ -19,7 +19,7 @@ from ..changes.links import SAME_AS, released
 from ..changes.undo import LISTS
 from ..index.projection import is_session
 from ..ledger.journal import sha256
-from ..ledger.records import Write, clear_flag, forget_answers, lift_tombstone, packed, unpacked
+from ..ledger.records import PURGED, Write, clear_flag, forget_answers, lift_tombstone, packed, unpacked
 from ..ledger.work import (
     ANCHORS,
     GOALS,
@@ -328,9 +328,6 @@ def _without_empty_sections(text: str) -> str:
 
 # ---- rows of the ledger
 
-PURGED: Final = "purged"
-"""The state of an action of which only its number is left: no undo carries it out."""
-
 ROWS_AT_ONCE: Final = 64
 """Actions read at once, with their images."""
 
@@ -366,6 +363,9 @@ def row_erasures(ask: Ask, erasure: Erasure) -> Iterator[Write]:
     sessions = {node_id.partition("#")[0] for node_id in erasure.ids}
     for (name,) in ask("SELECT name FROM flag WHERE name LIKE 'named:%'"):  # a transcript's path holds its session's id
         if any(session_id in name for session_id in sessions):
+            yield clear_flag(name)
+    for name, lines in ask("SELECT name, value FROM flag WHERE name LIKE 'line:%'"):
+        if not erasure.sessions.isdisjoint((name.removeprefix("line:"), *lines.split())):
             yield clear_flag(name)
     for stage, key in ask("SELECT stage, session_id FROM cursor"):
         if erasure.cleaned(key) != key:

@@ -377,8 +377,11 @@ def refuse_living(paths: StorePaths) -> None:
         raise InvalidInput(f"{paths.vault} holds memories", hint=_ELSEWHERE)
     if paths.vault.is_dir() and not marked.has_marker() and any(paths.vault.iterdir()):
         raise InvalidInput(f"{paths.vault} holds files that are not dreamd's", hint=_ELSEWHERE)
-    # A ledger whose vault is away, as on a disk that is not mounted, is of a memory too.
-    if paths.ledger.exists() and (not marked.has_marker() or _is_used(paths.ledger)):
+    # A ledger whose vault is away, as on a disk that is not mounted, is of a memory too; one that never knew a vault is
+    # of a memory that was about to be made.
+    if paths.ledger.exists() and (
+        _is_used(paths.ledger) or (not marked.has_marker() and _vault_id(paths.ledger) is not None)
+    ):
         raise InvalidInput(f"{paths.ledger} holds the history of a memory", hint=_ELSEWHERE)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from ..vault.vault import is_digest
 from ..writer.derived import DerivedFiles, unmarked
 from .backup import backup_of
 from .backup_archive import Progress, silent
+from .history import decisions
 
 
 class Pages:
@@ -108,33 +109,10 @@ class ExportedFile:
         return json.dumps(self.record, ensure_ascii=False, default=plain).encode() + b"\n"
 
 
-_ACTIONS = (
-    "SELECT run.run_id, run.kind, started_at, ordinal, action.kind, node_id, stage, reason, action.state, refusal"
-    " FROM action JOIN run USING (run_id)"
-)
-_OUTCOMES = {"applied": "accepted", "undone": "undone"}
-
-
-def _decision(row: Sequence[Any]) -> dict[str, Any]:
-    run_id, kind, at, ordinal, action, node_id, stage, reason, state, refusal = row
-    decision = _OUTCOMES.get(state, "refused")
-    why = refusal or "a file edited by hand is there" if decision == "refused" else outgoing(reason)
-    of = {"action": action, "id": node_id, "kind": kind, "ordinal": ordinal, "run": run_id, "stage": stage}
-    return {**of, "at": at, "decision": decision, "reason": why}
-
-
-def _first(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the line of a memory that no run made, or whose run is older than the history that is kept."""
-    why = "it was observed" if record["level"] == Level.SESSION.value else "it was kept as it was said"
-    of = {"action": "create", "id": record["node_id"], "kind": record["kind"], "ordinal": 0, "run": "", "stage": ""}
-    at = record.get("created_at") or next((turn["at"] for turn in record.get("turns", ())), None)
-    return {**of, "at": at.isoformat() if isinstance(at, datetime) else "", "decision": "accepted", "reason": why}
-
-
-def _of_gate(run_id: str, at: str, dropped: Mapping[str, Any]) -> dict[str, Any]:
-    number = f"{dropped.get('actions', 0)} of {dropped.get('of', 0)} changes left out: {dropped.get('reason', '')}"
-    of = {"action": "stage", "id": "", "kind": "gate", "ordinal": 0, "run": run_id, "stage": dropped.get("stage", "")}
-    return {**of, "at": at, "decision": "refused", "reason": outgoing(number)}
+def _begun(file: ExportedFile) -> datetime | None:
+    """Return when a memory was made, as its text, its first turn or its file says."""
+    said_at = file.record.get("created_at") or next((turn["at"] for turn in file.record.get("turns", ())), None)
+    return said_at or (datetime.fromtimestamp(file.written_s, UTC) if file.written_s else None)
 
 
 class Exports:
@@ -157,21 +135,12 @@ class Exports:
         """Yield the memories of a channel, or of all, redacted again; nothing private, forgotten or waiting."""
         return exported(self._core, channel, sessions=sessions)
 
-    def decisions(self, files: Sequence[ExportedFile], *, whole: bool) -> Iterator[Mapping[str, Any]]:
-        """Yield the accepted, undone and refused changes, each with the reason, the oldest first; no memory taken back.
-
-        `whole`: with the changes that dreams were refused, of any channel.
-        """
-        records = {file.record["node_id"]: file.record for file in files}
-        lines = [_decision(row) for row in self._core.ledger.ask(_ACTIONS)]
-        # What was refused has no file: its id and the reason, in our own words, are all that is told of it.
-        lines = [one for one in lines if one["id"] in records or (whole and one["decision"] == "refused")]
-        accepted = {one["id"] for one in lines if one["decision"] == "accepted"}
-        lines += [_first(record) for node_id, record in records.items() if node_id not in accepted]
-        if whole:
-            for run_id, at, summary in self._core.ledger.ask("SELECT run_id, started_at, summary FROM run"):
-                lines += [_of_gate(run_id, at, one) for one in json.loads(summary).get("gate", {}).get("dropped", ())]
-        yield from sorted(lines, key=lambda one: (one["at"], one["run"], one["ordinal"], one["id"]))
+    def decisions(
+        self, files: Sequence[ExportedFile], is_within: Callable[[str], bool], *, whole: bool
+    ) -> list[dict[str, Any]]:
+        """Return the decisions by which these files came about, and the tombstones (`history.decisions`)."""
+        records = {str(file.record["node_id"]): {**file.record, "created_at": _begun(file)} for file in files}
+        return decisions(self._core, records, is_within, whole=whole)
 
     def asked(self) -> Sequence[PastQuestion]:
         """Return the recorded questions, newest first."""

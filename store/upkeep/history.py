@@ -1,4 +1,4 @@
-"""The history of one node: its changes, as runs recorded them, and the answers and texts that had it.
+"""The history: of one node its changes and the answers that had it; of a bundle the decisions that it came about by.
 
 Changes are read from the runs. Rows of their own have only what no run says: an undo, a redo and, where the settings
 ask for it, each time that a memory was found or shown.
@@ -7,17 +7,21 @@ ask for it, each time that a memory was found or shown.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from .. import okf
 from ..changes.edits import BY_PAGE
-from ..changes.run_kinds import FORGET, MIGRATE
+from ..changes.run_kinds import DELETED, FORGET, MIGRATE, PURGE, REJECTED
+from ..channel import enclosing
+from ..core import Core
+from ..door import outgoing
+from ..index.tombstones import TURN, UNTOLD
 from ..ledger.ledger import Ledger
-from ..ledger.records import LINK, Write, note_events, unpacked
+from ..ledger.records import LINK, PURGED, Write, note_events, stored, unpacked
 from ..ledger.work import TOLD, told_of_row
-from ..model import NodeId
+from ..model import GLOBAL_CHANNEL, ActionKind, Level, NodeId
 from ..results import PERSON, HistoryEvent, Use
 from ..settings import StoreSettings
 
@@ -143,3 +147,141 @@ def _change(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, b
         if len(after.get(key) or ()) > len(before.get(key) or ()):
             return said
     return "changed"
+
+
+# ---- the decisions by which a state came about
+
+_RUNS = "SELECT run_id, kind, started_at, ended_at, summary FROM run"
+_ACTIONS = (
+    "SELECT run_id, run.kind, ordinal, action.kind, node_id, stage, started_at, ended_at, undone_at, action.state,"
+    f" refusal, reason FROM action JOIN run USING (run_id) WHERE action.state != '{PURGED}'"
+)
+_TOMBSTONES = (
+    "SELECT fingerprint, run_id, coalesce(kind, ''), at, (SELECT coalesce(post_image, pre_image) FROM action"
+    " WHERE run_id = tombstone.run_id"
+    " AND instr(char(10) || action.fingerprint || char(10), char(10) || tombstone.fingerprint || char(10)))"
+    " FROM tombstone LEFT JOIN run USING (run_id)"
+)
+_IMAGE = "SELECT coalesce(post_image, pre_image) FROM action WHERE run_id = ? AND ordinal = ?"
+
+_DELETED_BY = {FORGET: "forgotten", DELETED: "deleted"}
+_ORDER = ("proposed", "gated", "accepted", "refused", "rejected", "forgotten", "deleted", "replaced", "undone")
+"""Of decisions of one moment; those that these do not name come last."""
+
+_WHY = {
+    "refused": "a file edited by hand is there",
+    "rejected": REJECTED,
+    "forgotten": "it was taken back",
+    "deleted": "its file was deleted by hand",
+    "undone": "the change was undone",
+}
+"""The words for a change of a memory that is not in the bundle, which is told by its id alone."""
+
+
+FORBIDS: Final = "forbidden"
+"""The decision of a tombstone, with its `key`: no dream proposes it again."""
+
+
+def decisions(
+    core: Core, records: Mapping[NodeId, Mapping[str, Any]], is_within: Callable[[str], bool], *, whole: bool
+) -> list[dict[str, Any]]:
+    """Return the decisions by which the memories of a bundle came about, the oldest first, and its tombstones.
+
+    A memory that was refused or taken back has no file: its id, the moment, and our own words are all that is told.
+    `is_within` tells of a channel whether it is in the bundle. `whole`: with the runs and their gate's verdicts, and
+    with such memories of channels that the history does not know any more.
+    """
+    private = core.switches.channels_off
+
+    def is_told(channel: str | None) -> bool:
+        return whole if channel is None else is_within(channel) and private.isdisjoint(enclosing(channel))
+
+    lines: list[dict[str, Any]] = []
+    for row in core.ledger.ask(_ACTIONS):
+        run_id, _, ordinal, _, node_id, *_ = row
+        if node_id in records:
+            lines += _of_action(row, is_told=True)
+        elif over := [one for one in _of_action(row, is_told=False) if one["decision"] in _WHY]:
+            lines += over if is_told(_channel_in(core.ledger.ask(_IMAGE, (run_id, ordinal))[0][0])) else ()
+    accepted = {one["id"] for one in lines if one["decision"] == "accepted"}
+    for node_id, record in records.items():
+        lines += _of_record(record, records, is_first=node_id not in accepted)
+    for key, run_id, kind, at, image in core.ledger.ask(_TOMBSTONES):
+        turn = next((key.removeprefix(one) for one in (TURN, UNTOLD) if key.startswith(one)), None)
+        if is_told(core.lookup.channel_of_session(turn.partition("#")[0]) if turn else _channel_in(image)):
+            of = {"action": "tombstone", "id": "", "kind": kind, "ordinal": 0, "run": run_id, "stage": ""}
+            lines.append({**of, "at": at, "decision": FORBIDS, "key": key, "reason": "no dream proposes it again"})
+    for row in core.ledger.ask(_RUNS) if whole else ():
+        lines += _of_run(row)
+    rank = {decision: place for place, decision in enumerate(_ORDER)}
+    return sorted(
+        lines,
+        key=lambda one: (
+            one["at"],
+            one["run"],
+            rank.get(one["decision"], len(rank)),
+            one["ordinal"],
+            one["id"],
+            one.get("key", ""),
+        ),
+    )
+
+
+def _of_action(row: Sequence[Any], *, is_told: bool) -> Iterator[dict[str, Any]]:
+    """Yield the decision about a change, and that it was undone; with the change's own reason where `is_told`."""
+    run_id, kind, ordinal, action, node_id, stage, began, ended, undone, state, refusal, reason = row
+    of = {"action": action, "id": node_id, "kind": kind, "ordinal": ordinal, "run": run_id, "stage": stage}
+    made = "accepted"
+    if state == "conflict":
+        made = "refused"
+    elif action == ActionKind.DELETE.value:
+        made = "rejected" if reason == REJECTED else _DELETED_BY.get(kind, made)
+    why = refusal or _WHY["refused"] if made == "refused" else outgoing(reason) if is_told else _WHY.get(made, "")
+    yield {**of, "at": ended or began, "decision": made, "reason": why}
+    if state == "undone":
+        yield {**of, "at": undone or ended or began, "decision": "undone", "reason": _WHY["undone"]}
+
+
+def _of_record(record: Mapping[str, Any], records: Mapping[NodeId, Any], *, is_first: bool) -> Iterator[dict[str, Any]]:
+    """Yield that a memory was let in, where no run made it that is in the history, and that another took its place."""
+    of = {"id": record["node_id"], "kind": record["kind"], "ordinal": 0, "run": "", "stage": ""}
+    at = record["created_at"]
+    if is_first:
+        why = "it was observed" if record["level"] == Level.SESSION.value else "it was kept as it was said"
+        yield {**of, "action": "create", "at": _instant(at), "decision": "accepted", "reason": why}
+    if other := record.get("superseded_by"):
+        why = f"{other if other in records else 'another'} took its place"
+        ended = record.get("valid_to") or at
+        yield {**of, "action": "supersede", "at": _instant(ended), "decision": "replaced", "reason": why}
+
+
+def _instant(at: datetime | None) -> str:
+    return stored(at) if at else ""
+
+
+def _of_run(row: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """Yield what a run proposed, and its gate's verdict with each refusal; or that a person erased something."""
+    run_id, kind, began, ended, summary = row
+    told = json.loads(summary)
+    of = {"id": "", "kind": kind, "ordinal": 0, "run": run_id, "stage": ""}
+    if kind == PURGE:
+        yield {**of, "action": "run", "at": began, "decision": "purged", "reason": "content was erased for good"}
+    if not (gate := told.get("gate")):
+        return
+    dropped, passed = gate.get("dropped", ()), told.get("actions", 0)
+    number = passed + sum(one.get("actions", 0) for one in dropped)
+    yield {**of, "action": "run", "at": began, "decision": "proposed", "reason": f"{number} changes"}
+    asked = f"{gate.get('probes', 0)} questions asked, {gate.get('lost', 0)} lost, {gate.get('gained', 0)} gained"
+    recall = f"recall {gate.get('recall_before', 1.0):.3f} before, {gate.get('recall_after', 1.0):.3f} after"
+    verdict = f"{passed} of {number} changes passed; {asked}; {recall}"
+    yield {**of, "action": "gate", "at": ended or began, "decision": "gated", "reason": verdict}
+    of = {**of, "kind": "gate", "at": ended or began, "action": "stage", "decision": "refused"}
+    for one in dropped:
+        why = f"{one.get('actions', 0)} of {one.get('of', 0)} changes left out: {one.get('reason', '')}"
+        yield {**of, "stage": one.get("stage", ""), "reason": outgoing(why)}
+
+
+def _channel_in(image: bytes | None) -> str | None:
+    """Return the channel of a file as the history keeps it, None where it does no more."""
+    data = unpacked(image)
+    return None if data is None else str(okf.parse(data).meta.get("channel", GLOBAL_CHANNEL))

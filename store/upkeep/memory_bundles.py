@@ -2,7 +2,8 @@
 
 Three kinds are read: the folder of a vault, an OKF bundle (a `.tar.gz` of such files), and an OCF bundle, which is a
 committed state: a plain `.tar` of the files with `snapshot.json` (each memory, and the hash of each file) and
-`qualify.jsonl` (a line for each decision by which the state came about). The same state makes the same bytes.
+`qualify.jsonl` (a line for each decision by which the state came about, with the hash of the line before). The same
+state makes the same bytes.
 """
 
 from __future__ import annotations
@@ -16,14 +17,19 @@ import shutil
 import tarfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from .. import okf
+from ..changes.run_kinds import FORBIDDEN
 from ..core import Core
+from ..engine.database import open_database, transaction
 from ..index.projection import memory_links
+from ..ledger import records
+from ..ledger.schema import MIGRATIONS
 from ..model import Corrupt, InvalidInput, Memory, NodeId
 from ..okf import session
 from ..settings import StorePaths
@@ -33,9 +39,16 @@ from ..vault.vault import Vault, is_kept, largest
 from .backup import put_in_place, refuse_living
 from .backup_archive import Progress, silent
 from .export import ExportedFile, plain
+from .history import FORBIDS
 
-FORMAT, VERSION = "ocf", 1
+FORMAT, VERSION = "ocf", 2
+UNCHAINED: Final = 1
+"""The version whose decisions had no hashes of their own."""
+
 SNAPSHOT, QUALIFY, ROOT = "snapshot.json", "qualify.jsonl", "index.md"
+PREVIOUS: Final = "previous"
+"""The key of a decision with the hash of the line before it, "" in the first; the snapshot has that of the last."""
+
 EXPORTED: Final = "Exported by dreamd"
 _OWN: Final = frozenset({SNAPSHOT, QUALIFY})
 
@@ -59,10 +72,15 @@ def committed(
     """Return the archive of a state: the files of its memories, their records, and the decisions about them."""
     contents = {file.path: _Content(file.content, file.written_s) for file in files}
     contents[ROOT] = _Content(root_page(title, len(files)))
-    contents[QUALIFY] = _Content(b"".join(canonical(one) for one in decisions))
+    lines, head = list[bytes](), ""
+    for one in decisions:
+        lines.append(canonical({**one, PREVIOUS: head}))
+        head = hashlib.sha256(lines[-1]).hexdigest()
+    contents[QUALIFY] = _Content(b"".join(lines))
     snapshot = {
         "format": FORMAT,
         "version": VERSION,
+        "decisions": head,
         "channel": channel,
         "memories": [file.record for file in sorted(files, key=lambda file: str(file.record["node_id"]))],
         "files": [contents[path].listed(path) for path in sorted(contents)],
@@ -151,15 +169,19 @@ def _verified(source: Path, own: Mapping[str, bytes], found: Mapping[str, tuple[
     """Compare an OCF with its snapshot, and an archive of one, byte for byte, with that of its files."""
     try:
         snapshot = json.loads(own[SNAPSHOT])
-        if (snapshot["format"], snapshot["version"]) != (FORMAT, VERSION):
+        is_chained = snapshot["version"] != UNCHAINED
+        if snapshot["format"] != FORMAT or (is_chained and snapshot["version"] != VERSION):
             raise InvalidInput(f"{source} is of another version of the format", hint="Update dreamd.")
         listed = {one["path"]: (one["sha256"], one["size"]) for one in snapshot["files"]}
         times = {one["path"]: int(one["written"]) for one in snapshot["files"]}
+        head = str(snapshot["decisions"]) if is_chained else ""
         is_whole = canonical(snapshot) == own[SNAPSHOT] and snapshot["state"] == _hash_of(snapshot)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise Corrupt(f"the snapshot of {source} cannot be read", hint=_ALTERED) from error
     if not is_whole:
         raise Corrupt(f"the snapshot of {source} is not as it was written", hint=_ALTERED)
+    if is_chained:
+        _follow(source, own.get(QUALIFY, b""), head)
     if wrong := next((path for path in sorted({*listed, *found}) if listed.get(path) != found.get(path)), None):
         raise Corrupt(f"{wrong} in {source} is not as it was written", hint=_ALTERED)
     # What lies between the files is compared too: a header that was altered holds no hash.
@@ -167,6 +189,21 @@ def _verified(source: Path, own: Mapping[str, bytes], found: Mapping[str, tuple[
     if read and _archive(read) != _read(source):
         raise Corrupt(f"{source} is not as it was written", hint=_ALTERED)
     return str(snapshot["state"])
+
+
+def _follow(source: Path, log: bytes, head: str) -> None:
+    """Raise Corrupt where a line of the decisions was changed, left out, put in or moved; `head` is the last's hash."""
+    last = ""
+    for number, line in enumerate(log.splitlines(keepends=True), 1):
+        try:
+            is_next = json.loads(line)[PREVIOUS] == last
+        except (ValueError, TypeError, KeyError, RecursionError):
+            is_next = False
+        if not is_next:
+            raise Corrupt(f"{QUALIFY} in {source} is not as it was written, at or before line {number}", hint=_ALTERED)
+        last = hashlib.sha256(line).hexdigest()
+    if last != head:
+        raise Corrupt(f"{QUALIFY} in {source} is not as it was written, at its end", hint=_ALTERED)
 
 
 def _read(source: Path) -> bytes:
@@ -236,14 +273,19 @@ class MadeMemory:
     turns: int
     links: int
     unread: int
+    forbidden: int
     differences: Sequence[str] = ()
 
 
 @dataclass(slots=True)
 class LaidFiles:
-    """The files of a bundle in a vault: its memories as they were in the bundle, and the turns of each session."""
+    """The files of a bundle in a vault: its memories as they were in the bundle, and the turns of each session.
+
+    `forbidden` are the keys of tombstones where the bundle was made, each with its moment.
+    """
 
     bundle: CheckedBundle
+    forbidden: dict[str, datetime] = field(default_factory=dict)
     memories: list[Memory] = field(default_factory=list)
     sessions: dict[NodeId, int] = field(default_factory=dict)
 
@@ -264,6 +306,8 @@ def lay_bundle(source: Path, paths: StorePaths, progress: Progress = silent) -> 
         marker = Vault(paths.vault, Disk()).marker_id() if paths.vault.exists() else None
         for number, (path, data, written_ns) in enumerate(_contents(source)):
             progress("lay", number, laid.bundle.files)
+            if path == QUALIFY and laid.bundle.kind == "ocf":
+                laid.forbidden = _forbidden(source, data)
             if path in _OWN or (path == ROOT and EXPORTED.encode() in data):  # of the bundle, and none of the memory
                 continue
             target = staged / path
@@ -276,10 +320,30 @@ def lay_bundle(source: Path, paths: StorePaths, progress: Progress = silent) -> 
         if marker is not None:  # of an empty memory, whose ledger knows it
             Vault(staged, Disk()).mark(marker)
         Disk().sync_filesystem(staged, staged.rglob("*"), [staged])
+        _forbid(paths.ledger, laid.forbidden)  # first: a crash between the two leaves no memory
         put_in_place(staged, paths.vault)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
     return laid
+
+
+def _forbidden(source: Path, log: bytes) -> dict[str, datetime]:
+    """Return the keys that no dream may propose, by the decisions of a bundle."""
+    try:
+        decisions = map(json.loads, log.splitlines())
+        return {str(one["key"]): datetime.fromisoformat(one["at"]) for one in decisions if one["decision"] == FORBIDS}
+    except (ValueError, TypeError, KeyError) as error:
+        raise Corrupt(f"{QUALIFY} in {source} cannot be read", hint=_ALTERED) from error
+
+
+def _forbid(path: Path, forbidden: Mapping[str, datetime]) -> None:
+    """Have a ledger that no store has open forbid these; it is made if it is not there."""
+    if not forbidden:
+        return
+    path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    with closing(open_database(path, durable=True, migrations=MIGRATIONS)) as ledger, transaction(ledger):
+        for key, at in forbidden.items():
+            ledger.execute(*records.leave_tombstone(key, "", at, FORBIDDEN))
 
 
 def _note(laid: LaidFiles, path: str, data: bytes, written_s: float) -> None:
@@ -326,5 +390,6 @@ def made_of(core: Core, laid: LaidFiles) -> MadeMemory:
         sum(laid.sessions.values()),
         links,
         unread,
+        len(laid.forbidden),
         tuple(differences[:MOST_DIFFERENCES]),
     )

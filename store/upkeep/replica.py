@@ -41,10 +41,14 @@ from .merging import (
     root_of,
     session_lines,
     told_of,
+    turn_key,
 )
 
 ELSEWHERE: Final = "it came from another machine"
 FORK: Final = "a session went on on two machines: these turns became one of their own"
+
+LINE: Final = "line:"
+"""The ledger's flag, before the id of a session, of the lines in which it went on here, the present one last."""
 
 SETTLED_WITHIN_S: Final = 120.0
 
@@ -63,11 +67,15 @@ class LocalFile(NamedTuple):
 
 
 class MovedTurns(NamedTuple):
-    """The new ids of turns that moved to other lines, how many came in with them, and those that lines lack still."""
+    """The new ids of turns that moved to other lines, how many came in with them, and those that lines lack still.
+
+    `going_on` are the lines in which sessions of this machine go on, by the sessions.
+    """
 
     ids: Mapping[NodeId, NodeId]
     added: int
     lacking: Mapping[NodeId, Sequence[Turn]]
+    going_on: Mapping[NodeId, Sequence[NodeId]]
 
 
 class Replica:
@@ -79,6 +87,7 @@ class Replica:
         self._runs = runs
         self._sessions = sessions
         self._seen: dict[FileStamp, LocalFile] = {}
+        self._read_lines()
 
     # ---- this machine
 
@@ -185,12 +194,19 @@ class Replica:
         return found | ({session_id: path} if path else {})
 
     def arrange(
-        self, root: NodeId, told: Sequence[ToldTurn], head: Callable[[NodeId], SessionHead], purged: Collection[NodeId]
+        self,
+        root: NodeId,
+        told: Sequence[ToldTurn],
+        head: Callable[[NodeId], SessionHead],
+        purged: Collection[NodeId],
+        others: Collection[str],
     ) -> MovedTurns:
         """Move the turns here to the lines in which all these have them; `head` returns the head of a line.
 
-        One run, which is not undone: two turns would have one number. What names the turns follows. Its images have no
-        secret (`records.packed`), so a file with one moves as any other does: else the machines would differ.
+        One run, which is not undone: two turns would have one number. What names the turns follows, and turns that are
+        observed from its commit on, also after a crash, go where those of this machine went: `others` are the keys of
+        turns that other machines alone told of. Its images have no secret (`records.packed`), so a file with one moves
+        as any other does: else the machines would differ.
         """
         for line in {one.turn.session_id for one in told}:
             self._core.door.check_names(head(line).channel)
@@ -199,11 +215,14 @@ class Replica:
         family, arrange = self._family(root), partial(self._arranged, root, told, head, purged)
         result, lacking = arrange({line: self._vault.read(path) for line, path in family.items()})
         if not result.files:
-            return MovedTurns({}, 0, lacking)
+            return MovedTurns({}, 0, lacking, {})
         named = root.encode()
         citing = [file.path for file in self.memories().values() if named in (self.content(file.path) or b"")]
-        plan = partial(self._plan_lines, root, family, arrange, head, citing)
-        moved = self._core.writer.submit(plan).result()
+        plan = partial(self._plan_lines, root, family, arrange, head, citing, others)
+        try:
+            moved = self._core.writer.submit(plan).result()
+        finally:
+            self._read_lines()  # the plan set them, and may not be committed
         self.settle_index()
         hidden = [old for old in moved.ids if f"{TURN}{moved.ids[old]}" in self._core.ledger.tombstones()]
         self._core.tombstones.read()
@@ -233,12 +252,13 @@ class Replica:
         arrange: Callable[[Mapping[NodeId, bytes]], tuple[Arranged, Mapping[NodeId, Sequence[Turn]]]],
         head: Callable[[NodeId], SessionHead],
         citing: Sequence[str],
+        others: Collection[str],
         files: PendingFiles,
     ) -> Planned[MovedTurns]:
         images = {line: files.read(path) for line, path in family.items() if files.exists(path)}
         result, lacking = arrange(images)
         if not result.files:
-            return Planned(MovedTurns({}, 0, lacking))
+            return Planned(MovedTurns({}, 0, lacking, {}))
         names = {
             family.get(line) or session.path_of(self._core.door.head(head(line))): line
             for line in {*images, *result.files}
@@ -251,8 +271,13 @@ class Replica:
                 before[path] = data = files.read(path)
                 after[path] = citing_anew(data, result.ids, paths)
         changes, writes = self._recorded(root, before, after, names)
-        count = sum(map(len, lacking.values()))
-        return Planned(MovedTurns(result.ids, count, {}), changes, [*writes, *self._renamed(result.ids)])
+        here = [turn for line, image in images.items() for turn in session.parse(image, session_id=line).turns]
+        own = [turn.node_id for turn in here if turn.node_id in result.ids and turn_key(turn) not in others]
+        going_on = self._going_on(root, {old: result.ids[old] for old in own})
+        self._sessions.lines = {**self._sessions.lines, **going_on}
+        follow = [records.set_flag(f"{LINE}{one}", " ".join(lines)) for one, lines in going_on.items()]
+        moved = MovedTurns(result.ids, sum(map(len, lacking.values())), {}, going_on)
+        return Planned(moved, changes, [*writes, *follow, *self._renamed(result.ids)])
 
     def _recorded(
         self,
@@ -307,9 +332,20 @@ class Replica:
             last = max(place[3] for place in moved if place[2] == line)
             yield records.move_cursor(LEARNED_FROM, line, last)
 
-    def go_on_as(self, lines: Mapping[NodeId, Sequence[NodeId]]) -> None:
+    def _going_on(self, root: NodeId, own: Mapping[NodeId, NodeId]) -> dict[NodeId, Sequence[NodeId]]:
+        """Return the lines of the sessions whose last line these turns of this machine, by their ids before, left."""
+        going_on: dict[NodeId, Sequence[NodeId]] = {}
+        for session_id, lines in {root: (), **self._sessions.lines}.items():
+            present = (session_id, *lines)[-1]
+            moved = [_place(new)[0] for old, new in own.items() if _place(old)[0] == present]
+            if moved and moved[-1] != present:
+                going_on[session_id] = (*lines, moved[-1])
+        return going_on
+
+    def _read_lines(self) -> None:
         """Have turns observed here of a session go to the last of the lines that its turns moved to, from now on."""
-        self._sessions.lines = {**self._sessions.lines, **lines}
+        kept = self._core.ledger.flags(LINE)
+        self._sessions.lines = {name.removeprefix(LINE): lines.split() for name, lines in kept.items()}
 
     def change_tombstones(self, left: Collection[str], lifted: Collection[str]) -> None:
         """Leave and lift tombstones as others did; those of turns hide and show them."""

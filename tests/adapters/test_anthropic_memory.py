@@ -195,6 +195,14 @@ def test_another_space_is_another_memory(shared: DaemonUnderTest) -> None:
     assert "a.txt" not in outcome(tool_of(shared), {"command": "view", "path": "/memories"})
 
 
+def test_one_file_of_two_users_is_two(shared: DaemonUnderTest) -> None:
+    users = {name: DreamdMemoryTool(client_of(shared), space=("of two",), user_id=name) for name in ("ana", "bob")}
+    for name, ours in users.items():
+        ours.call({"command": "create", "path": "/memories/plan.md", "file_text": f"The plan of {name}.\n"})
+    for name, ours in users.items():
+        assert f"The plan of {name}." in str(ours.call({"command": "view", "path": "/memories/plan.md"}))
+
+
 def test_what_is_too_long_is_refused_in_a_sentence_and_a_secret_taken_out(shared: DaemonUnderTest) -> None:
     ours, key = tool_of(shared), "AKIAIOSFODNN7EXAMPLE"
     for path, text, said in (

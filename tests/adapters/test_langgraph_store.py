@@ -289,3 +289,16 @@ def test_what_was_acknowledged_survives_kill_9(daemon: DaemonUnderTest) -> None:
     daemon.wait_until_it_answers()
     found = {item.value["n"] for item in ours.search(("n",), limit=100)}
     assert found == set(range(20)) - {3}
+
+
+def test_one_key_of_two_users_is_two_items(shared: DaemonUnderTest) -> None:
+    users = {name: DreamdStore(client_of(shared), space=("of two",), user_id=name) for name in ("ana", "bob")}
+    for name, ours in users.items():
+        ours.put(("likes",), "tea", {"of": name}, ttl=10)
+    for name, ours in users.items():
+        assert [(item.namespace, item.value) for item in ours.search(())] == [(("likes",), {"of": name})]
+        assert [item.value for item in ours.search((), query="tea")] == [{"of": name}]
+        assert ours.list_namespaces() == [("likes",)]
+    users["bob"].delete(("likes",), "tea")
+    assert users["ana"].get(("likes",), "tea") is not None
+    assert users["bob"].get(("likes",), "tea") is None

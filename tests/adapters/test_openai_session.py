@@ -105,6 +105,20 @@ def test_of_two_who_add_at_once_nothing_is_lost(shared: DaemonUnderTest) -> None
     assert [second - first for first, second in zip(kept[::2], kept[1::2], strict=True)] == [1] * 14  # side by side
 
 
+def test_one_session_of_two_users_is_two(shared: DaemonUnderTest) -> None:
+    users = {name: session_of(shared, "of two", user_id=name, learn=True, channel="books") for name in ("ana", "bob")}
+
+    async def keep() -> dict[str, Any]:
+        for name, ours in users.items():
+            await ours.add_items([{"role": "user", "content": f"Invoices of {name} are in crowns."}])
+        return {name: [item["content"] for item in await ours.get_items()] for name, ours in users.items()}
+
+    assert asyncio.run(keep()) == {name: [f"Invoices of {name} are in crowns."] for name in users}
+    # Of one id of a session only the first user's is learned: the other's words are in no part that is not theirs.
+    (learned,) = shared.call("list", kind="turn", channel="books", user_id="ana")["memories"]
+    assert (learned["title"], learned["channel"]) == ("Invoices of ana are in crowns.", "books/@ana")
+
+
 def test_what_was_acknowledged_survives_kill_9(daemon: DaemonUnderTest) -> None:
     ours = session_of(daemon, "killed")
     items: list[Any] = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]

@@ -123,6 +123,34 @@ def test_of_two_who_replace_a_version_one_is_refused(shared: DaemonUnderTest) ->
     assert sorted(outcomes, key=str) == [*[CONFLICT] * 3, None]
 
 
+def test_one_key_of_two_users_and_the_owner_is_three_documents(daemon: DaemonUnderTest) -> None:
+    place: dict[str, Any] = {"space": ["house"], "key": "plan"}
+    users: dict[str, Any] = {"ana": {"user_id": "ana"}, "bob": {"user_id": "bob"}, "all": {}}
+    for name, user in users.items():
+        daemon.call("document_put", value=f"the plan of {name}", if_version="", channel="shop", **place, **user)
+
+    def held() -> dict[str, Any]:
+        got = {name: daemon.call("document_get", **place, **user)["document"] for name, user in users.items()}
+        return {name: found and found["value"] for name, found in got.items()}
+
+    assert held() == {name: f"the plan of {name}" for name in users}
+    (own,) = daemon.call("document_list", user_id="ana")["documents"]
+    assert (own["space"], own["channel"]) == (["house"], "shop/@ana")
+    asked = {"query": "the plan", "user_id": "ana"}
+    assert [hit["space"] for hit in daemon.call("document_search", **asked)["hits"]] == [["house"]]
+    spaces = [found["space"] for found in daemon.call("document_list")["documents"]]
+    assert spaces == [["@ana", "house"], ["@bob", "house"], ["house"]]
+
+    assert daemon.call("document_rename", to="old plan", **place, **users["bob"])["documents"] == 1
+    deleted = daemon.call("document_delete", space=["house"], user_id="ana")
+    assert deleted["documents"] == 1
+    assert held() == {"ana": None, "bob": None, "all": "the plan of all"}
+    assert daemon.call("undo", run_id=deleted["run_id"], user_id="ana")["restored"] == 1
+    assert held()["ana"] == "the plan of ana"
+    daemon.call("purge", channel="shop", user_id="ana")
+    assert held() == {"ana": None, "bob": None, "all": "the plan of all"}
+
+
 def test_a_put_without_a_channel_is_of_the_callers_folder(shared: DaemonUnderTest) -> None:
     with Client(shared.socket_path) as client:
         client.call("document_put", {"space": ["here"], "key": "k", "value": "x"})

@@ -25,13 +25,6 @@ Call = dict[str, Any]
 
 OWNERS = {
     **dict.fromkeys(("hello", "ping"), "tells nothing that is kept"),
-    **dict.fromkeys(
-        (
-            *("document_put", "document_get", "document_list"),
-            *("document_search", "document_rename", "document_delete"),
-        ),
-        "a program's own keys: what it keeps for several people it keeps in spaces of theirs",
-    ),
     **dict.fromkeys(("status", "metrics", "doctor", "check", "prove", "digest"), "tells of the whole memory"),
     **dict.fromkeys(("import", "learn", "watch", "unwatch"), "takes in the files of the machine's owner"),
     **dict.fromkeys(("rebuild", "backup", "migrate", "stop", "pause", "resume", "channel"), "is about the whole store"),
@@ -66,6 +59,11 @@ class House:
         daemon.call("goal_set", session="ana-over", text=f"sell {SECRET}", **here)
         daemon.call("session_end", session="ana-over", user_id="ana")
         daemon.call("reflect", session="ana-session", learned=[f"Store {SECRET} in glass."], **here)
+        mine: Call = {"space": ["notes"], "user_id": "ana"}
+        for key in ("pigment", "oil"):
+            daemon.call("document_put", key=key, value=f"{SECRET} {key}", channel="shop", **mine)
+        self.document = daemon.call("document_get", key="pigment", **mine)["document"]["node_id"]
+        self.deleted = daemon.call("document_delete", key="oil", **mine)["run_id"]
         daemon.call("list")  # which waits until all of it is visible
         link = {"from": self.first, "to": self.second, "relation": "Contradicts"}
         self.link = daemon.call("link", user_id="ana", **link)["run_id"]
@@ -82,7 +80,10 @@ class House:
         """Yield each method that takes a user with calls for everything of Ana's."""
         shop, turn, of_user = {"channel": "shop"}, "ana-session#1", {"user_id": user}
         asked = {"query": f"{SECRET} pigment price", **shop}
-        nodes = (self.first, self.second, self.gone, turn, "ana-session")
+        nodes = (self.first, self.second, self.gone, turn, "ana-session", self.document)
+        runs = (self.link, self.edit, self.forgot, self.deleted)
+        places: list[Call] = [{"space": ["notes"]}, {"space": ["@ana", "notes"]}]
+        documents = [{**place, "key": key} for place in places for key in ("pigment", "oil")]
         given = {"session_id": "ana-session", "prompt": f"how much is the {SECRET} pigment?"}
         file = str(folder / f"{user}.")
         of_session = {"session": "ana-session", **shop}
@@ -128,13 +129,22 @@ class House:
             "brief": [shop, {"cwd": "/nowhere/shop"}, {"channel": "shop/@ana"}],
             "told": [{}, {"session": "ana-session"}, {"session": "ana-hook"}, {"channel": "*"}],
             "runs": [{"limit": 1000, "all": True}, {"kind": "forget"}],
-            "run": [{"run_id": run_id} for run_id in (self.link, self.edit, self.forgot)],
-            "undo": [{"run_id": run_id} for run_id in (self.link, self.edit, self.forgot)],
-            "redo": [{"run_id": run_id} for run_id in (self.link, self.edit, self.forgot)],
+            "run": [{"run_id": run_id} for run_id in runs],
+            "undo": [{"run_id": run_id} for run_id in runs],
+            "redo": [{"run_id": run_id} for run_id in runs],
             "purge": [
                 *({"nodes": [node]} for node in nodes),
                 *({"channel": "shop/@ana"}, {"matching": SECRET}, {"nodes": [self.shared]}, {"probes": True}),
                 {"channel": "shop", "dry_run": True},
+            ],
+            "document_get": documents,
+            "document_list": [{}, *places, {"space": ["@ana"], "deep": True}],
+            "document_search": [{**place, "query": f"{SECRET} pigment"} for place in ({}, *places)],
+            "document_rename": [{**one, "to": "mine"} for one in documents],
+            "document_delete": [*documents, *places],
+            "document_put": [
+                *({**one, "value": "It is empty.", **shop} for one in documents),
+                {**documents[0], "value": "It is empty.", "channel": "shop/@ana"},
             ],
             "decay_preview": [{"days": 3650}],
             "review_list": [{}],
@@ -202,7 +212,7 @@ def test_every_method_is_a_user_s_or_the_owner_s_alone(house: House, tmp_path: P
 
 def test_no_method_gives_or_changes_what_is_another_user_s(house: House, tmp_path: Path) -> None:
     files, work = house.files(), house.work()
-    assert len(files) >= 6
+    assert len(files) >= 7
     said = [{"role": "user", "text": "It is mine.", "external_id": "3"}]
     session = {"session_id": "ana-session", "channel": "shop", "user_id": "bob"}
     with pytest.raises(Refused):
@@ -225,6 +235,7 @@ READING = frozenset(
     (
         *("recall", "context", "recent", "list", "show", "history", "goals", "anchor_get", "anchor_recover", "brief"),
         *("told", "runs", "run", "review_list", "export"),
+        *("document_get", "document_list"),
     )
 )
 

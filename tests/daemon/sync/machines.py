@@ -108,7 +108,7 @@ class Machine:
         self.repository.make_folder()
         self.peer = Peer(self.repository, Sealer(self.key), self.known, self.machine, self.name, self.now)
         self.syncing = Syncing(self.store, self.known, self.peer, lambda channel: channel in self.off, self.now)
-        self.store.when_erased(lambda ids, secrets: self.known.note_erased(ids, secrets=secrets))
+        self.store.when_erased(self.syncing.note_erased)
 
     def close(self) -> None:
         self.store.close()

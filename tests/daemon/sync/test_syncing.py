@@ -12,6 +12,7 @@ from datetime import timedelta
 from hashlib import sha256
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dreamd.daemon.sync.entries import SyncEntry
@@ -34,7 +35,7 @@ from dreamd.store.model import (
 from dreamd.store.okf import fact_id, from_memory, parse, path_for
 
 from tests.daemon.sync.conftest import NewMachine
-from tests.daemon.sync.machines import BEGIN, CHANNEL, Machine
+from tests.daemon.sync.machines import BEGIN, CHANNEL, Killed, Machine
 
 
 def kept(machine: Machine, text: str, channel: str = CHANNEL) -> NodeId:
@@ -575,6 +576,44 @@ def test_a_session_that_gave_way_goes_on_as_its_own_line(machine: NewMachine) ->
     line = fork_of(b)
     assert [turn.node_id for turn in a.store.turns_of("monday")] == ["monday#1", "monday#2", "monday#3", "monday#4"]
     assert [turn.node_id for turn in a.store.turns_of(line)] == [f"{line}#{n}" for n in (2, 3, 4, 5)]
+
+
+def test_a_purge_of_a_session_that_gave_way_leaves_the_other_line(machine: NewMachine) -> None:
+    a, b = continued_apart(machine)
+    all_synced(a, b)
+    line = fork_of(b)
+    b.store.purge(Selection(nodes=(line,)))
+    all_synced(b, a)
+    assert a.sessions() == b.sessions()
+    assert {text for _, text in a.turns()} - {"[erased]"} == {"first", "second, on a", "third, on a"}
+    assert not b.store.ledger.flags("line:")
+
+
+def test_a_crash_right_after_a_session_gave_way_changes_nothing_of_that(
+    machine: NewMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = continued_apart(machine)
+    b.store.purge(Selection(nodes=("monday#2",)))
+    all_synced(a)
+    arrange = b.store.replica.arrange
+
+    def crash(*arguments: Any) -> None:
+        arrange(*arguments)
+        raise Killed
+
+    monkeypatch.setattr(b.store.replica, "arrange", crash)
+    with pytest.raises(Killed):
+        b.sync()
+    b.close()
+    b.open()
+    line = fork_of(b)
+    said(b, "second, on b", "third, on b", "fourth, on b")  # a client sends again what it may have lost
+    all_synced(b, a)
+    assert a.sessions() == b.sessions()
+    assert [(turn.node_id, turn.text) for turn in a.store.turns_of(line)] == [
+        (f"{line}#2", "[erased]"), (f"{line}#3", "third, on b"), (f"{line}#4", "fourth, on b"),
+    ]  # fmt: skip
+    assert [turn.text for turn in a.store.turns_of("monday")] == ["first", "second, on a", "third, on a"]
 
 
 def test_a_purge_of_a_turn_that_gave_way_leaves_the_other_turn(machine: NewMachine) -> None:

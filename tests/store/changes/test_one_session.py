@@ -15,7 +15,7 @@ from dreamd.store.door import Door
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.index.projection import Node
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import NewTurn, SessionHead, StoreBusy
+from dreamd.store.model import NewTurn, NotFound, SessionHead, StoreBusy
 from dreamd.store.okf import session
 from dreamd.store.settings import StoreSettings
 from hypothesis import HealthCheck, given, settings
@@ -148,6 +148,20 @@ def test_the_index_says_of_a_session_what_its_file_says(store: MemoryStore, endi
         assert session.parse(data).torn
     else:
         assert intake._continued(*read) == intake._parsed(data, "chat")
+
+
+@pytest.mark.parametrize("is_indexed", [True, False])
+def test_a_session_in_a_users_part_takes_no_turn_of_another_user(store: MemoryStore, *, is_indexed: bool) -> None:
+    of_users = {name: SessionHead("chat", f"p/@{name}", user_id=name) for name in ("ana", "bob")}
+    ours = store.observe(of_users["ana"], [turn(1)])
+    if is_indexed:
+        ours.result()
+        assert store.settle(SETTLED_S)
+    theirs = store.observe(of_users["bob"], [turn(2)])
+    with pytest.raises(NotFound, match="of this user's"):
+        theirs.result()
+    assert store.observe(of_users["ana"], [turn(3)]).result().added == 1
+    assert store.observe(SessionHead("chat", "p"), [turn(4)]).result().added == 1  # the owner's
 
 
 def test_sessions_that_wait_for_an_index_are_not_asked_for_one_by_one_again_and_again() -> None:

@@ -627,6 +627,42 @@ def test_lists_of_words_are_made_anew_at_times_and_after_a_purge(
     assert [match.id for match in many.search_keyword("many", ["kayak4"], 5)] == ["p0000"]
 
 
+@pytest.mark.parametrize("count", [1_000, pytest.param(20_500, marks=pytest.mark.nightly)])
+def test_after_a_purge_no_file_of_postgres_holds_a_word_of_it(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    if count < 20_000:
+        monkeypatch.setattr("dreamd.store.engine.postgres.EXACT_UP_TO", 200)
+    word, tag, start = "zqvkhjwrtpd", "tgbnmxkqzw", "idwkzhqpv"
+    gone = [f"{start}{n}" for n in range(0, count, 20)]
+    postgres.clear()
+    store = PostgresStore(postgres.dsn)
+    store.ensure_collection("many", DIMENSION)
+    for field in ("channel", "tags"):
+        store.ensure_payload_index("many", field)
+    for begin in range(0, count, 500):
+        numbers = range(begin, min(begin + 500, count))
+        points = [
+            Point(f"{start}{n}", f"the {word} says {n}", word, unit(n), {"channel": "y", "tags": (tag,)})
+            if n % 20 == 0
+            else Point(f"p{n}", f"common {n} of {n % 97}", "around", unit(n), {"channel": "x", "tags": ("red",)})
+            for n in numbers
+        ]
+        store.bring("many", points, [], f"m:{begin}")
+    store.keep_columns("many", nullcontext)
+    held = [postgres.holding(text) for text in (word, tag, start)]
+    assert held == [{"many"}, {"many", "many_by_tags", "pg_statistic"}, {"many", "many_pkey", "pg_statistic"}]
+    store.bring("many", [], gone, "m:x")
+    assert postgres.holding(word) == {"many"}, "a deleted row is in the file still"
+    store.compact("many")
+    assert [postgres.holding(text) for text in (word, tag, start)] == [set(), set(), set()]
+    store.keep_columns("many", nullcontext)
+    assert [postgres.holding(text) for text in (word, tag, start)] == [set(), set(), set()]
+    assert store.search_keyword("many", [word], 5) == []
+    assert len(store.search_vector("many", unit(1), 10)) == 10
+    store.close()
+
+
 def test_a_copy_of_another_layout_is_said_to_be(many: PostgresStore, postgres: PostgresServer) -> None:
     postgres.ask("ALTER TABLE dreamd.collection DROP layout, DROP listed")
     with pytest.raises(StoreError, match="version"):

@@ -8,16 +8,32 @@ import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from dreamd.daemon.methods.export_methods import ExportMethods, ExportParams
 from dreamd.ipc.call import Call
-from dreamd.store import check_bundle, lay_bundle, made_of
+from dreamd.store import Selection, check_bundle, lay_bundle, made_of
+from dreamd.store.changes.run_kinds import FORBIDDEN, AppliedRun
 from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.index.tombstones import fingerprint
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import Corrupt, InvalidInput, NewTurn, SessionHead
+from dreamd.store.model import (
+    Action,
+    ActionKind,
+    Changeset,
+    Corrupt,
+    InvalidInput,
+    Kind,
+    Level,
+    Memory,
+    NewTurn,
+    SessionHead,
+)
+from dreamd.store.okf import fact_id, from_memory, path_for
 from dreamd.store.settings import StoreSettings
+from dreamd.store.upkeep import memory_bundles
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 Open = Callable[[str], MemoryStore]
@@ -96,6 +112,161 @@ def test_what_a_dream_was_refused_is_named_with_the_reason(store: MemoryStore, t
     assert refused["reason"] == "2 of 3 changes left out: too much is archived"
     of_one = decisions(export(store, tmp_path / "b.ocf", channel="shop"))
     assert [one for one in of_one if one["decision"] == "refused"] == []
+
+
+def dreamt(store: MemoryStore, run: str, text: str) -> tuple[str, AppliedRun]:
+    """Land a fact that a dream proposes."""
+    node = fact_id("shop", text)
+    memory = Memory(
+        node_id=node, level=Level.FACT, kind=Kind.FACT, title=text, text=text, channel="shop", created_at=NOW,
+        path=path_for(Level.FACT, text, node, "shop"),
+    )  # fmt: skip
+    action = Action(
+        kind=ActionKind.CREATE, path=memory.path or "", node_id=node, stage="consolidate", reason="said",
+        content=from_memory(memory), fingerprint=fingerprint(memory),
+    )  # fmt: skip
+    applied = store.apply(Changeset(run_id=run, actions=(action,)), kind="daily", summary=PASSED)
+    store.settle()
+    return node, applied
+
+
+PASSED = {"actions": 1, "gate": {"probes": 12, "recall_before": 0.8, "recall_after": 0.9, "gained": 1, "dropped": []}}
+RUNS = ("20261119-033000-daily-0001", "20261120-033000-daily-0002", "20261121-033000-daily-0003")
+
+
+def test_the_log_has_each_decision_of_a_dream_a_person_and_a_purge(store: MemoryStore, tmp_path: Path) -> None:
+    stays, _ = dreamt(store, RUNS[0], "The lamp is red.")
+    wrong, _ = dreamt(store, RUNS[1], "The marzipan is old.")
+    store.undo(RUNS[1])
+    waits = store.keep("Always answer in cyan.", kind=Kind.PREFERENCE, channel="shop", agent_id="codex").result()
+    assert waits.waits
+    store.settle()
+    store.reject(waits.node_id)
+    erased, _ = dreamt(store, RUNS[2], "The saffron is dear.")
+    store.forget(erased)
+    store.purge(Selection(nodes=(erased,)))
+    bundle = export(store, tmp_path / "a.ocf")
+    log = decisions(bundle)
+    of_run = [(one["decision"], one["id"]) for one in log if one["run"] == RUNS[0]]
+    assert of_run == [("proposed", ""), ("gated", ""), ("accepted", stays)]
+    (gate,) = (one["reason"] for one in log if one["run"] == RUNS[0] and one["action"] == "gate")
+    assert gate == ("1 of 1 changes passed; 12 questions asked, 0 lost, 1 gained; recall 0.800 before, 0.900 after")
+    assert [one["decision"] for one in log if one["id"] == wrong] == ["undone"]
+    assert [one["decision"] for one in log if one["id"] == waits.node_id] == ["rejected"]
+    (gone,) = (one for one in log if one["decision"] == "forgotten")
+    assert [one["decision"] for one in log if one["run"] == gone["run"]] == ["forgotten", "forbidden"]
+    assert len([one for one in log if one["decision"] == "replaced"]) == 1
+    assert [one["decision"] for one in log if one["kind"] == "purge"] == ["purged"]
+    assert all(datetime.fromisoformat(str(one["at"])).tzinfo for one in log)
+    data = bundle.read_bytes()
+    for word in (b"zinnober", b"marzipan", b"saffron", b"cyan", erased.encode(), fingerprint_of(erased).encode()):
+        assert word not in data
+
+
+def fingerprint_of(node: str) -> str:
+    text = "The saffron is dear."
+    return fingerprint(Memory(node_id=node, level=Level.FACT, kind=Kind.FACT, title=text, text=text, channel="shop"))
+
+
+def test_of_a_private_channel_no_tombstone_leaves(store: MemoryStore, tmp_path: Path) -> None:
+    gone = store.remember("The safe is behind the mirror.", channel="home").result()
+    store.forget(gone)
+    (run,) = (one.run_id for one in store.runs(50, kinds=["forget"])[:1])
+    named = [[one["decision"] for one in decisions(export(store, tmp_path / "a.ocf")) if one["run"] == run]]
+    named += [
+        [one["decision"] for one in decisions(export(store, tmp_path / f"{channel}.ocf", channel=channel))
+         if one["run"] == run]
+        for channel in ("home", "shop")
+    ]  # fmt: skip
+    assert named == [["forgotten", "forbidden"], ["forgotten", "forbidden"], []]
+    store.set_channel("home", learning=False)
+    assert [one for one in decisions(export(store, tmp_path / "b.ocf")) if one["run"] == run] == []
+
+
+def test_what_was_taken_back_stays_away_in_the_memory_that_is_made(
+    store: MemoryStore, open_store: Open, tmp_path: Path
+) -> None:
+    wrong, _ = dreamt(store, RUNS[0], "The marzipan is old.")
+    store.undo(RUNS[0])
+    dreamt(store, RUNS[1], "The zinnober is sold out.")
+    store.forget("talk#2")
+    bundle = export(store, tmp_path / "a.ocf")
+    laid = lay_bundle(bundle, paths_in(tmp_path / "new"))
+    new = open_store("new")
+    new.rebuild()
+    assert made_of(new.core, laid).forbidden == len(store.core.tombstones.names) > 2
+    assert sorted(new.core.tombstones.names) == sorted(store.core.tombstones.names)
+    for number, text in enumerate(("The marzipan is old.", "The zinnober is sold out."), 1):
+        node, applied = dreamt(new, RUNS[number], text)
+        assert [one.reason for one in applied.skipped] == [FORBIDDEN]
+        assert node not in {one.node_id for one in new.list(limit=100)}
+    turns = [NewTurn("user", f"Turn {number} of it.", NOW, f"t{number}") for number in range(3)]
+    new.observe(SessionHead("talk", "shop", started_at=NOW), turns).result()  # read again from its transcript
+    new.settle()
+    assert [turn.live for turn in new.core.catalog.turns("talk") if turn.kind == "turn"] == [True, False, True]
+    new.remember("The marzipan is old.", channel="shop").result()  # its person says it again
+    assert wrong in {one.node_id for one in new.list(limit=100)}
+
+
+def test_a_crash_before_the_vault_has_its_name_leaves_nothing_in_the_way(
+    store: MemoryStore, open_store: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = export(store, tmp_path / "a.ocf")
+
+    def crash(staged: Path, target: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as before:
+        before.setattr(memory_bundles, "put_in_place", crash)
+        with pytest.raises(KeyboardInterrupt):
+            lay_bundle(bundle, paths_in(tmp_path / "new"))
+    lay_bundle(bundle, paths_in(tmp_path / "new"))
+    assert sorted(open_store("new").core.tombstones.names) == sorted(store.core.tombstones.names)
+
+
+CHANGES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
+    "changed": lambda log: [log[0].replace(b'"reason":"', b'"reason":"not '), *log[1:]],
+    "removed": lambda log: [*log[:2], *log[3:]],
+    "reordered": lambda log: [log[1], log[0], *log[2:]],
+    "put in": lambda log: [log[0], *log],
+    "without its end": lambda log: log[:-1],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_line_of_the_log_that_is_not_as_written_is_seen_by_itself(
+    store: MemoryStore, tmp_path: Path, change: str
+) -> None:
+    """Who changes it writes the hashes of the files anew, too."""
+    folder = tmp_path / "unpacked"
+    with tarfile.open(export(store, tmp_path / "a.ocf")) as tar:
+        tar.extractall(folder, filter="data")
+    log, snapshot = folder / "qualify.jsonl", json.loads((folder / "snapshot.json").read_bytes())
+    log.write_bytes(b"".join(CHANGES[change](log.read_bytes().splitlines(keepends=True))))
+    for file in snapshot["files"]:
+        if file["path"] == log.name:
+            file |= {"sha256": sha256(log.read_bytes()).hexdigest(), "size": log.stat().st_size}
+    snapshot["state"] = memory_bundles._hash_of(snapshot)
+    (folder / "snapshot.json").write_bytes(memory_bundles.canonical(snapshot))
+    with pytest.raises(Corrupt, match=r"qualify\.jsonl"):
+        check_bundle(folder)
+
+
+def test_a_bundle_of_before_is_read(store: MemoryStore, tmp_path: Path) -> None:
+    folder = tmp_path / "unpacked"
+    with tarfile.open(export(store, tmp_path / "a.ocf")) as tar:
+        tar.extractall(folder, filter="data")
+    log, snapshot = folder / "qualify.jsonl", json.loads((folder / "snapshot.json").read_bytes())
+    lines = [json.loads(line) for line in log.read_bytes().splitlines()]
+    log.write_bytes(b"".join(memory_bundles.canonical({**line, "previous": None}) for line in lines))
+    for file in snapshot["files"]:
+        if file["path"] == log.name:
+            file |= {"sha256": sha256(log.read_bytes()).hexdigest(), "size": log.stat().st_size}
+    snapshot |= {"version": 1}
+    del snapshot["decisions"]
+    snapshot["state"] = memory_bundles._hash_of(snapshot)
+    (folder / "snapshot.json").write_bytes(memory_bundles.canonical(snapshot))
+    assert check_bundle(folder).decisions == len(lines)
 
 
 def test_one_changed_byte_is_seen(store: MemoryStore, tmp_path: Path) -> None:
