@@ -85,6 +85,11 @@ def _kind_by_words(quote: str, tense: str, context: TurnContext) -> Kind:
     return found or (Kind.EPISODE if context.speaker is Speaker.PEER and tense == "past" else Kind.FACT)
 
 
+def is_worded_as_rule(words: str) -> bool:
+    """Check for the words of a rule ("never", "always") and no question."""
+    return "?" not in words and phrases("kind.rule").search(words) is not None
+
+
 def _tense(quote: str) -> str:
     if phrases("tense.future").search(quote):
         return "future"

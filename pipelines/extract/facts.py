@@ -19,9 +19,9 @@ from ...store.text.quotes import write_reply
 from ...store.text.sentences import start_of_item
 from ...store.text.words import PART_OF_NAME, names_in, words_of_turn
 from ..settings import NEARLY_WORTH
-from .attributes import DONE, FactAttributes, attributes_of, by_words
+from .attributes import DONE, FactAttributes, attributes_of, by_words, is_worded_as_rule
 from .contexts import Speaker, TurnContext, contexts_of, judged
-from .passages import TurnPassage, joined, passages_of
+from .passages import SHORT_WORDS, TurnPassage, joined, passages_of
 from .replies import is_bare, replied_to
 from .worth import opens, worth_of
 
@@ -113,7 +113,8 @@ def draft_of(
 
 def _of_turn(context: TurnContext, judgement: Judgement, names: Names) -> Iterator[Draft]:
     """Yield the drafts of a turn between a person and an assistant."""
-    if judgement.worth < LEAST_WORTH[context.speaker] or judgement.refuted >= REFUTED or judgement.kind == DONE:
+    is_kept = judgement.worth >= LEAST_WORTH[context.speaker] or _states_rule(context, judgement)
+    if not is_kept or judgement.refuted >= REFUTED or judgement.kind == DONE:
         return
     if not (passages := passages_of(context)):
         return
@@ -132,6 +133,17 @@ def _of_turn(context: TurnContext, judgement: Judgement, names: Names) -> Iterat
         found = _found(quote, judgement) if context.speaker is Speaker.ASSISTANT else quote
         if found is not None:
             yield draft_of(found.text, context, names, judgement)
+
+
+def _states_rule(context: TurnContext, judgement: Judgement) -> bool:
+    """Check for a person's short turn that opens or puts right in the words of a rule, whatever it seemed worth.
+
+    A bare wish in a language of which the judge saw little ("Nunca borres datos sin preguntar.") is worth little to it.
+    In the labelled conversations, where a wish has others around it, it hardly ever decides: of 1,318 turns of people
+    left out one is kept by this, rightly, and of 780 real ones none.
+    """
+    is_short = context.speaker is Speaker.USER and len(context.text.split()) <= SHORT_WORDS
+    return is_short and judgement.reply in {"new", *PUTS_RIGHT} and is_worded_as_rule(context.text)
 
 
 def _found(quote: TurnPassage, judgement: Judgement) -> TurnPassage | None:

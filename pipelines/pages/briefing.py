@@ -21,7 +21,16 @@ from ...store.text.quotes import read_reply
 from ...store.text.sentences import GAP, sentences_of
 from ...store.text.statements import read
 from ...store.text.words import words_of_turn
-from ..extract.attributes import REMEMBERED_WORTH, REPLY, STANDING, UNKNOWN_WORTH, WORTH, is_written, read_memory
+from ..extract.attributes import (
+    REMEMBERED_WORTH,
+    REPLY,
+    STANDING,
+    UNKNOWN_WORTH,
+    WORTH,
+    is_worded_as_rule,
+    is_written,
+    read_memory,
+)
 from ..extract.replies import FEW_WORDS
 from ..extract.worth import FEW_CONTENT
 from .current_facts import LONGEST_NOTE, SURE_WORTH, current, newest_first, place_of, with_plain_successors
@@ -230,8 +239,7 @@ def is_rule(fact: Memory, kind: Kind) -> bool:
     standing = _standing(fact)
     if standing is None:
         return kind in _RULES
-    words, _ = read_reply(fact.text)
-    is_worded_so = "?" not in words and bool(phrases("kind.rule").search(words))
+    is_worded_so = is_worded_as_rule(read_reply(fact.text)[0])
     return kind in _DECIDED and standing >= (PERHAPS_STANDING if is_worded_so else SURELY_STANDING)
 
 

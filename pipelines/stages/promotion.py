@@ -24,7 +24,7 @@ from ...store.text.languages import phrases
 from ...store.text.quotes import read_reply
 from ...store.text.statements import MANY_VALUED, Statement, read
 from ...store.text.words import content_stems, normal_form
-from ..extract.attributes import REPLY, STANDING, WORTH
+from ..extract.attributes import REPLY, STANDING, WORTH, is_worded_as_rule
 from ..extract.facts import PUTS_RIGHT
 from ..pages.briefing import is_rule, is_worth_a_line
 from ..pages.current_facts import in_time
@@ -130,7 +130,7 @@ def is_beyond_its_project(fact: Memory, names: frozenset[str]) -> bool:
         or "?" in words
         or fact.days
         or (fact.slot and fact.slot.attribute not in MANY_VALUED)
-        or not is_rule(fact, fact.kind)
+        or not (is_rule(fact, fact.kind) or is_worded_as_rule(words))
     ):
         return False
     if one.is_open or one.is_brief or one.is_undone or one.is_added or not len(one.content) >= SHORTEST_RULE:

@@ -41,6 +41,20 @@ def test_a_short_turn_is_kept_whole_and_word_for_word(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["Nunca borres datos sin preguntar.", "Frag mich immer, bevor du einen Dienst neu startest."],
+)
+def test_a_bare_wish_in_the_words_of_a_rule_is_kept_whatever_it_seems_worth(text: str) -> None:
+    draft = only(("user", text))
+    assert draft.text == text
+    assert draft.worth < 0.5
+
+
+def test_a_report_in_such_words_is_not() -> None:
+    assert drafts(("assistant", "Done."), ("user", "still red: the test never ends")) == []
+
+
+@pytest.mark.parametrize(
     ("role", "text"),
     [
         ("user", "thanks, see you tomorrow"),

@@ -83,6 +83,13 @@ def test_a_wish_of_two_projects_waits_for_its_person_with_what_decided() -> None
     assert found.extra["promotion"]["projects"] == 2
 
 
+def test_a_wish_of_two_projects_in_the_words_of_a_rule_needs_no_judge() -> None:
+    unsure: dict[str, Any] = {"extra": {"worth": 0.2, "standing": 0.01}}
+    assert proposed(wish(ASKED, **unsure), wish(AGAIN, "blog-d4e5f6", "s2#1", **unsure))
+    plain = ("Ask me about each new dependency.", "About each new dependency ask me.")
+    assert not proposed(wish(plain[0], **unsure), wish(plain[1], "blog-d4e5f6", "s2#1", **unsure))
+
+
 def test_it_holds_at_once_where_its_person_wants_no_review() -> None:
     (found,) = proposed(*two(), settings=PromotionSettings(review=False))
     assert (found.kind, found.is_waiting) == (Kind.PREFERENCE, False)
