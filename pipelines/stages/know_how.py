@@ -1,7 +1,7 @@
-"""Know-how, as sessions show it: a channel's pages of commands and of procedures, and a person's page of their tools.
+"""Know-how, as sessions show it: a channel's pages of commands and procedures, a person's of their tools and prompts.
 
 A command is told that worked in several sessions; a procedure too, every step as it ran last, unless its person
-corrected it; a language or a tool that was used in several projects.
+corrected it; a language or a tool that was used in several projects; the languages and the length of prompts.
 """
 
 from __future__ import annotations
@@ -11,17 +11,20 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Final, NamedTuple
 
 from ...store import okf
 from ...store.channel import ALONE, WITHIN, enclosing, user_part
 from ...store.model import GLOBAL_CHANNEL, SKILL, SKILL_DRAFT, STRATEGY, Action, Kind, Level, Memory, NodeId, Turn
 from ...store.okf.memory_file import BY_HAND, body_hash
+from ...store.roles import Role
 from ...store.text import acts
 from ...store.text.dates import format_date
+from ...store.text.languages import name_of
 from ...store.text.sentences import first_sentences
-from ...store.text.words import content_stems
+from ...store.text.words import content_stems, plain_language
 from ..extract.attributes import OBSERVED
-from ..extract.contexts import Speaker, TurnContext, contexts_of, judged
+from ..extract.contexts import Speaker, TurnContext, contexts_of, judged, own_words
 from ..extract.facts import PUTS_RIGHT
 from ..extract.procedures import ALIKE, Procedure, ProcedureRun, StepRun, procedures_of, step_runs
 from ..workspace.proposals import Proposals, archive, create, may_be_revived, newest, replace_text, revived
@@ -479,41 +482,60 @@ def worked_with(view: View, now: datetime) -> Proposals:
             continue
         planned.cursors[WORKED_WITH, channel] = grown
         paths = {session.session_id: session.path for session in own}
-        if action := _change_of(view, _page_of_tools(view, channel, own, paths, now), paths, now):
-            planned.actions.append(action)
-            planned.count("pages of a person's tools")
+        for told in (_tools_of(view, own, paths), _style_of(view, own, paths)):
+            if action := _change_of(view, _page_of_person(view, channel, told, now), paths, now):
+                planned.actions.append(action)
+                planned.count("pages of a person")
     return planned
 
 
-def _page_of_tools(view: View, channel: str, sessions: Sequence[SessionState], paths: Paths, now: datetime) -> Memory:
-    """Return the page of a person's languages and tools, without a text where there is none."""
-    parts = _used_in(view, sessions)
-    text, ids = _lines_of_tools(parts, paths)
-    node_id = okf.fact_id(channel, f"profile {WORKED_WITH}")
+class _OfPerson(NamedTuple):
+    """A page of a person over all their projects; without a text where there is none. `cited` are turns by id."""
+
+    title: str
+    description: str
+    text: str = ""
+    cited: Mapping[NodeId, Turn] = {}
+
+
+def _page_of_person(view: View, channel: str, told: _OfPerson, now: datetime) -> Memory:
+    node_id = okf.fact_id(channel, f"profile {told.title}")
     return Memory(
         node_id=node_id,
         level=Level.PROFILE,
         kind=Kind.PROFILE,
-        title=WORKED_WITH,
-        text=text,
+        title=told.title,
+        text=told.text,
         channel=channel,
         scope="global",
-        description="Languages and tools that sessions of several projects used.",
-        created_at=newest([one.turns[-1].at for _, used in parts for _, one in used]),
+        description=told.description,
+        created_at=newest([turn.at for turn in told.cited.values()]),
         provenance=OBSERVED,
-        sources=ids,
+        sources=tuple(told.cited),
         run=view.run_id,
-        path=view.path_for(Level.PROFILE, Kind.PROFILE, WORKED_WITH, node_id, channel),
-        extra={"learned_at": now.isoformat(), BY_HAND: body_hash(text)},
+        path=view.path_for(Level.PROFILE, Kind.PROFILE, told.title, node_id, channel),
+        extra={"learned_at": now.isoformat(), BY_HAND: body_hash(told.text)},
     )
+
+
+def _tools_of(view: View, sessions: Sequence[SessionState], paths: Paths) -> _OfPerson:
+    """Return the languages and tools of a person's work."""
+    parts = _used_in(view, sessions)
+    cited = {used.turns[-1].node_id: used.turns[-1] for _, found in parts for _, used in found}
+    description = "Languages and tools that sessions of several projects used."
+    return _OfPerson(WORKED_WITH, description, _lines_of_tools(parts, cited, paths), cited)
+
+
+def _project_of(session: SessionState) -> str:
+    """Return the name of a session's project: clones and worktrees are one, their number says nothing of a person."""
+    return _HASH.sub("", session.channel.partition(WITHIN)[0])
 
 
 def _used_in(view: View, sessions: Sequence[SessionState]) -> list[tuple[str, list[tuple[str, _Used]]]]:
     """Return the languages and the tools of several projects, those of most sessions first."""
     languages, tools = defaultdict[str, _Used](_Used), defaultdict[str, _Used](_Used)
     for session in sorted(sessions, key=lambda one: one.session_id):
-        # Clones and worktrees of one name are one project: their number says nothing of a person.
-        project = _HASH.sub("", session.channel.partition(WITHIN)[0])
+        project = _project_of(session)
         turns = {turn.ordinal: turn for turn in view.turns(session.session_id)}
         for act in acts.acts_in((turn.ordinal, turn.text) for turn in turns.values()):
             if act.is_edit:
@@ -533,9 +555,8 @@ def _used_in(view: View, sessions: Sequence[SessionState]) -> list[tuple[str, li
 
 
 def _lines_of_tools(
-    parts: Sequence[tuple[str, Sequence[tuple[str, _Used]]]], paths: Mapping[NodeId, str]
-) -> tuple[str, tuple[NodeId, ...]]:
-    cited = {used.turns[-1].node_id: used.turns[-1] for _, found in parts for _, used in found}
+    parts: Sequence[tuple[str, Sequence[tuple[str, _Used]]]], cited: Mapping[NodeId, Turn], paths: Paths
+) -> str:
     labels = okf.source_ids(cited)
     lines: list[str] = []
     for heading, found in parts:
@@ -546,7 +567,71 @@ def _lines_of_tools(
             named = f"`{name}`" if name == used.shown else f"{name}, as in `{used.shown}`"
             number = f"{len(used.projects)} projects, {len(used.sessions)} sessions"
             lines.append(f"- {named}: {number}{when} [^{labels[used.turns[-1].node_id]}]")
-    notes = (
-        f"[^{label}]: [{name}](/{paths[cited[name].session_id].replace(' ', '%20')})" for name, label in labels.items()
-    )
-    return "\n".join([*lines, "", *notes]), tuple(cited)
+    return "\n".join([*lines, "", *_notes(cited, paths)])
+
+
+def _notes(cited: Mapping[NodeId, Turn], paths: Paths) -> Iterator[str]:
+    """Yield the footnotes of turns, each with a link to its session."""
+    for name, label in okf.source_ids(cited).items():
+        yield f"[^{label}]: [{name}](/{paths[cited[name].session_id].replace(' ', '%20')})"
+
+
+# ---- how a person writes to agents
+
+STYLE = "Style"
+
+FEWEST_PROMPTS: Final = 50
+"""The prompts of which something is told."""
+
+_OF_PROGRAMS: Final = "/["
+"""The beginnings of a command of a program ("/clear") and of its note ("[Request interrupted …]")."""
+
+MOSTLY, ALSO = 0.35, 0.05
+"""The shares of prompts that are plainly in a language from which it is told: of the commonest one, without which none
+is, and of a further one. Of 22 invented people the commonest of ten is told, always rightly; of those who write a
+language that has no file at most .24 of the prompts are plainly in one that has."""
+
+FEWEST_SPOKEN: Final = 6
+"""The words of a prompt by which its language may be known."""
+
+
+def _style_of(view: View, sessions: Sequence[SessionState], paths: Paths) -> _OfPerson:
+    """Return the languages and the length of a person's prompts over several projects, counted in their own words."""
+    told = _OfPerson(STYLE, "The languages and the length of prompts in several projects, counted.")
+    projects: set[str] = set()
+    prompts: list[tuple[str, Turn]] = []
+    for session in sessions:
+        said = [(own_words(turn.text), turn) for turn in view.turns(session.session_id) if turn.role == Role.USER]
+        if own := [(words, turn) for words, turn in said if words and words[0] not in _OF_PROGRAMS]:
+            prompts += own
+            projects.add(_project_of(session))
+    if len(prompts) < FEWEST_PROMPTS or len(projects) < FEWEST_PROJECTS:
+        return told
+    lines = [line for line in (_languages_in(prompts), _lengths_of(prompts)) if line]
+    cited = {turn.node_id: turn for _, turn in lines}
+    labels = okf.source_ids(cited)
+    text = "\n".join([*(f"- {words} [^{labels[turn.node_id]}]" for words, turn in lines), "", *_notes(cited, paths)])
+    return told._replace(text=text, cited=cited)
+
+
+def _languages_in(prompts: Sequence[tuple[str, Turn]]) -> tuple[str, Turn] | None:
+    """Return a line on the languages of prompts, with one in the commonest; None where most are plainly in none."""
+    long = [(plain_language(words), turn) for words, turn in prompts if len(words.split()) >= FEWEST_SPOKEN]
+    spoken = Counter(language for language, _ in long if language).most_common()
+    if not spoken or spoken[0][1] < MOSTLY * len(long):
+        return None
+    listed = [f"{number:,} are plainly in {name_of(language)}" for language, number in spoken[:1]]
+    listed += [f"{number:,} in {name_of(code)}" for code, number in spoken[1:] if number >= ALSO * len(long)]
+    shown = next(turn for language, turn in long if language == spoken[0][0])
+    return f"Of {len(long):,} prompts of {FEWEST_SPOKEN} words or more {', '.join(listed)}", shown
+
+
+def _lengths_of(prompts: Sequence[tuple[str, Turn]]) -> tuple[str, Turn]:
+    """Return a line on the length of prompts, with one of the middle.
+
+    It is told in characters, since not every language parts its words.
+    """
+    ordered = sorted(prompts, key=lambda one: (len(one[0]), one[1].node_id))
+    (half, shown), (most, _) = ordered[len(ordered) // 2], ordered[len(ordered) * 9 // 10]
+    number = f"Of {len(ordered):,} prompts half have {len(half):,} characters or fewer"
+    return f"{number}, nine in ten {len(most):,} or fewer", shown

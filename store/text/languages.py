@@ -19,6 +19,11 @@ def languages() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
 
+def name_of(language: str) -> str:
+    """Return the English name of a language."""
+    return str(_section(language, "name"))
+
+
 @cache
 def entries(language: str, section: str) -> tuple[str, ...]:
     """Return the entries of a section ("months", "change.now") in one language; () where it has none."""

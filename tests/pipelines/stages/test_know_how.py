@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -205,6 +206,44 @@ def test_what_is_used_in_several_projects_has_a_page_with_its_counts() -> None:
         "## Tools\n\n- `golangci-lint`: 2 projects, 3 sessions, 21 November 2026 to 24 November 2026 [^t2]\n"
     )
     assert "`ls`" not in page.text
+
+
+def prompts(source: FakeSource, channels: Sequence[str], *said: str) -> None:
+    for number, channel in enumerate(channels):
+        source.add(f"p{number}", *(("user", text) for text in said * 9), channel=channel, at=NOW)
+
+
+def test_how_a_person_writes_in_several_projects_has_a_page_with_its_counts() -> None:
+    source = FakeSource()
+    german = "die Abfrage ist mit dem neuen Index nicht schneller"
+    prompts(
+        source,
+        ("shop-a1b2c3", "shop-d4e5f6", "blog-a1b2c3"),
+        german,
+        german,
+        "the index is on for the report",
+        "/clear",
+    )
+    (page,) = worked(source)
+    assert (page.title, page.channel, page.level) == ("Style", "_global", Level.PROFILE)
+    assert page.text.startswith(
+        "- Of 81 prompts of 6 words or more 54 are plainly in German, 27 in English [^t1]\n"
+        "- Of 81 prompts half have 51 characters or fewer, nine in ten 51 or fewer [^t2]\n"
+    )
+
+
+def test_of_few_prompts_or_one_project_nothing_is_told_and_no_language_of_which_little_is_known() -> None:
+    unknown = "la facture du mois dernier part encore au mauvais client"
+    source = FakeSource()
+    prompts(source, ("shop-a1b2c3", "shop-d4e5f6"), unknown, unknown, unknown)
+    assert worked(source) == []
+    source = FakeSource()
+    prompts(source, ("shop-a1b2c3", "blog-a1b2c3"), unknown, unknown)
+    assert worked(source) == []
+    source = FakeSource()
+    prompts(source, ("shop-a1b2c3", "blog-a1b2c3"), unknown, unknown, unknown)
+    (page,) = worked(source)
+    assert page.text.startswith("- Of 54 prompts half have")
 
 
 def test_what_is_private_or_one_project_s_is_on_no_page() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.text.languages import entries, languages, phrases, words_in
+from dreamd.store.text.languages import entries, languages, name_of, phrases, words_in
 from dreamd.store.text.words import is_english, language_of
 
 
@@ -34,11 +34,12 @@ def test_a_text_is_english_by_its_function_words(text: str, is_it: bool) -> None
     assert is_english(text) == is_it
 
 
-def test_every_language_has_twelve_months_and_seven_days() -> None:
+def test_every_language_has_a_name_twelve_months_and_seven_days() -> None:
     assert {"de", "en", "es", "no"} <= set(languages())
     for language in languages():
         assert len(entries(language, "months")) == 12
         assert len(entries(language, "weekdays")) == 7
+        assert name_of(language)[:1].isupper()
 
 
 def test_phrases_are_found_as_whole_words_in_any_language() -> None:
