@@ -268,7 +268,7 @@ def _of_run(row: Sequence[Any]) -> Iterator[dict[str, Any]]:
         yield {**of, "action": "run", "at": began, "decision": "purged", "reason": "content was erased for good"}
     if not (gate := told.get("gate")):
         return
-    dropped, passed = gate.get("dropped", ()), told.get("actions", 0)
+    dropped, passed = gate.get("dropped", ()), sum(told.get("actions", {}).values())
     number = passed + sum(one.get("actions", 0) for one in dropped)
     yield {**of, "action": "run", "at": began, "decision": "proposed", "reason": f"{number} changes"}
     asked = f"{gate.get('probes', 0)} questions asked, {gate.get('lost', 0)} lost, {gate.get('gained', 0)} gained"

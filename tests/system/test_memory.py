@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tarfile
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from dreamd.store.vault.vault import is_kept
 
 from tests.bench.daemon_under_test import DaemonUnderTest, Refused, request
 from tests.memories import facts_in
+from tests.system.commands import typed
 from tests.system.conftest import Make
 from tests.system.waiting import until
 
@@ -237,6 +239,14 @@ def test_a_dream_a_digest_and_an_undo(daemon: DaemonUnderTest, tmp_path: Path) -
     assert run["run_id"] in daemon.call("digest")["text"]
     facts = daemon.call("recall", query="backups blue disk", channel="*", levels=["L1"])["hits"]
     assert facts[0]["evidence"][0]["external_id"] == "m1"
+    bundle = tmp_path / "memory.ocf"
+    done = typed(daemon, "export", bundle)
+    assert done.returncode == 0, done.stderr
+    with tarfile.open(bundle) as tar:
+        log = [json.loads(line) for line in tar.extractfile("qualify.jsonl") or ()]
+    of_run = [one["decision"] for one in log if one["run"] == dream["run_id"]]
+    assert of_run == ["proposed", "gated", *["accepted"] * (len(of_run) - 2)]
+    assert typed(daemon, "check", bundle).returncode == 0
 
     undone = daemon.call("undo", run_id=dream["run_id"])
     assert undone["conflicts"] == []

@@ -130,7 +130,10 @@ def dreamt(store: MemoryStore, run: str, text: str) -> tuple[str, AppliedRun]:
     return node, applied
 
 
-PASSED = {"actions": 1, "gate": {"probes": 12, "recall_before": 0.8, "recall_after": 0.9, "gained": 1, "dropped": []}}
+PASSED = {
+    "actions": {"consolidate": 1},
+    "gate": {"probes": 12, "recall_before": 0.8, "recall_after": 0.9, "gained": 1, "dropped": []},
+}
 RUNS = ("20261119-033000-daily-0001", "20261120-033000-daily-0002", "20261121-033000-daily-0003")
 
 
