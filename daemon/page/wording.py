@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -38,9 +38,9 @@ def ago(given: str | None, now: datetime) -> str:
     return relative(at, now) if at else ""
 
 
-def project(channel: str) -> str:
-    """Return a channel as its person knows it: the name of the project alone."""
-    return "everywhere" if channel == GLOBAL else project_name(channel)
+def project(channel: str, among: Collection[str] = ()) -> str:
+    """Return a channel as its person knows it: the name of the project, alone where no other of some has it."""
+    return "everywhere" if channel == GLOBAL else project_name(channel, among)
 
 
 def address(node_id: str) -> str:
