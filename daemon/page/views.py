@@ -29,7 +29,7 @@ CHANNELS_S, BRIEFS_S, FIRST_S = 10.0, 60.0, 600.0
 """The age of answers that are shown again: the names of projects, their dates ahead, the time of their first fact."""
 
 LATELY, RECENT = timedelta(days=1), timedelta(days=14)
-MOST_PEOPLE, MOST_OVER, PITFALLS = 24, 10, 8
+MOST_PEOPLE, MOST_OVER = 24, 10
 WEAK = 0.1
 """The confidence below which a hit hardly answers: it is folded away."""
 
@@ -164,13 +164,12 @@ async def project(asked: PageRequest) -> Json:
     brief = await asked.call("brief", channel=channel) if is_part or asked.word("whole") else None
     if is_part:
         return {"brief": brief, "channel": channel}
-    threads, sessions, pages, people, pinned, pitfalls, latest = await together(
+    threads, sessions, pages, people, pinned, latest = await together(
         asked.call("goals", channel=channel),
         asked.call("list", channel=channel, level="L0", limit=6),
         asked.call("list", channel=channel, kind="profile", limit=6),
         asked.call("entities", channel=channel, type="person", limit=MOST_PEOPLE),
         asked.call("list", channel=channel, always=True, limit=ROWS, texts=True),
-        asked.call("list", channel=channel, level="L1", kind="pitfall", limit=PITFALLS, texts=True),
         asked.call("list", channel=channel, level="L1", limit=MOST_LIVES, texts=True),
     )
     return {
@@ -182,7 +181,6 @@ async def project(asked: PageRequest) -> Json:
         "pages": pages["memories"],
         "people": _who(people),
         "pinned": [one for one in pinned["memories"] if one["live"]],
-        "avoid": [one for one in pitfalls["memories"] if one["live"]],
         "over": _over(latest["memories"], local_now() - RECENT),
     }
 
