@@ -49,7 +49,7 @@ _HTML_LINK = re.compile(r'<a href="[^"]*">(.*?)</a>', re.DOTALL)
 _CLASS_OF = {
     "Decisions waiting": "waiting",
     "Learned": "learned",
-    "Episodes": "learned",
+    "Scenarios": "learned",
     "Replaced": "contradicted",
     "Perhaps replaced": "waiting",
     "In question": "contradicted",
@@ -145,7 +145,7 @@ def _account(report: RunReport) -> Iterator[str]:
     yield f'<p class="when">{escape(_began(report))}</p>'
     yield f'<p class="lead">{" ".join(map(rendered_line, lead(report, summary)))}</p>'
     yield from _tiles(report, summary)
-    pictured = {"Episodes": charts.timeline("Episodes", _stretches(summary))}
+    pictured = {"Scenarios": charts.timeline("Scenarios", _stretches(summary))}
     for section in sections(report, summary):
         yield from _section(section, pictured.get(section.title, ""))
     yield from _figures(report, summary)
@@ -187,7 +187,7 @@ def _figures(report: RunReport, summary: ActionSummary) -> Iterator[str]:
 
 
 def _stretches(summary: ActionSummary) -> list[Stretch]:
-    """Return the new episodes that have days."""
+    """Return the new scenarios that have days."""
     days = ((page, okf.instant(page.extra.get(BEGAN)), okf.instant(page.extra.get(ENDED))) for page in summary.pages)
     return [
         Stretch(without_marks(page.title), a.date(), b.date(), len(page.sources), f"../{quote(page.path)}")

@@ -179,7 +179,7 @@ def step_name(name: str) -> str:
 
 
 def counts_in_words(counts: Mapping[str, int]) -> str:
-    """Write the counts of a step: `1 episode, 2 profiles changed`; "nothing to do" for none."""
+    """Write the counts of a step: `1 scenario, 2 profiles changed`; "nothing to do" for none."""
     return ", ".join(f"{number:,} {_noun(what, number)}" for what, number in counts.items()) or "nothing to do"
 
 

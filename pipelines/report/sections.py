@@ -25,8 +25,8 @@ ANSWER_CHARS = 160
 MOST_NAMED, MOST_LEARNED, MOST_PAIRS, MOST_DOUBTED = 8, 5, 5, 4
 LEVEL_NAMES = (
     (Level.FACT, "fact that holds", "facts that hold"),
-    (Level.SCENARIO, "episode", ""),
-    (Level.PROFILE, "page", ""),
+    (Level.SCENARIO, "scenario", ""),
+    (Level.PROFILE, "profile", ""),
 )
 _WORTH_READING = (
     Kind.CORRECTION,
@@ -193,9 +193,9 @@ def sections(report: RunReport, summary: ActionSummary) -> list[ReportSection]:
         ReportSection("Decisions waiting", _waiting(report)),
         ReportSection("Replaced", _side_by_side(summary.replaced, MOST_PAIRS)),
         ReportSection("Perhaps replaced", _side_by_side(summary.doubted, MOST_DOUBTED)),
-        ReportSection("Episodes", _one(_new_pages(summary.pages, report.channels, episodes=True))),
+        ReportSection("Scenarios", _one(_new_pages(summary.pages, report.channels, scenarios=True))),
         ReportSection("Learned", list(_learned(summary.facts, report.channels))),
-        ReportSection("Pages", _one(_new_pages(summary.pages, report.channels, episodes=False))),
+        ReportSection("Pages", _one(_new_pages(summary.pages, report.channels, scenarios=False))),
         ReportSection("Changed", _noted(report, summary.changed)),
         ReportSection("Left alone", _left_alone(report)),
         ReportSection("In question", _noted(report, summary.contradicted) if not report.decisions else []),
@@ -252,10 +252,10 @@ def _learned(facts: Sequence[Memory], channels: Collection[str]) -> Iterator[Lin
         yield LineGroup(lines, title, len(here) - len(lines))
 
 
-def _new_pages(pages: Sequence[Memory], channels: Collection[str], *, episodes: bool) -> Iterator[ReportLine]:
+def _new_pages(pages: Sequence[Memory], channels: Collection[str], *, scenarios: bool) -> Iterator[ReportLine]:
     several = len({page.channel for page in pages}) > 1
     for page in _newest(pages):
-        if (page.kind is Kind.SCENARIO) is episodes:
+        if (page.kind is Kind.SCENARIO) is scenarios:
             about = [project_name(page.channel, channels)] if several else []
             yield ReportLine(page.title, page.path, ", ".join([*about, page.description.rstrip(".")]))
 

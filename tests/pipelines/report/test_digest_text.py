@@ -11,7 +11,7 @@ from dreamd.store.model import ActionKind
 from tests.pipelines.report.reports import Reader, action, fact, full_report, report
 
 SECTIONS = (
-    "Decisions waiting", "Replaced", "Perhaps replaced", "Episodes", "Learned", "Pages", "Changed", "Gone stale",
+    "Decisions waiting", "Replaced", "Perhaps replaced", "Scenarios", "Learned", "Pages", "Changed", "Gone stale",
     "Faded", "Problems found", "Refused",
     "Asked in vain, answered now", "Asked and not found", "Health", "Tested before it was applied", "Numbers",
 )  # fmt: skip

@@ -106,7 +106,7 @@ def test_a_step_that_found_nothing_to_do_is_not_told() -> None:
     ("counts", "words"),
     [
         ({}, "nothing to do"),
-        ({"episodes": 1, "profiles changed": 1}, "1 episode, 1 profile changed"),
+        ({"scenarios": 1, "profiles changed": 1}, "1 scenario, 1 profile changed"),
         ({"turns": 1200, "superseded": 1}, "1,200 turns, 1 superseded"),
     ],
 )
