@@ -85,7 +85,7 @@ class OriginalContents:
     def made_for(self, path: Path) -> list[Path]:
         """Return the folders that were made for a file of ours, the innermost first."""
         record = self._record(path)
-        return [] if record is None else [*map(Path, record["made"])]
+        return [] if record is None else [*map(Path, record.get("made", ()))]  # none in one of before
 
     def follow(self, path: Path, before: bytes | None) -> None:
         """Record a program's own change, made on our behalf, of a file that had the content `before`."""

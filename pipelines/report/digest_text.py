@@ -110,9 +110,11 @@ def _plain(text: str) -> str:
 
 
 def _numbers(report: RunReport) -> Iterator[str]:
-    yield from ("| step | seconds | what |", "| --- | --- | --- |")
-    yield from (f"| {name} | {seconds:.1f} | {counts} |" for name, seconds, counts in report.steps)
-    yield from ("", cost(report))
+    if report.steps:
+        yield from ("| step | seconds | what |", "| --- | --- | --- |")
+        yield from (f"| {name} | {seconds:.1f} | {counts} |" for name, seconds, counts in report.steps)
+        yield ""
+    yield cost(report)
     if kept := memory_counts(report):
         yield from ("", kept)
 

@@ -258,12 +258,15 @@ def _line(line: ReportLine) -> str:
 
 
 def _numbers(report: RunReport) -> Iterator[str]:
-    yield '<section class="numbers"><h2>Numbers</h2><table><thead><tr><th scope="col">step</th>'
-    yield '<th scope="col" class="right">seconds</th><th scope="col">what</th></tr></thead><tbody>'
-    for name, seconds, counts in report.steps:
-        yield f'<tr><th scope="row">{escape(name)}</th><td class="right">{seconds:.1f}</td>'
-        yield f"<td>{escape(counts)}</td></tr>"
-    yield f"</tbody></table><p>{escape(cost(report))}</p>"
+    yield '<section class="numbers"><h2>Numbers</h2>'
+    if report.steps:
+        yield '<table><thead><tr><th scope="col">step</th><th scope="col" class="right">seconds</th>'
+        yield '<th scope="col">what</th></tr></thead><tbody>'
+        for name, seconds, counts in report.steps:
+            yield f'<tr><th scope="row">{escape(name)}</th><td class="right">{seconds:.1f}</td>'
+            yield f"<td>{escape(counts)}</td></tr>"
+        yield "</tbody></table>"
+    yield f"<p>{escape(cost(report))}</p>"
     if kept := memory_counts(report):
         yield f"<p>{escape(kept)}</p>"
     yield "</section>"
