@@ -236,8 +236,8 @@ class DreamStep:
 STEPS: tuple[DreamStep, ...] = (
     DreamStep(Stage.CONSOLIDATE, "consolidate", "consolidate", words="new facts"),
     DreamStep(Stage.DRIFT, "drift", "drift", words="what changed"),
-    DreamStep(Stage.CONSOLIDATE, "scenarios", "scenarios", words="episodes"),
-    DreamStep(Stage.CONSOLIDATE, "profiles", "profiles", words="overviews"),
+    DreamStep(Stage.CONSOLIDATE, "scenarios", "scenarios"),
+    DreamStep(Stage.CONSOLIDATE, "profiles", "profiles"),
     DreamStep(Stage.CONSOLIDATE, "know_how", "know_how", words="how things are done"),
     DreamStep(Stage.CONSOLIDATE, "entities", "entities", words="people and things"),
     DreamStep(Stage.DRIFT, "staleness", "staleness", words="what is out of date"),

@@ -35,9 +35,10 @@ _WORKTREES = frozenset({".worktrees", "worktrees"})
 _HASH = re.compile(rf"-[0-9a-f]{{{_HASH_DIGITS}}}\Z")
 
 
-def project_name(channel: str) -> str:
-    """Return the name of a channel's project, without the digits of its git folder."""
-    return _HASH.sub("", channel)
+def project_name(channel: str, among: Collection[str] = ()) -> str:
+    """Return the name of a channel's project; with the digits of its git folder, if one of the others has that name."""
+    name = _HASH.sub("", channel)
+    return channel if any(other != channel and _HASH.sub("", other) == name for other in among) else name
 
 
 class Projects:

@@ -612,9 +612,9 @@ class MemoryStore:
         """Have each purge call this with the ids that it erased, and True if it took secrets out, before it ends."""
         self.operations.purge.on_erased = note
 
-    def preview_purge(self, selection: Selection) -> Purged:
+    def preview_purge(self, selection: Selection, on_progress: Progress = lambda step, done, total: None) -> Purged:
         """Return the amount that a purge would remove; nothing is changed."""
-        return self.operations.purge.preview(selection)
+        return self.operations.purge.preview(selection, on_progress)
 
     # ---- Runs
 

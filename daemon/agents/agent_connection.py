@@ -62,10 +62,9 @@ class OriginalContents:
 
     def original(self, path: Path, content: bytes | None) -> tuple[bool, bytes | None]:
         """Return True if a file has the content that we wrote last, and its content before that."""
-        file = self._file(path)
-        if content is None or not file.exists():
+        record = self._record(path)
+        if content is None or record is None:
             return False, None
-        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         # Someone has changed the file since: its recorded original is not what disconnecting should restore.
         if record["written_sha256"] != sha256(content).hexdigest():
             return False, None
@@ -73,14 +72,20 @@ class OriginalContents:
         return True, None if original is None else base64.b64decode(original)
 
     def keep(self, path: Path, written: bytes, original: bytes | None) -> None:
-        """Record the content that we are about to write into a file, and the original."""
+        """Record the content that we are about to write into a file, the original, and the folders that it lacks."""
         make_private(self._folder)
         record = {
             "path": str(path),
             "written_sha256": sha256(written).hexdigest(),
             "original": None if original is None else base64.b64encode(original).decode("ascii"),
+            "made": [*map(str, self.made_for(path) or _missing(path.parent))],
         }
         replace_file(self._file(path), json.dumps(record, indent=1).encode() + b"\n")
+
+    def made_for(self, path: Path) -> list[Path]:
+        """Return the folders that were made for a file of ours, the innermost first."""
+        record = self._record(path)
+        return [] if record is None else [*map(Path, record.get("made", ()))]  # none in one of before
 
     def follow(self, path: Path, before: bytes | None) -> None:
         """Record a program's own change, made on our behalf, of a file that had the content `before`."""
@@ -91,6 +96,10 @@ class OriginalContents:
     def forget(self, path: Path) -> None:
         """Remove the record of a file that has its original content again."""
         self._file(path).unlink(missing_ok=True)
+
+    def _record(self, path: Path) -> dict[str, Any] | None:
+        file = self._file(path)
+        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
     def _file(self, path: Path) -> Path:
         return self._folder / f"{path.name}-{sha256(str(path).encode()).hexdigest()[:12]}.json"
@@ -127,8 +136,10 @@ class AgentConnection:
     def apply(self, edits: Iterable[FileEdit]) -> None:
         """Apply edits, each atomically. Raises ConnectError where a file has changed since it was read.
 
-        A crash between two files leaves a program half connected: connecting again does the rest.
+        A crash between two files leaves a program half connected: connecting again does the rest. Folders that were
+        made for files which go now go too, if nothing else is in them.
         """
+        made: set[Path] = set()
         for edit in edits:
             real = edit.path.resolve()
             # The edit was shown to the person as a diff: it may not be applied to another content.
@@ -136,7 +147,7 @@ class AgentConnection:
                 raise ConnectError(f"{edit.path} was changed meanwhile.", "Run it again.")
             if edit.after is None:
                 real.unlink()
-                _remove_empty(real.parent, self.folder)
+                made.update(self._records.made_for(real))
             else:
                 # Recorded first: after a crash in between, the record's hash does not match, and it is ignored.
                 if edit.original != edit.after:
@@ -145,6 +156,9 @@ class AgentConnection:
                 replace_file(real, edit.after, _mode(real))
             if edit.after is None or edit.original == edit.after:
                 self._records.forget(real)
+        for folder in sorted(made, key=lambda one: len(one.parts), reverse=True):
+            with contextlib.suppress(OSError):  # not empty
+                folder.rmdir()
 
     def _edits(self, *, wanted: bool) -> Iterable[FileEdit]:
         for file in self._files:
@@ -199,8 +213,13 @@ def _lines(content: bytes | None) -> Sequence[str]:
 
 def make_private(folder: Path) -> None:
     """Make a folder and the missing ones above it, private whatever the umask."""
-    for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
+    for missing in reversed(_missing(folder)):
         missing.mkdir(mode=0o700, exist_ok=True)
+
+
+def _missing(folder: Path) -> list[Path]:
+    """Return the folder and those above it that do not exist, the innermost first."""
+    return [each for each in (folder, *folder.parents) if not each.exists()]
 
 
 def _mode(path: Path) -> int:
@@ -208,11 +227,3 @@ def _mode(path: Path) -> int:
         return stat.S_IMODE(path.stat().st_mode)
     except FileNotFoundError:
         return PRIVATE
-
-
-def _remove_empty(folder: Path, top: Path) -> None:
-    """Remove the empty folders from here up to the program's own."""
-    while folder != top.resolve() and folder.is_relative_to(top.resolve()):
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-        folder = folder.parent

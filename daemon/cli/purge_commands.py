@@ -44,7 +44,8 @@ def purge(options: Namespace, terminal: Terminal) -> int:
         terminal.fail("say in one way what is to be purged", "`dreamctl purge --help` lists them.")
         return NOT_UNDERSTOOD
     if not options.probes:
-        plan = ask(terminal, "purge", {**named, "dry_run": True}, timeout_s=None)
+        with shown_progress(terminal, "Planning") as on_progress:
+            plan = ask(terminal, "purge", {**named, "dry_run": True}, on_progress, timeout_s=None)
         if options.dry_run or is_nothing(plan):
             terminal.report(plan, plan_in_words(plan, terminal.look))
             return LEFT if is_nothing(plan) else 0

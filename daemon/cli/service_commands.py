@@ -15,7 +15,7 @@ from ...ipc.client import ClientError
 from .. import HintedError
 from ..formatting import DIM, RED, YELLOW, Look, clean, count, sentence, table
 from ..host import installed_service as service_host
-from ..host.installed_service import Installed, InstallError, NoServiceManager
+from ..host.installed_service import Installed, InstallError
 from .arguments import whole
 from .connect_commands import offer
 from .terminal import Terminal
@@ -31,29 +31,19 @@ WRONG = ("warning", "error")
 
 def install(options: Namespace, terminal: Terminal) -> int:
     """Install the service, and offer to connect the agent programs on this machine."""
-    try:
-        code = _report(terminal, service_host.install, "Wrote")
-    except NoServiceManager as error:  # agents are connected all the same; the daemon is started by hand
-        terminal.report({"files": [], "notes": [str(error), error.hint]}, [str(error), error.hint])
-        code = 0
-    offer(terminal)
+    code = _report(terminal, service_host.install, "Wrote")
+    offer(terminal)  # also where it could not be installed: a daemon that is started by hand serves agents as well
     return code
 
 
 def uninstall(options: Namespace, terminal: Terminal) -> int:
     """Remove the service; the vault stays."""
-    try:
-        return _report(terminal, service_host.uninstall, "Removed")
-    except NoServiceManager as error:
-        terminal.fail(str(error), "The files of the service stay; remove them once it answers.")
-        return 1
+    return _report(terminal, service_host.uninstall, "Removed")
 
 
 def _report(terminal: Terminal, act: Callable[[], Installed], did: str) -> int:
     try:
         done = act()
-    except NoServiceManager:
-        raise
     except InstallError as error:
         terminal.fail(str(error), error.hint)
         return 1

@@ -38,10 +38,6 @@ class InstallError(HintedError):
     """The service could not be installed or removed. `hint` says what to do instead."""
 
 
-class NoServiceManager(InstallError):
-    """No service manager is here, or none answers for this user: the daemon is started by hand."""
-
-
 @dataclass(slots=True)
 class Installed:
     """The files that were written or removed, and notes for the person."""
@@ -141,7 +137,7 @@ def units(environ: Mapping[str, str], python: str) -> dict[str, str]:
 
 
 def _install_units(environ: Mapping[str, str], python: str) -> Installed:
-    _need_user_manager()
+    _need_user_manager(_by_hand())
     folder, done = unit_folder(environ), Installed()
     changed = {name: text for name, text in units(environ, python).items() if not _is_as_wanted(folder / name, text)}
     # Nothing to write and the socket active: repeated installs leave a running daemon alone.
@@ -169,7 +165,7 @@ def _uninstall_units(environ: Mapping[str, str]) -> Installed:
     if not there:
         done.notes.append("Nothing was installed.")
         return done
-    _need_user_manager()
+    _need_user_manager("The files of the service stay; remove them once it answers.")
     _systemctl("disable", "--quiet", "--now", SOCKET, SERVICE, check=False)
     for file in there:
         file.unlink()
@@ -215,16 +211,18 @@ def unit_folder(environ: Mapping[str, str]) -> Path:
     return (Path(config) if config.startswith("/") else home / ".config") / "systemd" / "user"
 
 
-def _need_user_manager() -> None:
-    if has_manager():
-        return
-    own = shlex.join((sys.executable, "-P", "-m", "dreamd.daemon"))
-    by_hand = f"Run `dreamd` by hand, or have cron start it: `crontab -e`, and there the line `@reboot {own}`."
+def _need_user_manager(instead: str) -> None:
+    """Raise InstallError where no systemd answers for this user; `instead` is what to do there."""
     if shutil.which("systemctl") is None:
-        raise NoServiceManager("There is no systemd here.", by_hand)
-    raise NoServiceManager(
-        "No systemd user manager answers.", f"{by_hand} Where there is one, log in as yourself (not with su or sudo)."
-    )
+        raise InstallError("There is no systemd here.", instead)
+    if not has_manager():
+        hint = f"{instead} Where there is one, log in as yourself (not with su or sudo)."
+        raise InstallError("No systemd user manager answers.", hint)
+
+
+def _by_hand() -> str:
+    own = shlex.join((sys.executable, "-P", "-m", "dreamd.daemon"))
+    return f"Run `dreamd` by hand, or have cron start it: `crontab -e`, and there the line `@reboot {own}`."
 
 
 def _refuse_running_daemon(environ: Mapping[str, str]) -> None:

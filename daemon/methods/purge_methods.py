@@ -69,7 +69,8 @@ class PurgeMethods:
             return Purged(questions=await asyncio.to_thread(self._store.purge_questions))
         selection = await asyncio.to_thread(self._selection, params)
         if params.dry_run:
-            return _seen_by(params.user_id, await asyncio.to_thread(self._store.preview_purge, selection))
+            preview = await asyncio.to_thread(self._store.preview_purge, selection, call.progress)
+            return _seen_by(params.user_id, preview)
         # Shielded: a purge that its client leaves half-way must still erase everything.
         task = asyncio.create_task(self._purge(selection, call.progress))
         return _seen_by(params.user_id, await asyncio.shield(task))

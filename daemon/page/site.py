@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from loguru import logger
 from markupsafe import Markup
 from starlette.applications import Starlette
@@ -35,7 +36,7 @@ from ..clock import local_now
 from . import markup, wording
 from .guard import KEPT, PageRequest
 from .page_acts import ACTS
-from .views import VIEWS
+from .views import VIEWS, known_channels
 
 HERE = Path(__file__).parent
 MOST_SAID = 64
@@ -54,7 +55,7 @@ UNSAID: Json = {
 
 MARKED: Sequence[str] = ("marked", "marked_line", "glance", "own", "gist")
 WORDED: Sequence[str] = (
-    *("project", "said", "thing_address", "address", "sure", "conversation", "run_note", "as_places"),
+    *("said", "thing_address", "address", "sure", "conversation", "run_note", "as_places"),
     *("kind_word", "kind_meaning", "groups_of", "change_reason", "counted"),
 )
 """The functions that templates call as filters."""
@@ -120,6 +121,7 @@ class Site:
         )
         for module, names in filters:
             self._templates.filters |= {name: getattr(module, name) for name in names}
+        self._templates.filters["project"] = _project
         # `count` is a filter of the template language, and counts the parts of a list.
         self._templates.filters["number"] = formatting.count
         self._templates.filters |= {"took": formatting.duration, "sentence": formatting.sentence}
@@ -150,7 +152,7 @@ class Site:
         async def answer(request: Request) -> Response:
             asked = PageRequest(self._wire, self._known, {**request.query_params, **request.path_params})
             try:
-                values = await view(asked)
+                values = {**await view(asked), "known_channels": await known_channels(asked)}
             except ProtocolError as error:
                 return self._failed(request, error)
             if place := values.get("moved_to"):
@@ -242,6 +244,11 @@ class Site:
 
 async def _alive(request: Request) -> Response:
     return Response(status_code=204)
+
+
+@pass_context
+def _project(context: Context, channel: str) -> str:
+    return wording.project(channel, context["known_channels"])
 
 
 def _content(path: Path) -> bytes:

@@ -29,7 +29,7 @@ CHANNELS_S, BRIEFS_S, FIRST_S = 10.0, 60.0, 600.0
 """The age of answers that are shown again: the names of projects, their dates ahead, the time of their first fact."""
 
 LATELY, RECENT = timedelta(days=1), timedelta(days=14)
-MOST_PEOPLE, MOST_OVER, PITFALLS = 24, 10, 8
+MOST_PEOPLE, MOST_OVER = 24, 10
 WEAK = 0.1
 """The confidence below which a hit hardly answers: it is folded away."""
 
@@ -95,7 +95,7 @@ async def search(asked: PageRequest) -> Json:
     values: Json = {"q": query, "channel": channel, "on": asked.word("day"), "archived": asked.word("archived")}
     values |= {"kind": asked.word("kind"), "kinds": ("turn", *KINDS_OF_MEMORIES)}
     if "part" not in asked.words:
-        values["channels"] = await _channels(asked)
+        values["channels"] = await known_channels(asked)
     if not query:
         return values | {"answer": None, "why": {}, "strong": (), "weak": ()}
     # An explained question is no question of a person's to learn from: half a word is not one.
@@ -132,7 +132,8 @@ def _end_of(day: str) -> str | None:
         return None
 
 
-async def _channels(asked: PageRequest) -> Mapping[str, int]:
+async def known_channels(asked: PageRequest) -> Mapping[str, int]:
+    """Return the channels that have a memory, those with most first, with their numbers."""
     counted: Mapping[str, int] = (await asked.lately(CHANNELS_S, "status"))["channels"]
     return dict(sorted(counted.items(), key=lambda one: -one[1]))
 
@@ -163,13 +164,12 @@ async def project(asked: PageRequest) -> Json:
     brief = await asked.call("brief", channel=channel) if is_part or asked.word("whole") else None
     if is_part:
         return {"brief": brief, "channel": channel}
-    threads, sessions, pages, people, pinned, pitfalls, latest = await together(
+    threads, sessions, pages, people, pinned, latest = await together(
         asked.call("goals", channel=channel),
         asked.call("list", channel=channel, level="L0", limit=6),
         asked.call("list", channel=channel, kind="profile", limit=6),
         asked.call("entities", channel=channel, type="person", limit=MOST_PEOPLE),
         asked.call("list", channel=channel, always=True, limit=ROWS, texts=True),
-        asked.call("list", channel=channel, level="L1", kind="pitfall", limit=PITFALLS, texts=True),
         asked.call("list", channel=channel, level="L1", limit=MOST_LIVES, texts=True),
     )
     return {
@@ -181,7 +181,6 @@ async def project(asked: PageRequest) -> Json:
         "pages": pages["memories"],
         "people": _who(people),
         "pinned": [one for one in pinned["memories"] if one["live"]],
-        "avoid": [one for one in pitfalls["memories"] if one["live"]],
         "over": _over(latest["memories"], local_now() - RECENT),
     }
 
@@ -203,7 +202,7 @@ def _over(found: Iterable[Json], since: datetime) -> list[Json]:
 
 async def timeline(asked: PageRequest) -> Json:
     """Return the facts that held in a project on a day, each with the time from and until which it held."""
-    channels = {} if "part" in asked.words else await _channels(asked)
+    channels = {} if "part" in asked.words else await known_channels(asked)
     channel = asked.word("channel") or next(iter(channels), "")
     last = local_now().date()
     at = _day(asked.word("at"), last)
@@ -263,7 +262,7 @@ async def _newest(asked: PageRequest, name: str, **narrowed: Any) -> Json:
     """Return a page of a list of the wire under a name, newest first, with the projects that it may be narrowed to."""
     channel, at = asked.word("channel"), asked.whole("from")
     listed, channels = await together(
-        asked.call("list", channel=channel or None, limit=ROWS, offset=at, **narrowed), _channels(asked)
+        asked.call("list", channel=channel or None, limit=ROWS, offset=at, **narrowed), known_channels(asked)
     )
     return {name: listed["memories"], **_pages(at, listed["next"]), "channel": channel, "channels": channels}
 
@@ -359,7 +358,7 @@ async def things(asked: PageRequest) -> Json:
     channel, kind, at = asked.word("channel"), asked.word("type"), asked.whole("from")
     found, channels = await together(
         asked.call("entities", channel=channel or ALL_CHANNELS, type=kind or None, limit=THINGS, offset=at),
-        _channels(asked),
+        known_channels(asked),
     )
     return {
         "groups": _by_type(_by_name(found["entities"])),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -38,9 +38,9 @@ def ago(given: str | None, now: datetime) -> str:
     return relative(at, now) if at else ""
 
 
-def project(channel: str) -> str:
-    """Return a channel as its person knows it: the name of the project alone."""
-    return "everywhere" if channel == GLOBAL else project_name(channel)
+def project(channel: str, among: Collection[str] = ()) -> str:
+    """Return a channel as its person knows it: the name of the project, alone where no other of some has it."""
+    return "everywhere" if channel == GLOBAL else project_name(channel, among)
 
 
 def address(node_id: str) -> str:
@@ -77,7 +77,7 @@ RUNS: Mapping[str, str] = DREAMS | {
 _MADE = (
     ("/people/", "New people"),
     ("/things/", "New things"),
-    ("/episodes/", "New episodes"),
+    ("/episodes/", "New scenarios"),
     ("/procedures/", "New procedures"),
     ("/insights/", "New patterns"),
 )
@@ -100,7 +100,7 @@ _CHANGED = {
     "sync": "From your other machines",
 }
 _FOLLOWS = "Pages that follow what changed"
-_GROUPS = (*_CHANGED.values(), "New facts", *dict(_MADE).values(), "New overviews", _FOLLOWS, "Removed")
+_GROUPS = (*_CHANGED.values(), "New facts", *dict(_MADE).values(), "New profiles", _FOLLOWS, "Removed")
 _FADED = re.compile(r"confidence [\d.]+; (?P<why>.+)")
 _SILENT_REASONS = (
     "said in ",
@@ -119,7 +119,7 @@ def change_group(change: Mapping[str, Any]) -> str:
         return "Removed"
     if kind == "create" and stage not in ("migrate", "sync", "remember"):
         made = next((words for folder, words in _MADE if folder in path), "")
-        return made or ("New overviews" if stage == "profiles" else "New facts")
+        return made or ("New profiles" if stage == "profiles" else "New facts")
     return _CHANGED.get(stage, _FOLLOWS)
 
 
@@ -229,10 +229,10 @@ KINDS_IN_WORDS = {
     "person": ("person", "who somebody is, and what they do"),
     "finding": ("finding", "what an assistant found out"),
     "note": ("note", "a text that was written down"),
-    "episode": ("happening", "something that happened in a session"),
-    "scenario": ("episode", "a page of one subject over one or several sessions, made by a dream"),
+    "episode": ("episode", "something that happened in a session"),
+    "scenario": ("scenario", "a page of one subject over one or several sessions, made by a dream"),
     "insight": ("pattern", "what recurs over several sessions, found by a dream"),
-    "profile": ("overview", "a page of all that holds in a project, made by a dream"),
+    "profile": ("profile", "a page of all that holds in a project, made by a dream"),
     "entity": ("person or thing", "a page of a person or a thing, made by a dream"),
     "document": ("document", "a text that an agent keeps under a key"),
     "turn": ("said", "a sentence of a session, as it was said"),

@@ -14,7 +14,7 @@ from itertools import groupby, pairwise
 from ...store.okf import PRODUCER
 from ...store.text.fence import plain
 from ...store.text.sentences import on_one_line
-from .run_report import RunReport, counts_in_words, step_name
+from .run_report import RunReport
 from .sections import LineGroup, ReportLine, ReportSection, cost, headline, lead, memory_counts, sections, summarize
 
 MOST_ACCOUNTS = 12
@@ -110,10 +110,11 @@ def _plain(text: str) -> str:
 
 
 def _numbers(report: RunReport) -> Iterator[str]:
-    yield from ("| step | seconds | what |", "| --- | --- | --- |")
-    for stage, seconds in report.seconds.items():
-        yield f"| {step_name(stage)} | {seconds:.1f} | {counts_in_words(report.counts.get(stage, {}))} |"
-    yield from ("", cost(report))
+    if report.steps:
+        yield from ("| step | seconds | what |", "| --- | --- | --- |")
+        yield from (f"| {name} | {seconds:.1f} | {counts} |" for name, seconds, counts in report.steps)
+        yield ""
+    yield cost(report)
     if kept := memory_counts(report):
         yield from ("", kept)
 

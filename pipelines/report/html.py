@@ -20,7 +20,7 @@ from ..stages.scenarios import BEGAN, ENDED
 from . import charts
 from .charts import Life, Series, Stretch
 from .digest_text import earlier, rendered, rendered_line, without_links, without_marks
-from .run_report import RunReport, counts_in_words, step_name
+from .run_report import RunReport
 from .sections import (
     LEVEL_NAMES,
     MOST_NAMED,
@@ -49,7 +49,7 @@ _HTML_LINK = re.compile(r'<a href="[^"]*">(.*?)</a>', re.DOTALL)
 _CLASS_OF = {
     "Decisions waiting": "waiting",
     "Learned": "learned",
-    "Episodes": "learned",
+    "Scenarios": "learned",
     "Replaced": "contradicted",
     "Perhaps replaced": "waiting",
     "In question": "contradicted",
@@ -145,7 +145,7 @@ def _account(report: RunReport) -> Iterator[str]:
     yield f'<p class="when">{escape(_began(report))}</p>'
     yield f'<p class="lead">{" ".join(map(rendered_line, lead(report, summary)))}</p>'
     yield from _tiles(report, summary)
-    pictured = {"Episodes": charts.timeline("Episodes", _stretches(summary))}
+    pictured = {"Scenarios": charts.timeline("Scenarios", _stretches(summary))}
     for section in sections(report, summary):
         yield from _section(section, pictured.get(section.title, ""))
     yield from _figures(report, summary)
@@ -167,11 +167,12 @@ def _tiles(report: RunReport, summary: ActionSummary) -> Iterator[str]:
         ("faded", len(summary.faded), "faded"),
         ("to decide", len(report.decisions), "waiting"),
     )
-    yield '<dl class="tiles">'
-    for name, number, colour in tiles:
-        quiet = "" if number else " none"
-        yield f'<div class="tile {colour}{quiet}"><dt>{name}</dt><dd>{number:,}</dd></div>'
-    yield "</dl>"
+    if any(number for _, number, _ in tiles):
+        yield '<dl class="tiles">'
+        for name, number, colour in tiles:
+            if number:
+                yield f'<div class="tile {colour}"><dt>{name}</dt><dd>{number:,}</dd></div>'
+        yield "</dl>"
 
 
 def _figures(report: RunReport, summary: ActionSummary) -> Iterator[str]:
@@ -186,7 +187,7 @@ def _figures(report: RunReport, summary: ActionSummary) -> Iterator[str]:
 
 
 def _stretches(summary: ActionSummary) -> list[Stretch]:
-    """Return the new episodes that have days."""
+    """Return the new scenarios that have days."""
     days = ((page, okf.instant(page.extra.get(BEGAN)), okf.instant(page.extra.get(ENDED))) for page in summary.pages)
     return [
         Stretch(without_marks(page.title), a.date(), b.date(), len(page.sources), f"../{quote(page.path)}")
@@ -257,13 +258,15 @@ def _line(line: ReportLine) -> str:
 
 
 def _numbers(report: RunReport) -> Iterator[str]:
-    yield '<section class="numbers"><h2>Numbers</h2><table><thead><tr><th scope="col">step</th>'
-    yield '<th scope="col" class="right">seconds</th><th scope="col">what</th></tr></thead><tbody>'
-    for stage, seconds in report.seconds.items():
-        counts = counts_in_words(report.counts.get(stage, {}))
-        yield f'<tr><th scope="row">{escape(step_name(stage))}</th><td class="right">{seconds:.1f}</td>'
-        yield f"<td>{escape(counts)}</td></tr>"
-    yield f"</tbody></table><p>{escape(cost(report))}</p>"
+    yield '<section class="numbers"><h2>Numbers</h2>'
+    if report.steps:
+        yield '<table><thead><tr><th scope="col">step</th><th scope="col" class="right">seconds</th>'
+        yield '<th scope="col">what</th></tr></thead><tbody>'
+        for name, seconds, counts in report.steps:
+            yield f'<tr><th scope="row">{escape(name)}</th><td class="right">{seconds:.1f}</td>'
+            yield f"<td>{escape(counts)}</td></tr>"
+        yield "</tbody></table>"
+    yield f"<p>{escape(cost(report))}</p>"
     if kept := memory_counts(report):
         yield f"<p>{escape(kept)}</p>"
     yield "</section>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, timezone
 
@@ -48,7 +48,7 @@ class RunReport:
     `waiting` are notes of agents that their person has not accepted; `left_alone` are pages that a person edited;
     `gaps` are questions without an answer, `filled` those that have one now, how often each was asked, and the answer;
     `runs` are the earlier runs, and `since` has the counts since the last of
-    them; `used` maps memories to the time of their last recall.
+    them; `used` maps memories to the time of their last recall; `channels` are all that have a memory.
     """
 
     day: date
@@ -73,6 +73,13 @@ class RunReport:
     runs: Sequence[Run] = ()
     since: SinceTheLast = field(default_factory=lambda: SinceTheLast())
     used: Mapping[NodeId, datetime] = field(default_factory=dict)
+    channels: Collection[str] = ()
+
+    @property
+    def steps(self) -> list[tuple[str, float, str]]:
+        """The steps that found something to do: the name, the seconds, and the counts in words of each."""
+        found = ((name, seconds, self.counts.get(name)) for name, seconds in self.seconds.items())
+        return [(step_name(name), seconds, counts_in_words(counts)) for name, seconds, counts in found if counts]
 
     @classmethod
     def of(
@@ -105,6 +112,7 @@ class RunReport:
             runs=runs,
             since=since or SinceTheLast(),
             used={node_id: usage.last_at for node_id, usage in view.history.usage.items()},
+            channels={memory.channel for memory in view.memories()},
             gate=outcome.gate,
             model_note=outcome.model.note,
             tokens=outcome.model.tokens,
@@ -171,7 +179,7 @@ def step_name(name: str) -> str:
 
 
 def counts_in_words(counts: Mapping[str, int]) -> str:
-    """Write the counts of a step: `1 episode, 2 profiles changed`; "nothing to do" for none."""
+    """Write the counts of a step: `1 scenario, 2 profiles changed`; "nothing to do" for none."""
     return ", ".join(f"{number:,} {_noun(what, number)}" for what, number in counts.items()) or "nothing to do"
 
 
@@ -201,9 +209,9 @@ class ModelUse:
 
     @property
     def note(self) -> str:
-        """The same in a sentence or two."""
+        """The same in a sentence or two; "" where no model is set."""
         if not self.name:
-            return f"It went without a language model: {self.why_not}" if self.why_not else "No language model is set."
+            return f"It went without a language model: {self.why_not}" if self.why_not else ""
         return f"{self.name} helped{', until ' + self.why_not.rstrip('.') if self.why_not else ''}."
 
 

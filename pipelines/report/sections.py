@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import takewhile
@@ -25,8 +25,8 @@ ANSWER_CHARS = 160
 MOST_NAMED, MOST_LEARNED, MOST_PAIRS, MOST_DOUBTED = 8, 5, 5, 4
 LEVEL_NAMES = (
     (Level.FACT, "fact that holds", "facts that hold"),
-    (Level.SCENARIO, "episode", ""),
-    (Level.PROFILE, "page", ""),
+    (Level.SCENARIO, "scenario", ""),
+    (Level.PROFILE, "profile", ""),
 )
 _WORTH_READING = (
     Kind.CORRECTION,
@@ -140,13 +140,10 @@ def lead(report: RunReport, summary: ActionSummary) -> list[str]:
     """Summarise the changes in at most five sentences: learned, replaced, contradicted, faded, asked for."""
     turns = report.counts.get("consolidate", {}).get("turns", 0)
     if not report.actions:
-        return [f"{count(turns, 'new turn')} to read; nothing to change.", "The memory is as you left it."]
+        return [f"{count(turns, 'new turn')} to read; nothing to change."]
     said = [_learned_sentence(turns, summary), _replaced_sentence(summary)]
     said += [_doubted_sentence(report, summary), _faded_sentence(summary), _asked_sentence(report)]
-    verbs = ("was replaced", "is in question", "faded")
-    quiet = [verb for verb, one in zip(verbs, said[1:4], strict=True) if not one]
-    nothing = f"Nothing {' or '.join(filter(None, (', '.join(quiet[:-1]), quiet[-1])))}." if quiet else ""
-    return [sentence for sentence in (*said[:4], nothing, said[4]) if sentence]
+    return [sentence for sentence in said if sentence]
 
 
 def _learned_sentence(turns: int, summary: ActionSummary) -> str:
@@ -155,7 +152,7 @@ def _learned_sentence(turns: int, summary: ActionSummary) -> str:
         new, followed = len(summary.pages), sum(memory.level is not Level.FACT for memory, _ in summary.changed)
         parts = [f"{count(new, 'new page')} of what is known already"] if new else []
         parts += [f"{count(followed, 'page')} brought up to date"] if followed else []
-        return f"No new turns; {' and '.join(parts)}." if parts else "No new turns."
+        return f"{' and '.join(parts) or 'No new turns'}."
     said = f"{count(turns, 'new turn')} became {count(len(summary.facts), 'fact')}"
     said += f" and {count(len(summary.pages), 'new page')}" if summary.pages else ""
     return f"{said}, {' and '.join(named)} among them." if named else f"{said}."
@@ -196,17 +193,17 @@ def sections(report: RunReport, summary: ActionSummary) -> list[ReportSection]:
         ReportSection("Decisions waiting", _waiting(report)),
         ReportSection("Replaced", _side_by_side(summary.replaced, MOST_PAIRS)),
         ReportSection("Perhaps replaced", _side_by_side(summary.doubted, MOST_DOUBTED)),
-        ReportSection("Episodes", _one(_new_pages(summary.pages, episodes=True))),
-        ReportSection("Learned", list(_learned(summary.facts))),
-        ReportSection("Pages", _one(_new_pages(summary.pages, episodes=False))),
-        ReportSection("Changed", _noted(summary.changed)),
-        ReportSection("Left alone", _left_alone(report.left_alone)),
-        ReportSection("In question", _noted(summary.contradicted) if not report.decisions else []),
-        ReportSection("Gone stale", _noted(summary.stale)),
+        ReportSection("Scenarios", _one(_new_pages(summary.pages, report.channels, scenarios=True))),
+        ReportSection("Learned", list(_learned(summary.facts, report.channels))),
+        ReportSection("Pages", _one(_new_pages(summary.pages, report.channels, scenarios=False))),
+        ReportSection("Changed", _noted(report, summary.changed)),
+        ReportSection("Left alone", _left_alone(report)),
+        ReportSection("In question", _noted(report, summary.contradicted) if not report.decisions else []),
+        ReportSection("Gone stale", _noted(report, summary.stale)),
         ReportSection("Remembered", _one(_linked(report))),
         ReportSection("Told", _one(_told(report))),
         ReportSection("Purged", _one(_purged(report))),
-        ReportSection("Faded", _noted(summary.faded, "`dreamctl restore ID` brings one back")),
+        ReportSection("Faded", _noted(report, summary.faded, "`dreamctl restore ID` brings one back")),
         ReportSection("Problems found", _found(report, {"secrets", "links", "orphans"})),
         ReportSection("Refused", _one(_refused(report))),
         ReportSection("Asked in vain, answered now", _one(_filled(report))),
@@ -219,7 +216,7 @@ def sections(report: RunReport, summary: ActionSummary) -> list[ReportSection]:
 
 def cost(report: RunReport) -> str:
     """Write the duration of the run and the language model's cost."""
-    spent = f"These steps took {sum(report.seconds.values()):.1f} s"
+    spent = f"All steps took {sum(report.seconds.values()):.1f} s"
     if report.calls:
         spent += f", {count(report.calls, 'call')} to the language model and {count(report.tokens, 'token')}"
     return f"{spent}. {report.model_note}" if report.model_note else f"{spent}."
@@ -245,26 +242,27 @@ def count(number: int, what: str, plural: str = "") -> str:
     return f"{number:,} {what if number == 1 else plural or what + 's'}"
 
 
-def _learned(facts: Sequence[Memory]) -> Iterator[LineGroup]:
+def _learned(facts: Sequence[Memory], channels: Collection[str]) -> Iterator[LineGroup]:
     rank = {kind: place for place, kind in enumerate(_WORTH_READING)}
     for channel in sorted({fact.channel for fact in facts}):
         here = [fact for fact in facts if fact.channel == channel and not fact.superseded_by]
         ranked = sorted(_newest(here), key=lambda fact: (rank.get(fact.kind, len(rank)), -(fact.certainty or 0)))
         lines = [ReportLine(current_facts.dated(fact), fact.path, fact.kind.value) for fact in ranked[:MOST_LEARNED]]
-        yield LineGroup(lines, f"{project_name(channel)}: {count(len(here), 'fact')}", len(here) - len(lines))
+        title = f"{project_name(channel, channels)}: {count(len(here), 'fact')}"
+        yield LineGroup(lines, title, len(here) - len(lines))
 
 
-def _new_pages(pages: Sequence[Memory], *, episodes: bool) -> Iterator[ReportLine]:
+def _new_pages(pages: Sequence[Memory], channels: Collection[str], *, scenarios: bool) -> Iterator[ReportLine]:
     several = len({page.channel for page in pages}) > 1
     for page in _newest(pages):
-        if (page.kind is Kind.SCENARIO) is episodes:
-            about = [project_name(page.channel)] if several else []
+        if (page.kind is Kind.SCENARIO) is scenarios:
+            about = [project_name(page.channel, channels)] if several else []
             yield ReportLine(page.title, page.path, ", ".join([*about, page.description.rstrip(".")]))
 
 
-def _left_alone(pages: Sequence[Memory]) -> list[LineGroup]:
+def _left_alone(report: RunReport) -> list[LineGroup]:
     """Name the pages that the run would have written, had no person edited them."""
-    lines = [ReportLine(_subject(page), page.path, "you edited it") for page in pages]
+    lines = [ReportLine(_subject(report, page), page.path, "you edited it") for page in report.left_alone]
     hint = "to have one written again, keep what is yours with `dreamctl remember` and delete the file"
     return _one(lines, hint=hint)
 
@@ -273,8 +271,8 @@ def _newest(memories: Sequence[Memory]) -> list[Memory]:
     return current_facts.in_time(memories)[::-1]
 
 
-def _noted(pairs: Sequence[tuple[Memory, str]], hint: str = "") -> list[LineGroup]:
-    return _one((ReportLine(_subject(memory), memory.path, reason) for memory, reason in pairs), hint=hint)
+def _noted(report: RunReport, pairs: Sequence[tuple[Memory, str]], hint: str = "") -> list[LineGroup]:
+    return _one((ReportLine(_subject(report, memory), memory.path, reason) for memory, reason in pairs), hint=hint)
 
 
 def _side_by_side(pairs: Sequence[tuple[Memory, Memory | None]], most: int) -> list[LineGroup]:
@@ -294,12 +292,12 @@ def _quote(memory: Memory) -> ReportLine:
     return ReportLine(current_facts.spoken(memory), memory.path, current_facts.day_of(memory))
 
 
-def _subject(memory: Memory) -> str:
+def _subject(report: RunReport, memory: Memory) -> str:
     """Return a fact's quote, or a page's title with its channel, since the title of a profile is the same in each."""
     return (
         current_facts.dated(memory)
         if memory.level is Level.FACT
-        else f"{memory.title} ({project_name(memory.channel)})"
+        else f"{memory.title} ({project_name(memory.channel, report.channels)})"
     )
 
 
@@ -369,9 +367,10 @@ def _gate(report: RunReport) -> Iterator[ReportLine]:
     if gate is None:
         return
     if gate.probes:
+        moved = [f"{number} {how}" for number, how in ((gate.gained, "better"), (gate.lost, "worse")) if number]
         yield ReportLine(
-            f"With {asked_by(gate)}: {gate.recall_before:.1%} found their answer before, {gate.recall_after:.1%} "
-            f"after; {gate.gained} better, {gate.lost} worse."
+            f"With {asked_by(gate)}: {gate.recall_before:.1%} found their answer before, {gate.recall_after:.1%} after"
+            f"{'; ' if moved else ''}{', '.join(moved)}."
         )
     elif report.actions or gate.dropped:
         yield ReportLine("Not tested: no question was asked yet, and the memory is too small to make questions from.")

@@ -27,7 +27,7 @@ from ..extract.attributes import OBSERVED
 from ..extract.contexts import Speaker, TurnContext, contexts_of, judged, own_words
 from ..extract.facts import PUTS_RIGHT
 from ..extract.procedures import ALIKE, Procedure, ProcedureRun, StepRun, procedures_of, step_runs
-from ..workspace.proposals import Proposals, archive, create, may_be_revived, newest, replace_text, revived
+from ..workspace.proposals import Proposals, archive, create, is_edited, may_be_revived, newest, replace_text, revived
 from ..workspace.snapshot import SessionState
 from ..workspace.view import View
 
@@ -85,7 +85,10 @@ class _Command:
 
 
 def plan(view: View, now: datetime) -> Proposals:
-    """Propose the page of every channel in which a session has grown since the last dream."""
+    """Propose the pages of every channel in which a session has grown since the last dream, or a skill is offered.
+
+    A skill that waits for its person is judged anew each time: the rules by which it was offered may have changed.
+    """
     planned = Proposals()
     of_channel: dict[str, list[SessionState]] = {}
     for session in view.sessions():
@@ -93,7 +96,8 @@ def plan(view: View, now: datetime) -> Proposals:
     for channel in view.steps.counted(sorted(of_channel), "channels"):
         sessions = sorted(of_channel[channel], key=lambda one: one.session_id)
         grown = sum(session.last_ordinal for session in sessions)
-        if view.cursor(STAGE, channel) == grown:
+        offers = any(SKILL_DRAFT in page.tags for page in view.memories(Level.SCENARIO, channel))
+        if view.cursor(STAGE, channel) == grown and not offers:
             continue
         planned.cursors[STAGE, channel] = grown
         turns = {session.session_id: view.turns(session.session_id) for session in sessions}
@@ -291,7 +295,16 @@ def _rewritten(view: View, known: Memory, page: Memory, paths: Paths) -> Action 
     tags = (*(tag for tag in known.tags if tag != SKILL_DRAFT), *draft)
     extra = dict(renewed.extra) | {STEPS: page.extra[STEPS]}
     renewed = replace(renewed, title=page.title, description=page.description, tags=tags, extra=extra)
-    return replace_text(view, renewed, STAGE, "it was run again", paths)
+    return replace_text(view, renewed, STAGE, "it was run again", paths) or _withdrawn(view, known, tags)
+
+
+def _withdrawn(view: View, known: Memory, tags: Sequence[str]) -> Action | None:
+    """Return the change by which a skill that nobody decided about is offered no more; None where it still is."""
+    data = view.read(known.path)
+    if data is None or SKILL_DRAFT not in known.tags or SKILL_DRAFT in tags or is_edited(data):
+        return None
+    content = okf.edit(data, {"tags": list(tags)})
+    return Action.replacing(known.path, known.node_id, data, content, stage=STAGE, reason="it is no skill any more")
 
 
 def _began(turns: Sequence[Turn]) -> str:

@@ -41,7 +41,7 @@ def plan(view: View, now: datetime) -> Proposals:
         planned.cursors[STAGE, channel] = fingerprint
         for action in _Channel(view, channel, now).actions():
             planned.actions.append(action)
-            planned.count("episodes" if action.kind is ActionKind.CREATE else "episodes changed")
+            planned.count("scenarios" if action.kind is ActionKind.CREATE else "scenarios changed")
     return planned
 
 
@@ -89,7 +89,7 @@ class _Channel:
             if action:
                 yield action
         for page in [page for page in pages if BEGAN not in page.extra and page.is_live][:MOST_PAGES_ARCHIVED]:
-            if action := archive(self.view, page, STAGE, "episodes tell what it told", self.now):
+            if action := archive(self.view, page, STAGE, "scenarios tell what it told", self.now):
                 yield action
 
     def _action(self, episode: Episode, paths: Mapping[NodeId, str]) -> Action | None:

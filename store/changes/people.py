@@ -185,7 +185,7 @@ class Entities:
             told.add(words)
             quoted.add(turn)
             shown = first_sentences(words, LONGEST_MENTION)
-            yield AboutLine("fact", f"{_day(fact)}: “{shown}” [{_short(turn)}]", fact.node_id, (turn,))
+            yield AboutLine("fact", f"{_day(fact)}: “{shown}” [{fact.node_id}]", fact.node_id, (turn,))
         revised = self._revised([turn.node_id for turn in turns])
         for node in sorted(turns, key=lambda turn: turn.role in MACHINES):
             text = outgoing(node.text)
@@ -196,9 +196,9 @@ class Entities:
                 said = [one for one in said if state.still_says(one)]
             said = said[:MOST_QUOTED]
             fresh = [one for one in said if one not in told and not any(one in line for line in told)]
-            if fresh and node.node_id not in quoted:
+            words = first_sentences(" ".join(fresh), LONGEST_MENTION)  # "" of a heading
+            if words and node.node_id not in quoted:
                 told.update(fresh)
-                words = first_sentences(" ".join(fresh), LONGEST_MENTION)
                 speaker = f", {node.role}" if node.role in MACHINES else ""
                 yield AboutLine(
                     "mention",

@@ -31,6 +31,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,7 +57,7 @@ from ..writer.derived import DerivedFiles
 from ..writer.pending import PendingFiles
 from ..writer.writer import Planned
 from .plan import Planner, PurgePlan, Selection
-from .prove import holds_any, regular_files, search
+from .prove import holds_any, pieces_in, regular_files, search
 from .scrub import Erasure, row_erasures
 
 logger = logging.getLogger(__name__)
@@ -166,9 +167,9 @@ class Purge:
 
     # ---- asked by a person
 
-    def preview(self, selection: Selection) -> Purged:
+    def preview(self, selection: Selection, on_progress: Progress = lambda step, done, total: None) -> Purged:
         """Return the amount that a purge would remove, with the things themselves; nothing is changed."""
-        return self._plan(selection, is_listed=True).preview
+        return self._plan(selection, on_progress, is_listed=True).preview
 
     def purge(self, selection: Selection, on_progress: Progress = lambda step, done, total: None) -> Purged:
         """Erase a selection for good. No dream may be running.
@@ -180,7 +181,7 @@ class Purge:
             raise StoreBusy("a purge is under way", hint="Try again when it is done.")
         try:
             # Planned under the lock: a purge that is under way changes what there is to find.
-            plan = self._plan(selection)
+            plan = self._plan(selection, on_progress)
             if plan.is_empty:
                 return replace(plan.preview, out_of_reach=tuple(self._left_alone(plan.erasure)))
             now = self._core.now()
@@ -200,8 +201,9 @@ class Purge:
         finally:
             self._one_at_a_time.release()
 
-    def _plan(self, selection: Selection, *, is_listed: bool = False) -> PurgePlan:
+    def _plan(self, selection: Selection, on_progress: Progress, *, is_listed: bool = False) -> PurgePlan:
         core = self._core
+        on_progress("plan", 0, 0)
         core.vault.raise_if_away()
         refuse_without_history(core.paths.ledger)
         if core.ledger.is_copy:
@@ -209,7 +211,7 @@ class Purge:
         core.settle(SETTLED_WITHIN_S)
         if note := core.opened.note:
             raise StoreBusy(note, hint="Try again in a moment.")
-        return self._planner.plan(selection, is_listed=is_listed)
+        return self._planner.plan(selection, lambda number: on_progress("plan", number, 0), is_listed=is_listed)
 
     # ---- a purge that was interrupted
 
@@ -289,16 +291,15 @@ class Purge:
             for number, (name, step) in enumerate(steps):
                 if core.closing.is_set():
                     raise StoreBusy("the store is closing", hint="The next start goes on.")
-                on_progress(name, number, len(steps) + 1)
+                on_progress(name, number, len(steps))
                 if name == "index":  # held until the proof
                     held.enter_context(core.opened.no_other_file(core.closing))
                 step(order)
-            on_progress("search", len(steps), len(steps) + 1)
-            found = self._search(erasure)
+            found = self._search(erasure, on_progress)
             if any(path.name.startswith(core.paths.index.stem) for path in found):
                 core.opened.rebuild()
                 self._deletions.relearn()
-                found = self._search(erasure)
+                found = self._search(erasure, on_progress)
         summary = {**order.run.summary, "traces": sum(found.values())}
         self.on_erased(erasure.ids | erasure.sessions, erasure.secrets)
         # The outcome first, the intent last: a crash between them repeats a purge that finds nothing left.
@@ -432,9 +433,16 @@ class Purge:
 
     # ---- the proof
 
-    def _search(self, erasure: Erasure) -> Mapping[Path, int]:
+    def _search(self, erasure: Erasure, on_progress: Progress) -> Mapping[Path, int]:
         """Search every byte of ours, and the rows with their images, for purged content."""
-        proof = search(self._own_files(), erasure.words.is_trace, self._rest)
+        files = list(self._own_files())
+        pieces, read = pieces_in(files), count(1)
+
+        def rest() -> None:
+            on_progress("search", min(next(read), pieces), pieces)
+            self._rest()
+
+        proof = search(files, erasure.words.is_trace, rest)
         self._missed = proof.missed
         ledger = self._core.paths.ledger
         left_in_rows = any(row_erasures(self._core.ledger.ask, erasure))

@@ -119,10 +119,13 @@ class Planner:
         self._catalog = catalog
         self._rest = rest
 
-    def plan(self, selection: Selection, *, is_listed: bool = False) -> PurgePlan:
+    def plan(
+        self, selection: Selection, on_looked: Callable[[int], None] = lambda number: None, *, is_listed: bool = False
+    ) -> PurgePlan:
         """Return the plan of a selection, its things `listed` where they are asked for.
 
-        Raises NotFound for an unknown node, InvalidInput for no selection.
+        `on_looked` is called now and then with the number of nodes whose words were compared. Raises NotFound for an
+        unknown node, InvalidInput for no selection.
         """
         salt = secrets.token_bytes(SALT_BYTES)
         # What was forgotten or deleted is in no index, but still in the images by which it can be restored.
@@ -146,7 +149,7 @@ class Planner:
         phrases = [selection.matching] if selection.matching else []
         passages = ErasedWords.of(salt, (), [node.text for node in chosen.versions], phrases)
         self._add_quoting(chosen, passages, history)
-        traces, repeated_in = self._traces(chosen, [version.node for version in unindexed])
+        traces, repeated_in = self._traces(chosen, [version.node for version in unindexed], on_looked)
         erasure = Erasure(
             passages.with_words(traces),
             frozenset(chosen.turns),
@@ -343,7 +346,9 @@ class Planner:
 
     # ---- the words that identify it
 
-    def _traces(self, chosen: _Selected, unindexed: Sequence[Node]) -> tuple[set[str], list[NodeId]]:
+    def _traces(
+        self, chosen: _Selected, unindexed: Sequence[Node], on_looked: Callable[[int], None]
+    ) -> tuple[set[str], list[NodeId]]:
         """Return the words that only nodes that go contain, and the nodes that stay and repeat one of those."""
         words = {word for node in chosen.versions for word in words_of(f"{_all_words(node)}\n{node.role}")}
         kept: set[str] = set()
@@ -352,6 +357,7 @@ class Planner:
         for number, node in enumerate(chain(self._catalog.said(), unindexed)):
             if number % RESTED_EVERY == 0:
                 self._rest()
+                on_looked(number)
             goes = chosen.has(node)
             kept.update(words_of(f"{'' if goes else node.role} {node.channel} {node.session_id}"))
             if not goes:

@@ -247,6 +247,15 @@ def search(files: Iterable[Path], is_trace: Callable[[str], bool], rest: Callabl
     return Proof(traces, missed)
 
 
+def pieces_in(files: Iterable[Path]) -> int:
+    """Return the number of pieces that `search` reads of some files, as large as they are now."""
+    number = 0
+    for path in files:
+        with contextlib.suppress(OSError):
+            number += -(-path.stat().st_size // READ_BYTES)
+    return number
+
+
 def holds_any(path: Path, is_purged: Callable[[str], bool], rest: Callable[[], None]) -> bool:
     """Return True if a file's text is purged content in any piece; a file that cannot be read counts as without."""
     with contextlib.suppress(OSError), opened(path) as file:

@@ -128,6 +128,7 @@ def test_a_person_is_told_of_by_facts_as_they_are_now_also_after_the_next_dream(
         found = found or next(((entity.name, line) for line in lines if line.part == "fact"), None)
     assert found is not None
     name, line = found
+    assert line.text.endswith(f"[{line.node_id}]")
     quote = line.text.partition("“")[2].partition("”")[0]
     dreamt.store.forget(line.node_id)
     assert quote not in dreamt.store.about(name, "spokes", 4000).text

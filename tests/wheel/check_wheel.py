@@ -21,9 +21,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LARGEST_MB = 340
-"""Installed, bytecode included: 317 MB before the embedding's trained layers (6.5 MB) came (onnxruntime 63, numpy 59,
-the model 22). The design allows 300: the MCP SDK requires cryptography (15 MB), which is never imported here."""
+LARGEST_MIB = 340
+"""Installed, bytecode included, in units of 2^20 bytes as of `du -m`: onnxruntime 67, numpy 71, ours 33, the model 22.
+Never imported here are cryptography (15), which the MCP SDK requires, and Pillow (21), hf_xet (11) and huggingface_hub
+(8), which fastembed does; without them it would be below the 300 of the design."""
 SDIST_FILES = {
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -136,9 +137,10 @@ def install(wheel: Path, venv: Path) -> Path:
 
 def check_size(venv: Path) -> None:
     """Check that a fresh installation is small; pip, which comes with the environment, does not count."""
-    size_mb = round(sum(disk_usage(path) for path in venv.rglob("*") if not is_of_pip(path)) / 2**20)
-    say(f"installed, it takes {size_mb} MB")
-    fail_if({size_mb} if size_mb > LARGEST_MB else set(), f"more than {LARGEST_MB} MB")
+    size_bytes = sum(disk_usage(path) for path in venv.rglob("*") if not is_of_pip(path))
+    size_mib = round(size_bytes / 2**20)
+    say(f"installed, it takes {round(size_bytes / 1e6)} MB ({size_mib} MiB)")
+    fail_if({size_mib} if size_mib > LARGEST_MIB else set(), f"more than {LARGEST_MIB} MiB")
 
 
 def disk_usage(path: Path) -> int:

@@ -82,13 +82,17 @@ def everything(home: Path) -> dict[str, bytes]:
     return {str(file.relative_to(home)): file.read_bytes() for file in sorted(home.rglob("*")) if file.is_file()}
 
 
+def folders(home: Path) -> list[Path]:
+    return sorted(each for each in home.rglob("*") if each.is_dir())
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("there", [True, False])
 def test_every_file_is_given_back_byte_for_byte(connect: Connect, tmp_path: Path, name: str, there: bool) -> None:
     home = tmp_path / "home"
     if there:
         write(home, FILES[name])
-    before = everything(home)
+    before, places = everything(home), folders(home)
     connection = connect(name)
     edits = connection.connecting()
     assert edits
@@ -100,11 +104,24 @@ def test_every_file_is_given_back_byte_for_byte(connect: Connect, tmp_path: Path
     assert connect(name).connecting() == []
     again = connect(name)
     again.apply(again.disconnecting())
-    assert everything(home) == before
+    assert (everything(home), folders(home)) == (before, places)
     assert again.disconnecting() == []
     assert not list((tmp_path / "records").iterdir())
     again.apply(again.connecting())
     assert everything(home) == written
+
+
+def test_of_the_folders_only_those_go_that_were_made_and_are_empty(connect: Connect, tmp_path: Path) -> None:
+    kept, used = tmp_path / "home" / ".claude", tmp_path / "home" / ".codex"
+    kept.mkdir(parents=True)
+    for name in ("claude-code", "codex"):
+        connection = connect(name)
+        connection.apply(connection.connecting())
+    (used / "history.jsonl").touch()
+    for name in ("claude-code", "codex"):
+        connection = connect(name)
+        connection.apply(connection.disconnecting())
+    assert folders(tmp_path / "home") == [kept, used]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

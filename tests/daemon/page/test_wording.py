@@ -69,6 +69,10 @@ def test_days_and_projects_are_named_shortly() -> None:
     assert day("2025-03-04T12:00:00+00:00", NOW) == "4 Mar 2025"
     assert day(None, NOW) == ""
     assert [project(name) for name in ("waybill-4acde5", "_global", "a-b")] == ["waybill", "everywhere", "a-b"]
+    assert [project(name, {"cli-2517dc", "cli-9beecf"}) for name in ("cli-2517dc", "shop-4acde5")] == [
+        "cli-2517dc",
+        "shop",
+    ]
 
 
 def test_a_session_is_taken_apart_into_turns_that_no_text_forges() -> None:

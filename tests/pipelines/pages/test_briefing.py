@@ -103,6 +103,13 @@ def test_an_order_that_is_surely_a_rule_is_one() -> None:
     assert list(under(rule)) == [briefing.RULES]
 
 
+def test_a_change_of_the_work_at_hand_is_a_rule_only_in_the_words_of_one() -> None:
+    for_once = judged("It should also check the last commit.", kind=Kind.PREFERENCE, reply="refine", standing=0.72)
+    assert list(under(for_once)) == [briefing.DECIDED]
+    worded = judged("Always check the last commit.", kind=Kind.PREFERENCE, reply="refine", standing=0.72)
+    assert list(under(worded)) == [briefing.RULES]
+
+
 def test_an_instruction_in_the_words_of_a_wish_is_a_rule() -> None:
     wish = "let's make sure that we use US English everywhere please"
     assert under(judged(wish, worth=0.98)) == {}

@@ -11,7 +11,7 @@ from dreamd.store.model import ActionKind
 from tests.pipelines.report.reports import Reader, action, fact, full_report, report
 
 SECTIONS = (
-    "Decisions waiting", "Replaced", "Perhaps replaced", "Episodes", "Learned", "Pages", "Changed", "Gone stale",
+    "Decisions waiting", "Replaced", "Perhaps replaced", "Scenarios", "Learned", "Pages", "Changed", "Gone stale",
     "Faded", "Problems found", "Refused",
     "Asked in vain, answered now", "Asked and not found", "Health", "Tested before it was applied", "Numbers",
 )  # fmt: skip
@@ -70,7 +70,8 @@ def test_what_changed_is_told_in_at_most_five_sentences() -> None:
     (account,) = [line for line in text.splitlines() if line.startswith("At 03:00")]
     assert len(re.findall(r"[.](?= |$)", account)) == 5
     quiet = markdown.render(report(action(fact("Learned"))))
-    assert "Nothing was replaced, is in question or faded." in quiet
+    assert "\n\nAt 03:00, a daily dream: 7 new turns became 1 fact.\n\n" in quiet
+    assert not re.search("nothing|replaced|faded|No language model", quiet, re.IGNORECASE)
 
 
 def test_old_and_new_stand_side_by_side_whole() -> None:

@@ -82,11 +82,31 @@ def test_of_several_channels_a_page_names_its_own() -> None:
     assert "· shop" not in markdown.render(report(action(pages[0])))
 
 
+def test_projects_of_one_name_are_told_apart() -> None:
+    facts = [
+        action(fact(f"Said in {channel}", channel=channel)) for channel in ("cli-2517dc", "cli-9beecf", "shop-a1b2c3")
+    ]
+    text = markdown.render(report(*facts, channels={"cli-2517dc", "cli-9beecf", "shop-a1b2c3"}))
+    heads = [line for line in text.splitlines() if line.startswith("### ")]
+    assert heads == ["### cli-2517dc: 1 fact", "### cli-9beecf: 1 fact", "### shop: 1 fact"]
+    assert "### cli: 1 fact" in markdown.render(report(facts[0], channels={"cli-2517dc", "shop-a1b2c3"}))
+
+
+def test_a_step_that_found_nothing_to_do_is_not_told() -> None:
+    quiet = replace(report(action(fact("Learned"))), counts={"consolidate": {"turns": 7}, "decay": {}})
+    quiet = replace(quiet, seconds={"consolidate": 1.2, "decay": 0.3})
+    assert [name for name, _, _ in quiet.steps] == ["new facts"]
+    assert "All steps took 1.5 s." in markdown.render(quiet)
+    assert [tile for tile in ("facts learned", "new pages", "to decide") if tile in html.render(quiet)] == [
+        "facts learned"
+    ]
+
+
 @pytest.mark.parametrize(
     ("counts", "words"),
     [
         ({}, "nothing to do"),
-        ({"episodes": 1, "profiles changed": 1}, "1 episode, 1 profile changed"),
+        ({"scenarios": 1, "profiles changed": 1}, "1 scenario, 1 profile changed"),
         ({"turns": 1200, "superseded": 1}, "1,200 turns, 1 superseded"),
     ],
 )

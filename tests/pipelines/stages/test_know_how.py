@@ -158,6 +158,23 @@ def test_a_page_goes_on_and_a_decision_about_its_skill_stands() -> None:
     assert SKILL_DRAFT not in renewed.tags
 
 
+def test_a_skill_that_the_rules_would_not_offer_now_is_withdrawn_though_nothing_was_run_again() -> None:
+    cut = tuple((role, text.replace("ship.sh prod", 'ship.sh prod -m "The notes')) for role, text in RELEASED)
+    source = of_sessions(cut, cut, cut)
+    history, actions = dreamt(source)
+    (page,) = strategies(actions)
+    offered = okf.edit(source.files[page.path], {"tags": [STRATEGY, SKILL_DRAFT, "releases"]})
+    source.files[page.path] = offered
+    before = ActionChecker(source.view(history), NOW)
+    history, (action,) = dreamt(source, history)
+    withdrawn = page_of(action)
+    assert (withdrawn.tags, withdrawn.text) == ((STRATEGY, "releases"), page.text)
+    assert before.check([action])[0] == []
+    assert dreamt(source, history)[1] == []
+    source.files[page.path] = offered.replace(b"Worked in 3", b"Worked for me in 3")  # a person's text stays
+    assert dreamt(source, history)[1] == []
+
+
 def test_the_gate_lets_pages_of_what_was_run_pass_and_no_others() -> None:
     source = of_sessions(RELEASED, RELEASED, RELEASED)
     actions = know_how.plan(source.view(), NOW).actions

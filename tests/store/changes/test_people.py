@@ -108,6 +108,11 @@ def test_a_longer_name_is_answered_by_the_page_of_the_one_person_who_has_a_part_
     assert not told.about("Tom Okafor", "shop", 1000).entities
 
 
+def test_a_heading_that_says_a_name_is_no_line(told: MemoryStore) -> None:
+    told.observe(SessionHead("s1", "shop"), [NewTurn("user", "## Tom", MAY_9, "t9")]).result()
+    assert [line.evidence for line in told.about("tom", "shop", 1000).lines] == [("s1#3",)]
+
+
 @pytest.mark.parametrize("name", ["Nobody", "???", "took invoices"])
 def test_a_name_that_no_turn_says_is_answered_with_nothing(told: MemoryStore, name: str) -> None:
     found = told.about(name, "shop", 1000)

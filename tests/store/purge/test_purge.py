@@ -243,6 +243,17 @@ def test_nothing_is_changed_by_a_preview(store: MemoryStore) -> None:
     assert (store.paths.vault / made["path"]).exists()
 
 
+def test_a_preview_and_a_purge_report_each_step_and_the_proof_to_its_end(store: MemoryStore) -> None:
+    filled(store)
+    seen: list[tuple[str, int, int]] = []
+    store.preview_purge(Selection(nodes=("s1",)), lambda *at: seen.append(at))
+    assert {step for step, _, _ in seen} == {"plan"}
+    store.purge(Selection(nodes=("s1",)), lambda *at: seen.append(at))
+    steps = ["plan", "files", "history", "index", "pages", "caches", "compact", "search"]
+    assert list(dict.fromkeys(step for step, _, _ in seen)) == steps
+    assert seen[-1] == ("search", seen[-1][2], seen[-1][2])
+
+
 def test_a_purge_names_what_says_the_same_and_takes_kept_ledgers_whole(store: MemoryStore, paths: StorePaths) -> None:
     said = f"{FIRST} because its constraints are good"
     talk(store, "s1", [said])
