@@ -204,7 +204,7 @@ def test_status_says_what_is_different(recorded: Recording, look: Look, change: 
 def test_a_hit_is_a_line_its_text_and_its_sources(recorded: Recording, look: Look) -> None:
     hits = recorded.named["a fact recalled"]["hits"]
     said = text_of(query.hits_in_words(hits, look))
-    assert re.match(rf"L\d \w+ · .+ · {recorded.orders} · \d\.\d\d +\S+\n  ", said)
+    assert re.match(rf"L\d \w+ · .+ · {recorded.orders} · confidence \d\.\d\d +\S+\n  ", said)
     [cited] = [hit for hit in hits if hit["node_id"] == recorded.fact["node_id"]]
     source = cited["evidence"][0]
     assert f"  from {source['node_id']} ({source['external_id']})" in text_of(query.hits_in_words([cited], look))

@@ -342,7 +342,7 @@ def test_recall_says_what_it_found_and_where_from(daemon: FakeDaemon, run: Run) 
     )
     asked = {"query": "where is the office?", "limit": 3, "levels": ["L1", "L0"], "channel": "*"}
     assert daemon.asked == [("recall", asked)]
-    assert out == "L1 fact · undated · work · 0.90  k2m4\n  The office is in Linz.\n  from s#1\n"
+    assert out == "L1 fact · undated · work · confidence 0.80  k2m4\n  The office is in Linz.\n  from s#1\n"
     assert err == "12 chunks wait for their embedding.\n"
     assert code == 0
 
