@@ -163,6 +163,12 @@ def test_a_day_that_is_over_takes_its_announcement_along_unless_something_holds_
     assert {line.words for line in part.lines} == {surcharge.text, moved.text}
 
 
+def test_what_was_remembered_is_read_for_its_days() -> None:
+    demo = replace(said("The demo for Acme is on 9 May 2026.", "s1#1"), sources=())
+    assert under(demo) == {briefing.AHEAD: ["The demo for Acme is on 9 May 2026."]}
+    assert under(demo, today=date(2026, 5, 10)) == {}
+
+
 def test_a_short_reply_comes_with_what_it_answers_and_a_bare_yes_to_an_offer_not_at_all() -> None:
     typst = judged("> I'd render it with Typst, a single binary.\n\nfine, typst", reply="accept")
     alone = judged("> A genetic algorithm?\n\nno ga. nobody will be able to explain to a driver why", reply="reject")
