@@ -53,7 +53,7 @@ REWRITTEN = 300
 
 
 class Asked(NamedTuple):
-    """What one process was answered: seconds from when each was due, how many by the server, and the ten best of each.
+    """What one process was answered: seconds from when each was due, how often the server was in step, the ten best.
 
     `used_s`: the processor time of the server's processes after the first WARMING, `own_s` that of its own.
     `in_step_s`: how long after its last answer the server had everything again.
@@ -122,7 +122,7 @@ def _of(grown: Grown, embedder: Embedder, asked: Sequence[str], given: argparse.
             f"{overlap:.3f}",
             "≥ .95",
             overlap >= 0.95,
-            f"mean share over {COMPARED} questions, {one.served} of them answered by the server",
+            f"mean share over {COMPARED} questions, the server was in step at {one.served} of them",
         )
         yield _answered(f"{named}: recall, one asks", [one], "")
         middle = COMPARED + given.daemons * ASKED_EACH
@@ -145,7 +145,7 @@ def _answered(named: str, many: Sequence[Asked], target: str) -> Row:
         target,
         p95_s <= 0.06 if target else None,
         f"{len(took)} distinct questions with their embedding, each {server_ms:.0f} ms of a processor of the server and"
-        f" {own_ms:.0f} of those who ask; the server answered {sum(m.served for m in many)} of {count};"
+        f" {own_ms:.0f} of those who ask; the server was in step at {sum(m.served for m in many)} of {count};"
         f" {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
     )
 
