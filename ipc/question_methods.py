@@ -10,9 +10,9 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..store import estimate_tokens, first_sentences, within
-from ..store.channel import may_read
+from ..store.channel import channels_in_reach, may_read
 from ..store.filters import Clause, Filter, Group
-from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Hit, Level
+from ..store.model import ALL_CHANNELS, Hit, Level
 from ..store.results import About, Elsewhere, EntityGraph, Shown
 from .answers import (
     CandidateAnswer,
@@ -372,7 +372,7 @@ def why_not(
         reason = "it is archived, or a newer one has taken its place (include_archived looks there too)"
     elif asked.levels and node.level not in asked.levels:
         reason = f"its level is {node.level}"
-    elif answer.channel not in (ALL_CHANNELS, node.channel) and node.channel != GLOBAL_CHANNEL:
+    elif answer.channel != ALL_CHANNELS and node.channel not in channels_in_reach(answer.channel, session):
         reason = f"its channel is {node.channel}"
     elif session and session == turn.partition("#")[0]:
         reason = "it was said in the session that asks, which has it"

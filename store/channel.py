@@ -1,7 +1,8 @@
 """The channel of a folder: its project where it is in a git repository, else the folder itself.
 
-Clones of one remote are one project: the channel of the first clone that an agent worked in is that of the others, if
-they have no memories of their own yet.
+Clones of one remote are one project, on this machine and on others of its person: the channel of the first clone that
+something was kept in is that of the others, if they have no memories of their own yet. A clone that has some keeps them
+in its own channel, and each of the two channels is read with the other.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path, PureWindowsPath
 
 from .model import ALL_CHANNELS, GLOBAL_CHANNEL, NotFound
@@ -33,6 +35,9 @@ _WORKTREES = frozenset({".worktrees", "worktrees"})
 
 
 _HASH = re.compile(rf"-[0-9a-f]{{{_HASH_DIGITS}}}\Z")
+_OF_REPOSITORY = re.compile(rf"[A-Za-z0-9._-]+-[0-9a-f]{{{_HASH_DIGITS}}}")
+_REMOTE_DIGITS = 32
+_REMOTE = re.compile(rf"[0-9a-f]{{{_REMOTE_DIGITS}}}")
 
 
 def project_name(channel: str, among: Collection[str] = ()) -> str:
@@ -45,43 +50,68 @@ class Projects:
     """The channels of known projects. A process has one set of them, since folders are named in all its parts."""
 
     def __init__(self) -> None:
-        self.of_remotes: dict[str, str] = {}
-        """The channel of each remote, by its hash."""
+        self.of_remotes: Mapping[str, Sequence[str]] = {}
+        """The channels of each remote, by its hash: first that of clones without memories of their own."""
+        self.remote_of: dict[str, str] = {}
+        """The remote of each repository that was named here, by its channel; "" for one without."""
         self.apart: frozenset[Path] = frozenset()
         """The tops of worktrees and clones that are projects of their own."""
         self._named: frozenset[str] = frozenset()
 
-    def know(self, of_remotes: Mapping[str, str], named: Collection[str], apart: Collection[Path] = ()) -> None:
+    def know(
+        self, of_remotes: Mapping[str, Sequence[str]], named: Collection[str], apart: Collection[Path] = ()
+    ) -> None:
         """Take over the channels of an opened store: of remotes, and all that have memories."""
-        self.of_remotes = dict(of_remotes)
+        self.of_remotes = of_remotes
+        self.remote_of = {}
         self._named = frozenset(named)
         self.apart = frozenset(path.expanduser().resolve() for path in apart)
 
     def channel_of(self, own: str, common_dir: Path) -> str:
-        """Return the channel of a repository: its own if that has memories, else that of its remote."""
-        if not self.of_remotes or own in self._named:
-            return own
-        return self.of_remotes.get(_remote_of(common_dir), own)
+        """Return the channel of a repository: its own if that has memories, else the first of its remote."""
+        remote = _remote_of(common_dir)
+        known = self.of_remotes.get(remote, ())
+        channel = known[0] if known and own not in self._named else own
+        self.remote_of[channel] = remote
+        return channel
+
+    def clones_of(self, channel: str) -> Sequence[str]:
+        """Return the other channels of the remotes of a repository's channel."""
+        own = self.remote_of.get(channel)
+        of_each = (some for remote, some in self.of_remotes.items() if remote == own or channel in some)
+        return [other for other in dict.fromkeys(chain.from_iterable(of_each)) if other != channel]
 
 
 _PROJECTS = Projects()
 
 
-def know_projects(of_remotes: Mapping[str, str], named: Collection[str], apart: Collection[Path] = ()) -> None:
+def know_projects(
+    of_remotes: Mapping[str, Sequence[str]], named: Collection[str], apart: Collection[Path] = ()
+) -> None:
     """Name folders from now on by the channels of an opened store."""
     _PROJECTS.know(of_remotes, named, apart)
 
 
-def learn_project(folder: Path, channel: str) -> str:
-    """Note the channel of a folder's remote, if it is the first of that; return the remote's hash, "" if it is not."""
-    if channel != channel_of_folder(folder):
-        return ""
-    try:
-        found = repository_of(folder.resolve())
-    except (OSError, ValueError, RuntimeError):
-        return ""
-    remote = "" if found is None or found[0] in _PROJECTS.apart else _remote_of(found[1])
-    return remote if remote and _PROJECTS.of_remotes.setdefault(remote, channel) == channel else ""
+def know_clones(of_remotes: Mapping[str, Sequence[str]]) -> None:
+    """Name the clones of remotes from now on by these channels."""
+    _PROJECTS.of_remotes = of_remotes
+
+
+def remote_of_channel(channel: str, folder: Path | None = None) -> str:
+    """Return the hash of the remote of a repository's channel, "" for none; `folder` may be one of the repository."""
+    if folder is not None and channel not in _PROJECTS.remote_of:
+        channel_of_folder(folder)
+    return _PROJECTS.remote_of.get(channel, "")
+
+
+def clones_of(channel: str) -> Sequence[str]:
+    """Return the channels of other clones of a repository's remote, on this machine or another."""
+    return _PROJECTS.clones_of(channel)
+
+
+def is_link(remote: str, channel: str) -> bool:
+    """Return True for what can be the hash of a remote and the channel of a repository."""
+    return bool(_REMOTE.fullmatch(remote) and _OF_REPOSITORY.fullmatch(channel))
 
 
 def channel_of_folder(path: Path) -> str:
@@ -134,7 +164,7 @@ def _remote_of(common_dir: Path) -> str:
 def _hash_of_remote(url: str) -> str:
     """Hash the project of a remote, "" for none."""
     project = project_of_remote(url)
-    return hashlib.sha256(project.encode("utf-8", "backslashreplace")).hexdigest()[:32] if project else ""
+    return hashlib.sha256(project.encode("utf-8", "backslashreplace")).hexdigest()[:_REMOTE_DIGITS] if project else ""
 
 
 def project_of_remote(url: str) -> str:
@@ -272,11 +302,14 @@ def channels_in_reach(channel: str, session: str | None = None) -> tuple[str, ..
 
     `shop/spike` reads what `shop` has, and what is kept there is not `shop`'s. `shop/@ana` is a user's part of it, from
     which their part of the global channel is read too; `shop/~S` is a session's part, which that `session` reads alone.
-    A name that begins with `=` is read alone.
+    A name that begins with `=` is read alone. Where other clones of a project have channels of their own, the same
+    parts of these are read too.
     """
     within = enclosing(channel)
+    project = within[-1]
+    clones = [f"{clone}{one.removeprefix(project)}" for clone in clones_of(project) for one in within]
     own = [f"{GLOBAL_CHANNEL}{WITHIN}{part}" for part in channel.split(WITHIN)[1:] if part.startswith(OF_USER)]
-    reach = within if channel.startswith(ALONE) else tuple(dict.fromkeys((*within, *own, GLOBAL_CHANNEL)))
+    reach = within if channel.startswith(ALONE) else tuple(dict.fromkeys((*within, *clones, *own, GLOBAL_CHANNEL)))
     return reach if session is None else (*(channel_of_session(one, session) for one in reach), *reach)
 
 

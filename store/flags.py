@@ -6,14 +6,15 @@ Flags are carried over from a damaged ledger to the next.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from .channel import enclosing, know_projects, learn_project
+from .channel import WITHIN, enclosing, is_link, know_clones, know_projects, remote_of_channel
 from .door import Door
 from .ledger import records
 from .ledger.ledger import Ledger
-from .model import ReadUpTo, StoreReadOnly
+from .model import InvalidInput, ReadUpTo, StoreReadOnly
 from .writer.writer import Writer
 
 PAUSED = "paused"
@@ -83,8 +84,6 @@ def _flag_of(channel: str) -> str:
 WATCH, NAMED, PROJECT = "watch:", "named:", "project:"
 _KEY_DIGITS = 32
 ACKNOWLEDGED_WITHIN_S = 10.0
-# Working directories that are looked at once in a daemon's life.
-MOST_LEARNED = 1024
 
 
 class Followed:
@@ -133,30 +132,47 @@ class Followed:
 
 
 class ProjectChannels:
-    """The channels of the remotes of repositories: that of the clone in which an agent worked first.
+    """The channels of the remotes of repositories, each remote by its hash.
 
-    Every method may be called from any thread.
+    The first is that of the clone in which something was kept first; no other takes its place, whatever another machine
+    says. Every method may be called from any thread.
     """
 
     def __init__(self, ledger: Ledger, writer: Writer, named: Collection[str], apart: Collection[Path]) -> None:
         """`named` are the channels that have memories, `apart` the folders that are projects of their own."""
         self._writer = writer
-        self._learned: set[tuple[str, str]] = set()
-        know_projects(project_channels(ledger), named, apart)
+        self._lock = threading.Lock()
+        self._of_remotes = project_channels(ledger)
+        know_projects(self._of_remotes, named, apart)
 
-    def learn(self, folder: str | None, channel: str) -> None:
-        """Note the channel of a folder's remote, if it is the first; within about a second it is kept."""
-        if folder is None or (folder, channel) in self._learned:
-            return
-        if len(self._learned) < MOST_LEARNED:
-            self._learned.add((folder, channel))
-        if remote := learn_project(Path(folder), channel):
-            self._writer.later(records.set_flag(PROJECT + remote, channel))
+    def learn(self, channel: str, folder: str | None = None) -> None:
+        """Note the channel of a repository's remote; `folder` may be one of the repository."""
+        project = channel.partition(WITHIN)[0]
+        if remote := remote_of_channel(project, Path(folder) if folder else None):
+            self.link(remote, project)
+
+    def link(self, remote: str, channel: str) -> None:
+        """Note a channel of a remote, after those that are known; within about a second it is kept.
+
+        Raises InvalidInput for what can be none.
+        """
+        if not is_link(remote, channel):
+            raise InvalidInput("it is no channel of a repository, or no hash of a remote")
+        with self._lock:
+            known = self._of_remotes.get(remote, ())
+            if channel not in known:
+                self._of_remotes = {**self._of_remotes, remote: (*known, channel)}
+                know_clones(self._of_remotes)
+                self._writer.later(records.set_flag(PROJECT + remote, " ".join(self._of_remotes[remote])))
+
+    def links(self) -> list[tuple[str, str]]:
+        """Return the channels of all remotes, each after its remote."""
+        return [(remote, channel) for remote, channels in self._of_remotes.items() for channel in channels]
 
 
-def project_channels(ledger: Ledger) -> dict[str, str]:
-    """Return the channel of each remote, by its hash."""
-    return {name.removeprefix(PROJECT): value for name, value in ledger.flags(PROJECT).items()}
+def project_channels(ledger: Ledger) -> Mapping[str, Sequence[str]]:
+    """Return the channels of each remote, by its hash."""
+    return {name.removeprefix(PROJECT): value.split() for name, value in ledger.flags(PROJECT).items()}
 
 
 def _key(path: str) -> str:

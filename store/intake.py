@@ -210,6 +210,7 @@ class Intake:
 
         `is_said`: these are a person's own words.
         """
+        self._core.projects.learn(memory.channel)
         # The fingerprint costs a hash of all words, so it is taken only if there is any tombstone.
         tombstone = fingerprint(memory) if self._tombstones.names else ""
         now = self._now()
@@ -255,7 +256,7 @@ class Intake:
             turns = [turn if turn.at else replace(turn, at=now) for turn in turns]
         self._door.check_names(head.channel, (head.agent_id, head.task_id, head.user_id))
         if not self._switches.is_off(head.channel):
-            self._core.projects.learn(head.cwd, head.channel)
+            self._core.projects.learn(head.channel, head.cwd)
         head = self._door.head(head)
         if self._switches.is_off(head.channel):
             self._foreign.miss(head.session_id)

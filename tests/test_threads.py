@@ -27,7 +27,7 @@ from dreamd.pipelines import messages
 from dreamd.pipelines.extract.facts import drafts_of
 from dreamd.store import extensions, okf, redaction
 from dreamd.store.changes.run_kinds import new_run_id
-from dreamd.store.channel import channel_of_folder, know_projects, learn_project
+from dreamd.store.channel import channel_of_folder, channels_in_reach, know_projects
 from dreamd.store.embedding.embedding import StubEmbedder, embedder_for
 from dreamd.store.engine import bm25
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -84,6 +84,13 @@ def forget_everything() -> None:
                 value.cache_clear()
     token_count._costs.clear()
     token_count._pieces.clear()
+
+
+def opened(folder: Path) -> MemoryStore:
+    paths = StorePaths(
+        folder / "vault", folder / "ledger.db", folder / "i" / "index.db", folder / "i" / "e.db", folder / "r"
+    )
+    return MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW)
 
 
 def from_threads(function: Callable[[Any], Any], inputs: Sequence[Any]) -> list[Any]:
@@ -198,10 +205,7 @@ def test_no_two_runs_of_one_instant_share_an_id() -> None:
 
 @pytest.mark.usefixtures("eager_switches")
 def test_recalls_and_contexts_are_answered_alike(tmp_path: Path) -> None:
-    paths = StorePaths(
-        tmp_path / "vault", tmp_path / "ledger.db", tmp_path / "i" / "index.db", tmp_path / "i" / "e.db", tmp_path / "r"
-    )
-    with closing(MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW)) as store:
+    with closing(opened(tmp_path)) as store:
         texts = fresh_texts(60)
         for text in texts:
             store.remember(text, channel="threads").result()
@@ -227,9 +231,15 @@ def test_clones_that_are_seen_at_once_get_one_channel(tmp_path: Path) -> None:
         (clone / ".git").mkdir(parents=True)
         (clone / ".git" / "HEAD").write_text("ref: refs/heads/main")
         (clone / ".git" / "config").write_text('[remote "origin"]\n\turl = git@git.example.org:kettle.git\n')
+    with closing(opened(tmp_path / "of-one")) as store:
+        projects = store.operations.core.projects
+        from_threads(lambda clone: projects.learn(channel_of_folder(clone)), clones)
+        (channel,) = set(map(channel_of_folder, clones))
+        # Threads that named their clone before any was known have linked its own channel too.
+        assert {*channels_in_reach(channel)} == {one for _, one in projects.links()} | {"_global"}
+    with closing(opened(tmp_path / "of-one")) as store:
+        assert {*channels_in_reach(channel)} == {one for _, one in projects.links()} | {"_global"}
     know_projects({}, ())
-    from_threads(lambda clone: learn_project(clone, channel_of_folder(clone)), clones)
-    assert len(set(map(channel_of_folder, clones))) == 1
     know_projects({}, ())
 
 

@@ -18,6 +18,7 @@ writer.
 | gone | node, why, parents | a memory that was forgotten, deleted, undone or purged |
 | tombstone, lifted | key, parents | a key that forbids dreams something, or hides a turn; and its end |
 | cursor | session, ordinal | how far dreams have read a session |
+| project | remote, channel | clones of the remote of this hash keep their memories in this channel |
 | purge | nodes, secrets, at | ids (of turns the lasting names) that are to be erased everywhere, or all secrets |
 | erased | order, machine | a machine has carried out that purge |
 
@@ -57,6 +58,9 @@ THERE: Final = "there"
 
 TOMBSTONE: Final = "tombstone:"
 """Before a tombstone's key, as the node of its entries; the present one is the state that wins."""
+
+PROJECT: Final = "project"
+"""The kind of the entries that say which channels are of one project, whose clones have one remote."""
 
 SHARED: Final = "_global"
 """The channel of entries that are of none."""

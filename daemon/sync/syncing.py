@@ -4,7 +4,7 @@ Every step may be done again, and a crash between two loses nothing: files are c
 memory of a step.
 
 1. fetch, and look for faults of our own segments (`peer.py`)
-2. read new entries: turns are appended, the rest is noted as waiting
+2. read new entries: turns are appended, the rest is noted as waiting; and join the clones of each remote
 3. carry out the purges of others
 4. write the changes here since the last sync as entries (`_publish`)
 5. let in the entries that wait, as one run (`_let_in`), and write the merges among it as entries
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...store import Selection, ToldTurn, lasting_name, root_of, told_of, turn_key
 from ...store.model import Action, InvalidInput, NodeId, SessionHead, StoreError, Turn
-from .entries import GONE, SHARED, THERE, TOMBSTONE, Known, Standing, SyncEntry
+from .entries import GONE, PROJECT, SHARED, THERE, TOMBSTONE, Known, Standing, SyncEntry
 from .peer import News, Peer
 from .segments import machine_of
 
@@ -110,6 +110,7 @@ class Syncing:
         elif self._peer.machine not in self._known.machines():
             self._introduce(None)
         self._read(outcome)
+        self._join_clones()
         if self._known.machines().get(self._peer.machine, ("", False))[1]:
             self._introduce(None, stays=True)  # a copy of this machine's data goes on elsewhere, as another
         if may_purge:
@@ -188,6 +189,18 @@ class Syncing:
         self._write_again(lost)
         if news.rewritten:
             self._peer.prune()
+
+    def _join_clones(self) -> None:
+        """Note the channels that clones of a remote have elsewhere, behind those that they have here."""
+        here = {_link(remote, channel).entry_id for remote, channel in self._replica.links()}
+        for named in sorted({*self._known.of_node(f"{PROJECT}:")} - here):  # in one order on every machine
+            entry = self._peer.entry(named)
+            if entry is None:
+                continue
+            try:
+                self._replica.link(str(entry.body.get("remote")), str(entry.body.get("channel")))
+            except InvalidInput as error:
+                self._known.set_aside(f"{PROJECT} {named[:10]}", str(error))
 
     def _head_of(self, root: NodeId, heads: Mapping[NodeId, SessionHead], line: NodeId) -> SessionHead:
         """Return the head of a line as it is here, or as an entry has it, or else that of its session, as a line's."""
@@ -402,6 +415,7 @@ class Syncing:
         self._add_sessions(pieces)
         self._add_memories(here, pieces)
         self._add_registers(here, pieces)
+        self._add_links(pieces)
         self._write(pieces)
 
     def _write(self, pieces: Pieces) -> None:
@@ -516,6 +530,12 @@ class Syncing:
                 some.append((entry, {node: Standing(str(ordinal), (entry.entry_id,))}))
         if some:
             pieces.setdefault(SHARED, []).extend(some)
+
+    def _add_links(self, pieces: Pieces) -> None:
+        for remote, channel in self._replica.links():
+            entry = _link(remote, channel)
+            if not self._is_off(channel) and not self._known.has(entry.entry_id):
+                pieces.setdefault(channel, []).append((entry, {}))
 
     # ---- 5: changes elsewhere
 
@@ -655,6 +675,10 @@ class _LetIn:
     levels: dict[NodeId, str] = field(default_factory=dict)
     rivals: list[tuple[NodeId, NodeId]] = field(default_factory=list)
     is_merging: bool = False
+
+
+def _link(remote: str, channel: str) -> SyncEntry:
+    return SyncEntry({"kind": PROJECT, "remote": remote, "channel": channel})
 
 
 def _is_register(node: str) -> bool:

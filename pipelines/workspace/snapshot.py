@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...store import okf
-from ...store.channel import channel_apart, channel_of_folder, know_projects, project_root
+from ...store.channel import channel_apart, channel_of_folder, clones_of, know_projects, project_root
 from ...store.engine.database import Connections, backup, open_database
 from ...store.flags import project_channels
 from ...store.index.catalog import Catalog
@@ -203,8 +203,9 @@ def _memory(
 
 
 def _channels_of(folder: Path) -> set[str]:
-    """Return the channels that a folder may have: that of its project, and its own where it stands apart."""
-    return {channel_of_folder(folder), channel_apart(project_root(folder))}
+    """Return the channels that a folder may have: those of its project, and its own where it stands apart."""
+    channel = channel_of_folder(folder)
+    return {channel, *clones_of(channel), channel_apart(project_root(folder))}
 
 
 def _is_folder(path: Path) -> bool:

@@ -477,7 +477,8 @@ class QueryCache:
         if not self._settings.entries or not question.is_plain:
             return self._search.rank(question)
         period, state = self._now().timestamp() // self._settings.ttl_s, self._generation()
-        key = (form_of(question.meant), question.channel, question.session, question.limit, period, state)
+        reach = question.scope.channels  # it grows when another clone of a project is known
+        key = (form_of(question.meant), question.channel, reach, question.session, question.limit, period, state)
         if (found := self.held.get(key)) is not None:
             vector, rows_as_bytes, asked = found
             ranking = Ranking(question, asked=asked, notes=[*question.notes])

@@ -172,7 +172,17 @@ class Replica:
         """Return of each session the last turn that dreams have learned from."""
         return self._core.ledger.cursors(LEARNED_FROM)
 
+    def links(self) -> list[tuple[str, str]]:
+        """Return the channels of clones that have memories, each after the hash of its remote."""
+        for channel in self._core.catalog.channel_names():
+            self._core.projects.learn(channel)
+        return self._core.projects.links()
+
     # ---- changes of others
+
+    def link(self, remote: str, channel: str) -> None:
+        """Note a channel of clones of a remote, after those known here. Raises InvalidInput for what can be none."""
+        self._core.projects.link(remote, channel)
 
     def add_turns(self, head: SessionHead, turns: Sequence[Turn]) -> int:
         """Append the turns of a session that it does not have, and return how many; they survive a power cut.

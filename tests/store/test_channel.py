@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from dreamd.store import MemoryStore, StorePaths
-from dreamd.store.channel import channel_apart, channel_of_folder, know_projects
+from dreamd.store.channel import channel_apart, channel_of_folder, channels_in_reach, know_projects
 from dreamd.store.door import Door
 from dreamd.store.embedding.embedding import StubEmbedder
-from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.model import InvalidInput, NewTurn, SessionHead
 from dreamd.store.settings import StoreSettings
 
 from .conftest import NOW
@@ -188,12 +188,71 @@ def test_a_clone_with_memories_of_its_own_keeps_them(open_store: Callable[[], Me
     first, second = clones_of(tmp_path, URLS[:2])
     store = open_store()
     own = channel_of_folder(second)
+    know_projects({}, ())  # no link is known of it: it is a memory of before there were any
     store.remember("the kettle of the office", channel=own).result()
     store.settle()
     store.close()
     store = open_store()
-    assert keep_turn(store, "s1", first) != own
     assert channel_of_folder(second) == own
+    channel = keep_turn(store, "s1", first)
+    assert channel != own
+    assert channel_of_folder(second) == own
+
+
+def test_clones_with_memories_of_their_own_are_read_with_each_other(
+    open_store: Callable[[], MemoryStore], tmp_path: Path
+) -> None:
+    first, second, third, stranger = clones_of(tmp_path, [*URLS, "https://git.example.org/team/pot"])
+    store = open_store()
+    own, foreign = channel_of_folder(second), channel_of_folder(stranger)
+    know_projects({}, ())
+    store.remember("the kettle of the office is blue", channel=own).result()
+    store.remember("the pot of the office is red", channel=foreign).result()
+    store.settle()
+    store.close()
+    store = open_store()
+    channel = keep_turn(store, "s1", first)
+    assert channel_of_folder(second) == own  # from now on it is known to be of the same remote
+    found = store.recall("what boils at 96 degrees?", channel=own).hits
+    assert {hit.channel for hit in found} == {channel, own}
+    assert own in channels_in_reach(keep_turn(store, "s2", second))
+    for _ in range(2):
+        assert {*channels_in_reach(channel)} == {*channels_in_reach(own)} == {channel, own, "_global"}
+        assert channels_in_reach(f"{own}/spike") == (f"{own}/spike", own, f"{channel}/spike", channel, "_global")
+        assert channels_in_reach(foreign) == (foreign, "_global")
+        assert channel_of_folder(third) == channel  # the first stays that of clones without memories
+        store.close()
+        store = open_store()
+
+
+def test_what_is_remembered_in_a_clone_makes_its_channel_that_of_the_others(
+    open_store: Callable[[], MemoryStore], tmp_path: Path
+) -> None:
+    first, second = clones_of(tmp_path, URLS[:2])
+    store = open_store()
+    channel = channel_of_folder(first)
+    store.remember("the kettle of the office is blue", channel=channel).result()
+    assert channel_of_folder(second) == channel
+
+
+def test_a_repository_that_gets_a_remote_is_of_its_project(store: MemoryStore, kettle: Path, tmp_path: Path) -> None:
+    (other,) = clones_of(tmp_path, URLS[:1])
+    store.remember("the kettle of the office is blue", channel=channel_of_folder(kettle)).result()
+    store.settle()
+    assert store.replica.links() == []
+    git(kettle, "remote", "add", "origin", URLS[1])
+    channel = channel_of_folder(kettle)
+    assert [linked for _, linked in store.replica.links()] == [channel]
+    assert channel_of_folder(other) == channel
+
+
+@pytest.mark.parametrize(
+    ("remote", "channel"),
+    [("ab", "shop-1a2b3c"), ("0" * 32, "_global"), ("0" * 32, "=shop-1a2b3c"), ("0" * 32, "a b-1a2b3c")],
+)
+def test_what_can_be_no_link_is_refused(store: MemoryStore, remote: str, channel: str) -> None:
+    with pytest.raises(InvalidInput):
+        store.replica.link(remote, channel)
 
 
 def test_a_worktree_that_stands_apart_is_a_project_of_its_own(paths: StorePaths, kettle: Path, tmp_path: Path) -> None:

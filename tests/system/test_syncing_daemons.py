@@ -63,6 +63,62 @@ def test_two_daemons_share_one_memory(make: Make, tmp_path: Path) -> None:
     assert (status["state"], status["encrypted"], status["trouble"], len(status["machines"])) == ("on", True, None, 2)
 
 
+def clone_of_shop(folder: Path) -> Path:
+    """Make a repository that is a clone of the shop's remote, which need not be there."""
+    shop = folder / "shop"
+    shop.mkdir(parents=True)
+    git(shop, "init", "-q")
+    git(shop, "remote", "add", "origin", "git@git.example.org:ana/shop.git")
+    return shop
+
+
+def carry_key(one: DaemonUnderTest, other: DaemonUnderTest, folder: Path) -> None:
+    """Sync two machines through a new remote."""
+    first = answer(one, "sync", "init", str(folder / "memory.git"))
+    (folder / "carried").write_text(first["key"])
+    type_in(other, "sync", "init", str(folder / "memory.git"), "--key", str(folder / "carried"))
+
+
+RULE, PORT = "Never deploy the shop on a Friday.", "The port of the shop is 8080."
+
+
+def test_a_project_is_one_on_two_machines_whatever_the_paths_of_its_clones(make: Make, tmp_path: Path) -> None:
+    one, other = begun(make, "one"), begun(make, "other")
+    here, there = clone_of_shop(tmp_path / "a"), clone_of_shop(tmp_path / "b" / "code")
+    kept = answer(one, "remember", RULE, "--kind", "preference", cwd=here)
+    carry_key(one, other, tmp_path)
+    until(lambda: texts(other) == {RULE})
+    assert RULE in type_in(other, "brief", cwd=there)
+    assert RULE in other.call("context", query="When may the shop be deployed?", cwd=str(there))["text"]
+    found = other.call("recall", query="When may the shop be deployed?", cwd=str(there))
+    assert ([hit["node_id"] for hit in found["hits"]], found["elsewhere"]) == ([kept["node_id"]], [])
+    assert answer(other, "remember", PORT, cwd=there)["channel"] == kept["channel"]
+    type_in(other, "sync")
+    type_in(one, "sync")
+    assert PORT in one.call("context", query="Which port has the shop?", cwd=str(here))["text"]
+    assert [name for name in one.call("status")["channels"] if name.startswith("shop-")] == [kept["channel"]]
+    written = b"".join(path.read_bytes() for path in other.folder.rglob("*.db*"))
+    assert b"git.example.org" not in written
+    assert kept["channel"].encode() in written
+
+
+def test_what_two_machines_knew_of_a_project_before_they_synced_is_found_from_both(make: Make, tmp_path: Path) -> None:
+    one, other = begun(make, "one"), begun(make, "other")
+    here, there = clone_of_shop(tmp_path / "a"), clone_of_shop(tmp_path / "b" / "code")
+    kept = answer(one, "remember", RULE, "--kind", "preference", cwd=here)["channel"]
+    own = answer(other, "remember", PORT, cwd=there)["channel"]
+    carry_key(one, other, tmp_path)
+    type_in(one, "sync")
+    until(lambda: texts(one) == texts(other) == {RULE, PORT})
+    assert kept != own
+    for daemon, clone, channel in ((one, here, kept), (other, there, own)):
+        assert RULE in type_in(daemon, "brief", cwd=clone)
+        assert PORT in daemon.call("context", query="Which port has the shop?", cwd=str(clone))["text"]
+        # The one that was linked first stays, whatever another machine says.
+        said = answer(daemon, "remember", f"The shop is built on {daemon.folder.name}.", cwd=clone)
+        assert said["channel"] == channel
+
+
 def test_a_remote_that_is_in_use_needs_its_key(make: Make, tmp_path: Path) -> None:
     one, other, remote = begun(make, "one"), begun(make, "other"), str(tmp_path / "memory.git")
     type_in(one, "remember", "We deploy on Thursdays.")

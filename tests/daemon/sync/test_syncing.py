@@ -94,6 +94,50 @@ def test_a_second_sync_writes_and_changes_nothing(machine: NewMachine) -> None:
         assert (done.written, done.read, done.changed, done.turns, done.pushed) == (0, 0, 0, 0, False)
 
 
+OF_SHOP = "5" * 32
+"""The hash of a remote."""
+
+
+def test_clones_of_a_remote_are_joined_behind_those_that_are_here(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    a.store.replica.link(OF_SHOP, "shop-1a2b3c")
+    b.store.replica.link(OF_SHOP, "shop-4d5e6f")
+    node = kept(a, "The kiln burns at 1240 degrees.")
+    all_synced(a, b)
+    assert a.store.replica.links() == [(OF_SHOP, "shop-1a2b3c"), (OF_SHOP, "shop-4d5e6f")]
+    assert b.store.replica.links() == [(OF_SHOP, "shop-4d5e6f"), (OF_SHOP, "shop-1a2b3c")]
+    assert (a.sync().written, b.sync().written) == (0, 0)
+    a.store.purge(Selection(nodes=(node,)))
+    all_synced(a, b)
+    c = machine("c")
+    all_synced(c, a)
+    assert sorted(c.store.replica.links()) == a.store.replica.links()
+
+
+def test_the_clones_of_a_project_that_stays_here_are_not_told_of(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    a.off.add("shop-1a2b3c")
+    a.store.replica.link(OF_SHOP, "shop-1a2b3c")
+    all_synced(a, b)
+    assert b.store.replica.links() == []
+    a.off.clear()
+    all_synced(a, b)
+    assert b.store.replica.links() == [(OF_SHOP, "shop-1a2b3c")]
+
+
+@pytest.mark.parametrize("body", [{"channel": "_global"}, {"channel": "shop-1a2b3c shop-4d5e6f"}, {"remote": "x"}, {}])
+def test_what_can_be_no_clone_is_set_aside(machine: NewMachine, body: dict[str, str]) -> None:
+    a, b = machine("a"), machine("b")
+    wrong = SyncEntry({"kind": "project", "remote": OF_SHOP, **body})
+    a.sync()
+    a.peer.write("_global", [(wrong, {})])
+    kept(a, "The kiln burns at 1240 degrees.")
+    all_synced(a, b)
+    assert b.store.replica.links() == []
+    assert list(b.known.aside()) == [f"project {wrong.entry_id[:10]}"]
+    assert a.files() == b.files()
+
+
 def test_a_forgotten_memory_is_gone_elsewhere_and_no_dream_proposes_it_there(machine: NewMachine) -> None:
     a, b = machine("a"), machine("b")
     node = kept(a, "The kiln burns at 1240 degrees.")
