@@ -138,7 +138,7 @@ def test_two_people_of_a_project_share_by_a_server(make: Make, tmp_path: Path, p
     ana, ben = begun(make, "ana"), begun(make, "ben")
     node = answer(ana, "remember", port, "--kind", "decision", cwd=clones["ana"])["node_id"]
     shown = type_in(ana, "review", "--share", node, cwd=clones["ana"])
-    assert "to all who can read the Postgres of team.dsn" in " ".join(shown.split())
+    assert f"to all who can read the Postgres {postgres.folder}/postgres" in " ".join(shown.split())
     type_in(ana, "review", "--share", node, "--yes", cwd=clones["ana"])
     assert postgres.ask("SELECT count(*) FROM dreamd.team") == [(0,)]
     ana.kill()
