@@ -46,6 +46,7 @@ KEYS = {
 CLAIM_KEYS = {"a": "accept", "r": "reject", "s": "skip", "q": "quit", "": "skip"}
 SHARE_KEYS = {"y": "yes", "n": "no", "q": "no", "": "no"}
 SHARE_PROMPT = "Share this? [y]es  [n]o "
+NO_PLACE = "no place to send it to is set: once there is one, `dreamctl sync team --release` sends it"
 WITHDRAWN_THERE = "Clones that fetched it keep it, and so does whoever accepted it."
 CLAIM_PROMPT = "[a]ccept  [r]eject  [s]kip  [q]uit "
 PROMPT = "[n]ewer holds  [o]lder holds  [b]oth hold  [e]dit  [s]kip  [q]uit "
@@ -185,7 +186,8 @@ def _share(options: Namespace, terminal: Terminal) -> int:
         if _choice(terminal, SHARE_PROMPT, SHARE_KEYS) != "yes":
             terminal.note("nothing was shared")
             return 0
-    answer = ask(terminal, "team_share", {**wanted, "seen": answer["memory"]["entry_id"]})
+    seen = {"seen": answer["memory"]["entry_id"], "place": answer["remote"]}
+    answer = ask(terminal, "team_share", {**wanted, **seen})
     terminal.report(answer, sharing_in_words(answer, terminal.look))
     return 0
 
@@ -330,12 +332,14 @@ def claim_in_words(claim: Json, look: Look) -> list[str]:
 
 def sharing_in_words(answer: Json, look: Look, *, asks: bool = False) -> list[str]:
     """Describe the entry that leaves, or has left: the text, its evidence and its author."""
-    memory, ref, remote = answer["memory"], clean(answer["ref"]), clean(answer["remote"]) or "the project's remote"
+    memory, ref, remote = answer["memory"], clean(answer["ref"]), clean(answer["remote"])
     if memory["state"] == "shared":
         return look.wrap(f"It is shared: {remote} has it, from {ref}.")
     if memory["state"] == "released":
-        return look.wrap(f"It is released: it is in {ref}, and `dreamctl sync team` sends it to {remote}.")
-    lines = look.wrap(f"This would leave, to all who can read {remote}, of the project {clean(answer['project'])}:")
+        goes = f"`dreamctl sync team` sends it to {remote}" if remote else NO_PLACE
+        return look.wrap(f"It is released: it is in {ref}, and {goes}.")
+    to = f"to all who can read {remote}" if remote else "to no place yet, as none is set"
+    lines = look.wrap(f"This would leave, {to}, of the project {clean(answer['project'])}:")
     lines += shared_in_words(memory, look)
     more = [] if asks else look.wrap("Nothing was shared: say so at a terminal, or with --yes.")
     return [*lines, *look.wrap(f"It is written to {ref}, in plain text."), *more]

@@ -268,9 +268,13 @@ class TeamParams(Params):
 
 
 class ShareParams(TeamParams):
-    """The memory to share. `seen` is the entry that was shown, which is written; without it nothing is."""
+    """The memory to share. `seen` is the entry that was shown, which is written; without it nothing is.
+
+    `place` is the place that was shown with it: with another by now nothing is written.
+    """
 
     node_id: NodeRef
+    place: Annotated[str, Field(max_length=4096)] | None = None
     seen: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
 
 
@@ -370,6 +374,8 @@ class TeamMethods:
             is_there, place = any(one.entry_id == entry.entry_id for one in own), team.next_remote()
             if params.seen is not None and params.seen != entry.entry_id:
                 raise Refused("It has changed since it was shown.", "Look at it again.")
+            if params.seen and params.place is not None and params.place != place:
+                raise Refused("The team's place has changed since it was shown.", "Look at it again.")
             if params.seen and not is_there:
                 team.keep([*own, entry], utc_now())
             if params.seen and place:

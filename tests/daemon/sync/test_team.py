@@ -238,6 +238,16 @@ def test_what_was_seen_is_what_is_written(colleague: Make) -> None:
     assert ana.repository().own() == []
 
 
+def test_one_that_was_shown_for_another_place_is_not_written(colleague: Make) -> None:
+    ana = colleague("Ana")
+    shown = ana.show(ana.keep(PORT))
+    elsewhere(ana)
+    seen = {"seen": shown.memory.entry_id, "place": shown.remote, "node_id": ana.keep(PORT)}
+    with pytest.raises(Refused, match="place has changed"):
+        ana.team.share(ShareParams(cwd=str(ana.clone), **seen), CALL)
+    assert ana.repository().own() == []
+
+
 def test_only_a_memory_of_the_project_is_shared(colleague: Make, tmp_path: Path) -> None:
     ana = colleague("Ana")
     everywhere = ana.store.remember("No ORM please.", channel="_global").result()
