@@ -191,10 +191,9 @@ def team_synced_in_words(answer: Mapping[str, Any], look: Look) -> list[str]:
     lines = look.wrap(f"{clean(answer['remote'])}: {went}; {came}.{waits}{undo}")
     lines += [line for note in answer["notes"] for line in look.wrap(sentence(clean(note)))]
     if left := answer["unreleased"]:
-        head = (
-            f"{count(len(left), 'entry', 'entries')} of yours stayed here, shared for another place than this one. The "
-        )
-        head += f"same command with --release sends {'it' if len(left) == 1 else 'them'} there too, to all who can read that place:"
+        many, them = count(len(left), "entry", "entries"), "it" if len(left) == 1 else "them"
+        head = f"{many} of yours stayed here, shared for another place than this one. The same command with --release "
+        head += f"sends {them} there too, to all who can read that place:"
         lines += [*look.wrap(head), *_named_in_words(left, look)]
     return lines + [line for one in answer["refused"] for line in look.wrap(f"- not let in: {clean(one)}", "  ", 4)]
 
