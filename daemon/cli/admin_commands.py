@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +82,12 @@ def sync_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--key", metavar="FILE", help="the key that the first machine printed, on every other machine")
     parser.add_argument("--plain", action="store_true", help="do not encrypt: for a folder on your own disk")
     parser.add_argument("--adopt", action="store_true", help="of team: what the remote has under your name is yours")
+    parser.add_argument(
+        "--release", action="store_true", help="of team: what you shared for another place goes to this one too"
+    )
+    parser.add_argument(
+        "--table", action="store_true", help="of team: only print the SQL by which an administrator makes the table"
+    )
     parser.epilog = (
         "team exchanges what this folder's project shares (`dreamctl review --share`) with its remote, or with a "
         "Postgres: that of the file that `git config dreamd.team` names, unless one is named here. init REMOTE "
@@ -103,12 +109,7 @@ def sync(options: Namespace, terminal: Terminal) -> int:
         ends = "The sync is off; what came from elsewhere stays." if options.do == "off" else "The sync goes on."
         return _done(terminal, answer, ends)
     if options.do == "team":
-        is_path = (options.what or "").startswith(("/", ".", "~"))
-        remote = str(Path(options.what).expanduser().absolute()) if is_path else options.what
-        wanted = {"remote": remote, "adopt": options.adopt}
-        answer = ask(terminal, "team_sync", wanted, timeout_s=None)
-        terminal.report(answer, team_synced_in_words(answer, terminal.look))
-        return 0
+        return _sync_team(options, terminal)
     if options.do == "status":
         answer = ask(terminal, "sync_status")
         terminal.report(answer, sync_status_in_words(answer, terminal.look))
@@ -118,6 +119,29 @@ def sync(options: Namespace, terminal: Terminal) -> int:
         return USAGE
     answer = ask(terminal, "sync", timeout_s=None)
     terminal.report(answer, synced_in_words(answer, terminal.look))
+    return 1 if answer["trouble"] else 0
+
+
+def _sync_team(options: Namespace, terminal: Terminal) -> int:
+    if options.table:
+        from textwrap import dedent
+
+        from ..sync.team import TABLE
+
+        sql = f"{dedent(TABLE).strip()};"
+        terminal.report({"sql": sql}, [sql])
+        return 0
+    is_path = (options.what or "").startswith(("/", ".", "~"))
+    remote = str(Path(options.what).expanduser().absolute()) if is_path else options.what
+    wanted = {"remote": remote, "adopt": options.adopt}
+    answer = ask(terminal, "team_sync", wanted, timeout_s=None)
+    if options.release and (left := [one["entry_id"] for one in answer["unreleased"]]):
+        if not terminal.as_json:
+            terminal.lines(
+                [f"To {clean(answer['remote'])} go too:", *_named_in_words(answer["unreleased"], terminal.look)]
+            )
+        answer = ask(terminal, "team_sync", {**wanted, "release": left}, timeout_s=None)
+    terminal.report(answer, team_synced_in_words(answer, terminal.look))
     return 0
 
 
@@ -166,7 +190,16 @@ def team_synced_in_words(answer: Mapping[str, Any], look: Look) -> list[str]:
     waits = " `dreamctl review` asks about each." if answer["came"] else ""
     lines = look.wrap(f"{clean(answer['remote'])}: {went}; {came}.{waits}{undo}")
     lines += [line for note in answer["notes"] for line in look.wrap(sentence(clean(note)))]
+    if left := answer["unreleased"]:
+        many, them = count(len(left), "entry", "entries"), "it" if len(left) == 1 else "them"
+        head = f"{many} of yours stayed here, shared for another place than this one. The same command with --release "
+        head += f"sends {them} there too, to all who can read that place:"
+        lines += [*look.wrap(head), *_named_in_words(left, look)]
     return lines + [line for one in answer["refused"] for line in look.wrap(f"- not let in: {clean(one)}", "  ", 4)]
+
+
+def _named_in_words(entries: Iterable[Mapping[str, Any]], look: Look) -> list[str]:
+    return [line for one in entries for line in look.wrap(f"- {one['entry_id'][:8]} {clean(one['text'])}", "  ", 3)]
 
 
 def sync_status_in_words(answer: Mapping[str, Any], look: Look) -> list[str]:

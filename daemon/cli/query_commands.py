@@ -311,7 +311,9 @@ def hits_in_words(hits: Iterable[Json], look: Look) -> list[str]:
     """Describe each hit: kind, age and channel in a line, then its text and sources."""
     lines: list[str] = []
     for hit in hits:
-        about = [look.ago(hit["created_at"]), hit["channel"], f"confidence {hit['confidence']:.2f}"]
+        speaker = hit.get("speaker") or ""
+        by = clean(speaker) if speaker.startswith("colleague ") else ""
+        about = [look.ago(hit["created_at"]), by, hit["channel"], f"confidence {hit['confidence']:.2f}"]
         about += [f"part {hit['chunk']} of {hit['chunks']}"] if hit.get("chunk") else []
         head = f"{hit['level']} {hit['kind']}"
         lines += [

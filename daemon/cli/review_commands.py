@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...ipc.client import DaemonError
-from ..formatting import BOLD, DIM, GREEN, RED, YELLOW, Look, clean, clip, count, table, when
+from ..formatting import BOLD, DIM, GREEN, RED, YELLOW, Look, clean, clip, count, listing, table, when
 from .arguments import whole
 from .request import ask
 from .terminal import Terminal, edited_text
@@ -46,10 +46,8 @@ KEYS = {
 CLAIM_KEYS = {"a": "accept", "r": "reject", "s": "skip", "q": "quit", "": "skip"}
 SHARE_KEYS = {"y": "yes", "n": "no", "q": "no", "": "no"}
 SHARE_PROMPT = "Share this? [y]es  [n]o "
-WITHDRAWN = (
-    "It is withdrawn here: `dreamctl sync team` tells the remote. Clones that fetched it keep it, and so does whoever "
-    "accepted it."
-)
+NO_PLACE = "no place to send it to is set: once there is one, `dreamctl sync team --release` sends it"
+WITHDRAWN_THERE = "Clones that fetched it keep it, and so does whoever accepted it."
 CLAIM_PROMPT = "[a]ccept  [r]eject  [s]kip  [q]uit "
 PROMPT = "[n]ewer holds  [o]lder holds  [b]oth hold  [e]dit  [s]kip  [q]uit "
 
@@ -175,7 +173,7 @@ def _share(options: Namespace, terminal: Terminal) -> int:
         return 0
     if options.unshare:
         answer = ask(terminal, "team_unshare", {"name": options.unshare})
-        terminal.report(answer, [WITHDRAWN])
+        terminal.report(answer, withdrawn_in_words(answer, terminal.look))
         return 0
     wanted = {"node_id": options.share}
     answer = ask(terminal, "team_share", wanted)
@@ -188,7 +186,8 @@ def _share(options: Namespace, terminal: Terminal) -> int:
         if _choice(terminal, SHARE_PROMPT, SHARE_KEYS) != "yes":
             terminal.note("nothing was shared")
             return 0
-    answer = ask(terminal, "team_share", {**wanted, "seen": answer["memory"]["entry_id"]})
+    seen = {"seen": answer["memory"]["entry_id"], "place": answer["remote"]}
+    answer = ask(terminal, "team_share", {**wanted, **seen})
     terminal.report(answer, sharing_in_words(answer, terminal.look))
     return 0
 
@@ -333,13 +332,33 @@ def claim_in_words(claim: Json, look: Look) -> list[str]:
 
 def sharing_in_words(answer: Json, look: Look, *, asks: bool = False) -> list[str]:
     """Describe the entry that leaves, or has left: the text, its evidence and its author."""
-    memory, ref, remote = answer["memory"], clean(answer["ref"]), clean(answer["remote"]) or "the project's remote"
+    memory, ref, remote = answer["memory"], clean(answer["ref"]), clean(answer["remote"])
     if memory["state"] == "shared":
-        return look.wrap(f"It is shared: it is in {ref}, and `dreamctl sync team` sends it to {remote}.")
-    lines = look.wrap(f"This would leave, to all who can read {remote}, of the project {clean(answer['project'])}:")
+        return look.wrap(f"It is shared: {remote} has it, from {ref}.")
+    if memory["state"] == "released":
+        goes = f"`dreamctl sync team` sends it to {remote}" if remote else NO_PLACE
+        return look.wrap(f"It is released: it is in {ref}, and {goes}.")
+    to = f"to all who can read {remote}" if remote else "to no place yet, as none is set"
+    lines = look.wrap(f"This would leave, {to}, of the project {clean(answer['project'])}:")
     lines += shared_in_words(memory, look)
     more = [] if asks else look.wrap("Nothing was shared: say so at a terminal, or with --yes.")
     return [*lines, *look.wrap(f"It is written to {ref}, in plain text."), *more]
+
+
+def withdrawn_in_words(answer: Json, look: Look) -> list[str]:
+    """Name the places that have a withdrawn entry, which the next sync with each tells."""
+    if not answer["memory"]["sent_to"]:
+        return look.wrap("It is withdrawn before it left.")
+    places = clean(listing(answer["memory"]["sent_to"]))
+    return look.wrap(f"It is withdrawn here: `dreamctl sync team` with {places} tells that. {WITHDRAWN_THERE}")
+
+
+def places_in_words(memory: Json) -> str:
+    """Say of an entry of one's own where it was released to, and which of these have it."""
+    waits = [place for place in memory["released_to"] if place not in memory["sent_to"]]
+    sent = [f"sent to {listing(memory['sent_to'])}"] if memory["sent_to"] else []
+    released = [f"released to {listing(waits)}, not sent yet"] if waits else []
+    return "; ".join(["yours", *(sent + released or ["released to no place yet"])])
 
 
 def shared_in_words(memory: Json, look: Look) -> list[str]:
@@ -354,8 +373,8 @@ def team_in_words(answer: Json, look: Look) -> list[str]:
     """List the entries of a project's team, each with its state."""
     lines = look.wrap(f"Shared in {clean(answer['project'])}; you are {clean(answer['author'])}.")
     for memory in (*answer["mine"], *answer["colleagues"]):
-        state = "yours" if memory["state"] == "shared" else memory["state"]
-        lines += ["", look.paint(memory["entry_id"][:8], BOLD) + look.paint(f"  {state}", DIM)]
+        state = places_in_words(memory) if memory["state"] in ("released", "shared") else memory["state"]
+        lines += ["", look.paint(memory["entry_id"][:8], BOLD) + look.paint(f"  {clean(state)}", DIM)]
         lines += shared_in_words(memory, look)[1:]
     return lines if len(lines) > 1 else [*lines, "Nothing is shared yet: `dreamctl review --share NODE` does."]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -268,9 +268,13 @@ class TeamParams(Params):
 
 
 class ShareParams(TeamParams):
-    """The memory to share. `seen` is the entry that was shown, which is written; without it nothing is."""
+    """The memory to share. `seen` is the entry that was shown, which is written; without it nothing is.
+
+    `place` is the place that was shown with it: with another by now nothing is written.
+    """
 
     node_id: NodeRef
+    place: Annotated[str, Field(max_length=4096)] | None = None
     seen: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
 
 
@@ -283,18 +287,21 @@ class UnshareParams(TeamParams):
 class TeamSyncParams(TeamParams):
     """The remote, by its name in the repository, or the file that says where a Postgres is, an absolute path.
 
-    `adopt`: the remote's entries under this author's name are theirs.
+    `adopt`: the remote's entries under this author's name are theirs. `release`: the entries of those that were shared
+    for another place, as they were shown, which go to this one too.
     """
 
     remote: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
     adopt: bool = False
+    release: Annotated[tuple[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")], ...], Field(max_length=10_000)] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SharedMemory:
-    """An entry of a project's team, as it stands there. `state` of one's own is `shared`.
+    """An entry of a project's team, as it stands there. `state` of one's own is `released`, and `shared` once it left.
 
-    `quotes` are its evidence. `line` is all that leaves the machine of it.
+    `quotes` are its evidence. `line` is all that leaves the machine of it. Of one's own, `released_to` are the places
+    to which it goes, and `sent_to` those of them that have it.
     """
 
     entry_id: str
@@ -303,8 +310,10 @@ class SharedMemory:
     text: str
     said_at: str | None
     quotes: Sequence[str]
-    state: Literal["shown", "shared", "waits", "accepted", "declined", "withdrawn", "yours", "not let in"]
+    state: Literal["shown", "released", "shared", "waits", "accepted", "declined", "withdrawn", "yours", "not let in"]
     line: str
+    released_to: Sequence[str] = ()
+    sent_to: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +344,8 @@ class TeamList:
 class TeamSynced:
     """One exchange with a project's remote. `came` memories wait for review, `went` were withdrawn: the run `run_id`.
 
-    `pushed`: one's own entries are there now. `refused` says why others stay out.
+    `pushed`: one's own entries are there now, without those of `unreleased`, which were shared for other places.
+    `refused` says why others' stay out.
     """
 
     project: str
@@ -346,6 +356,7 @@ class TeamSynced:
     run_id: str | None
     refused: Sequence[str]
     notes: Sequence[str]
+    unreleased: Sequence[SharedMemory]
 
 
 class TeamMethods:
@@ -360,13 +371,19 @@ class TeamMethods:
         with self._team(params) as (project, team):
             body = self._store.colleagues.body_of(params.node_id, project, team.author.name)
             entry, own = SyncEntry(body), team.own()
-            is_there = any(one.entry_id == entry.entry_id for one in own)
+            is_there, place = any(one.entry_id == entry.entry_id for one in own), team.next_remote()
             if params.seen is not None and params.seen != entry.entry_id:
                 raise Refused("It has changed since it was shown.", "Look at it again.")
+            if params.seen and params.place is not None and params.place != place:
+                raise Refused("The team's place has changed since it was shown.", "Look at it again.")
             if params.seen and not is_there:
                 team.keep([*own, entry], utc_now())
-            state = "shared" if is_there or params.seen else "shown"
-            return Sharing(project, team.author.ref, team.next_remote(), _as_shared(entry, team.author, state))
+            if params.seen and place:
+                team.release([entry.entry_id], place)
+            places = team.places().get(entry.entry_id, {})
+            is_released = bool(params.seen) or (is_there and (not place or place in places))
+            state = "shown" if not is_released else "shared" if places.get(place) else "released"
+            return Sharing(project, team.author.ref, place, _as_shared(entry, team.author, state, places))
 
     def unshare(self, params: UnshareParams, call: Call) -> Sharing:
         """Withdraw an entry: its text leaves one's own segment, and a line says so."""
@@ -376,8 +393,10 @@ class TeamMethods:
             if len(found) != 1:
                 hint = "`dreamctl review --shared` lists what is."
                 raise Refused(f"{params.name} is {'not shared' if not found else 'shared more than once'}.", hint)
+            places = team.places().get(found[0].entry_id, {})
+            team.take_back(found[0].entry_id)
             team.keep(without(own, found[0].entry_id), utc_now(), anew=True)
-            gone = _as_shared(found[0], team.author, "withdrawn")
+            gone = _as_shared(found[0], team.author, "withdrawn", places)
             return Sharing(project, team.author.ref, team.next_remote(), gone)
 
     def _is_named(self, entry: SyncEntry, name: str, project: str, team: TeamRepository) -> bool:
@@ -391,7 +410,7 @@ class TeamMethods:
     def shared(self, params: TeamParams, call: Call) -> TeamList:
         """List the shared memories of a project, one's own and colleagues'."""
         with self._team(params) as (project, team):
-            mine = [_as_shared(one, team.author, "shared") for one in team.own() if one.kind == "shared"]
+            mine = _as_own(team, [one for one in team.own() if one.kind == "shared"])
             segments, _ = team.colleagues()
             listed = [
                 _as_shared(entry, segment.author, self._store.colleagues.state_of(project, _of_team(segment, entry)))
@@ -417,8 +436,11 @@ class TeamMethods:
                         f"refs/dreamd/colleagues/{team.author.key}:entries` shows them, and if they are yours, from "
                         "another machine, `dreamctl sync team --adopt` takes them; nothing was pushed"
                     )
+            team.note_there(remote)
+            team.release(params.release, str(remote))
             if not notes:
                 pushed = team.push(remote)
+            unreleased = _as_own(team, team.unreleased(str(remote)))
             segments, refused = team.colleagues()
             entries = [_of_team(segment, one) for segment in segments for one in segment.entries]
             rechecks: list[Recheck] = []
@@ -428,10 +450,15 @@ class TeamMethods:
             if rechecks and run_id and (reasons := reasons_after(self._store, rechecks[0], run_id, changed)):
                 self._store.undo(run_id)
                 notes.append(f"it was undone, for recall is worse with it: {'; '.join(reasons)}")
+            notes += [
+                f"{unmarked(str(one.said_by))} withdrew “{unmarked(one.text[:LONGEST_QUOTED])}”, which you accepted: "
+                f"it stays yours; `dreamctl forget {one.node_id}` if it should go"
+                for one in done.kept
+            ]
             refused += [*left_there, *done.refused]
             more = [f"and {len(refused) - MOST_REFUSED} more"] if len(refused) > MOST_REFUSED else []
             shown = [*refused[:MOST_REFUSED], *more]
-            return TeamSynced(project, str(remote), pushed, done.came, done.went, run_id, shown, notes)
+            return TeamSynced(project, str(remote), pushed, done.came, done.went, run_id, shown, notes, unreleased)
 
     @contextmanager
     def _team(self, params: TeamParams) -> Iterator[tuple[str, TeamRepository]]:
@@ -448,14 +475,21 @@ class TeamMethods:
             raise Refused(str(error), getattr(error, "hint", "")) from error
 
 
-MOST_LISTED, MOST_REFUSED = 500, 20
+MOST_LISTED, MOST_REFUSED, LONGEST_QUOTED = 500, 20, 120
 
 
 def _of_team(segment: TeamSegment, entry: SyncEntry) -> TeamEntry:
     return TeamEntry(segment.ref, str(segment.author), entry.entry_id, entry.body)
 
 
-def _as_shared(entry: SyncEntry, author: Author, state: Any) -> SharedMemory:
+def _as_own(team: TeamRepository, entries: Sequence[SyncEntry]) -> list[SharedMemory]:
+    """Return entries of one's own with their places: `shared` is one that is known to have left."""
+    places = team.places()
+    known = [(one, places.get(one.entry_id, {})) for one in entries]
+    return [_as_shared(one, team.author, "shared" if any(of.values()) else "released", of) for one, of in known]
+
+
+def _as_shared(entry: SyncEntry, author: Author, state: Any, places: Mapping[str, bool] | None = None) -> SharedMemory:
     """Return an entry for a client; a colleague's may be anything, so each field is read with care."""
     body = entry.body
     said_at, quotes = body.get("said_at"), body.get("quotes")
@@ -468,7 +502,9 @@ def _as_shared(entry: SyncEntry, author: Author, state: Any) -> SharedMemory:
         said_at[:40] if isinstance(said_at, str) else None,
         [unmarked(f"{str(one.get('by'))[:60]}: {str(one.get('text'))[:LONGEST_MARKED]}") for one in told],
         state,
-        entry.line(entry.seq or 1, entry.at).decode() if state in ("shown", "shared") else "",
+        entry.line(entry.seq or 1, entry.at).decode() if state in ("shown", "released", "shared") else "",
+        sorted(places or ()),
+        sorted(place for place, is_there in (places or {}).items() if is_there),
     )
 
 

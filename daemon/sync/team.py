@@ -3,7 +3,8 @@
 `refs/dreamd/team/AUTHOR` is written by its author alone. A commit's tree holds one file, `entries`, with every line
 that its author shares, so `git show REF:entries` reads it. What was withdrawn leaves a line without its text, and the
 segment begins anew, so that no commit of it has the text. Objects and refs are all that is written: no work tree, no
-index, no configuration.
+index, no configuration. To which places its author released each entry stands beside it, in
+`refs/dreamd/released/AUTHOR`, which stays here; a place gets no entry that was not released to it.
 
 The segments of all lie on a `TeamRemote`, of which those of colleagues are brought into refs here:
 
@@ -25,7 +26,7 @@ import socket
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 FETCHED: Final = "refs/dreamd/colleagues/"
 SIGNED_IN: Final = "refs/dreamd/signed-in/"
+RELEASED: Final = "refs/dreamd/released/"
 
 SETTING: Final = "dreamd.team"
 """The setting of git, of one clone or of all, that names the team's remote or the file with its DSN."""
@@ -62,6 +64,8 @@ MOST_AUTHORS, MOST_BYTES = 100, 4 * 2**20
 
 _NOT_IN_A_REF: Final = re.compile(r"[^a-z0-9]+")
 _NAME_CHARS: Final = 40
+
+_SENT, _RELEASED = "sent", "released"
 
 _NOT_OF_AN_AUTHOR: Final = re.compile(r"[<>\x00-\x1f\x7f]")
 _STRIPPED: Final = " .,:;\"'\\"
@@ -146,10 +150,60 @@ class TeamRepository:
         """Write one's own segment with these entries; `anew`: no commit before it stays a part of it."""
         ref = self.author.ref
         tip = None if anew else self._git.tips(ref).get(ref)
-        lines = b"".join(entry.line(number, entry.at or now.isoformat()) for number, entry in enumerate(entries, 1))
+        lines = _lines(replace(entry, at=entry.at or now.isoformat()) for entry in entries)
         if len(lines) > MOST_BYTES:
             raise SyncError(f"What you share has more than {MOST_BYTES // 2**20} MiB.", "Withdraw some of it.")
-        self._git.point(ref, self._git.append(tip, lines, (self.author.name, self.author.email)))
+        self._git.point(ref, self._append(tip, lines))
+
+    def _append(self, parent: str | None, lines: bytes) -> str:
+        return self._git.append(parent, lines, (self.author.name, self.author.email))
+
+    # ---- the places of one's own
+
+    def places(self) -> dict[str, dict[str, bool]]:
+        """Return the places to which each entry was released, and True for those that are known to have it."""
+        found: dict[str, dict[str, bool]] = {}
+        for line in self._kept_places().decode("utf-8", "replace").splitlines():
+            entry_id, _, rest = line.partition(" ")
+            state, _, place = rest.partition(" ")
+            found.setdefault(entry_id, {})[place] = state == _SENT
+        return found
+
+    def _kept_places(self) -> bytes:
+        tip = self._git.tips(self._released).get(self._released)
+        return (self._git.batch(tip).sealed or b"") if tip else b""
+
+    def release(self, entry_ids: Iterable[str], place: str, *, is_there: bool = False) -> None:
+        """Note that its author releases entries to a place, or that it has them."""
+        places = self.places()
+        for one in entry_ids:
+            of = places.setdefault(one, {})
+            of[place] = is_there or of.get(place, False)
+        self._keep_places(places)
+
+    def take_back(self, entry_id: str) -> None:
+        """Forget to which places an entry was released."""
+        self._keep_places({name: of for name, of in self.places().items() if name != entry_id})
+
+    def _keep_places(self, places: Mapping[str, Mapping[str, bool]]) -> None:
+        shared = {one.entry_id for one in self.own()}  # what another machine withdrew is released nowhere
+        lines = sorted(
+            f"{name} {_SENT if is_there else _RELEASED} {place}\n"
+            for name in places.keys() & shared
+            for place, is_there in places[name].items()
+        )
+        written = "".join(lines).encode()
+        if written != self._kept_places():
+            self._git.point(self._released, self._append(None, written))
+
+    @property
+    def _released(self) -> str:
+        return f"{RELEASED}{self.author.key}"
+
+    def unreleased(self, place: str) -> list[SyncEntry]:
+        """Return one's own entries that were not released to a place."""
+        places = self.places()
+        return [one for one in self.own() if one.kind == "shared" and place not in places.get(one.entry_id, {})]
 
     # ---- the remote
 
@@ -190,33 +244,43 @@ class TeamRepository:
         return remote.fetch(self.author)
 
     def push(self, remote: TeamRemote) -> bool:
-        """Push one's own segment, if the remote has the one that was fetched; False where it has the same.
+        """Push what of one's own segment was released to the remote, if it has the segment that was fetched.
 
-        Raises RemoteAway, and Contended.
+        False where it has the same. Raises RemoteAway, and Contended.
         """
         tip = self._git.tips(self.author.ref).get(self.author.ref)
         there = self._git.tips(FETCHED).get(f"{FETCHED}{self.author.key}")
+        if tip is not None and (left := {one.entry_id for one in self.unreleased(str(remote))}):
+            lines = _lines(one for one in self.own() if one.entry_id not in left)
+            is_same = (self._git.batch(there).sealed if there else b"") == lines
+            tip = there if is_same else self._append(None, lines)
         if tip is None or tip == there:
             return False
         remote.push(self.author, tip, there)
         self._git.point(f"{FETCHED}{self.author.key}", tip)
+        self.note_there(remote)
         return True
+
+    def note_there(self, remote: TeamRemote) -> None:
+        """Note the entries that the remote has, as it was last fetched: these have left for it."""
+        self.release([one.entry_id for one in self._there() if one.kind == "shared"], str(remote), is_there=True)
 
     def unknown(self) -> list[SyncEntry]:
         """Return entries that the remote has under this author's name, and that were not written here.
 
         A segment that is no author's of this name is pushed over.
         """
-        ref = f"{FETCHED}{self.author.key}"
-        tip = self._git.tips(ref).get(ref)
-        if tip is None:
-            return []
         own = self.own()
         known = {one.entry_id for one in own} | {str(one.body.get("of")) for one in own}
+        return [one for one in self._there() if one.entry_id not in known]
+
+    def _there(self) -> Sequence[SyncEntry]:
+        ref = f"{FETCHED}{self.author.key}"
+        tip = self._git.tips(ref).get(ref)
         try:
-            return [one for one in self._read(self.author.ref, tip).entries if one.entry_id not in known]
+            return self._read(self.author.ref, tip).entries if tip else ()
         except SyncError:
-            return []
+            return ()
 
     # ---- colleagues
 
@@ -254,7 +318,10 @@ class TeamRepository:
 
 
 class TeamRemote(Protocol):
-    """The place where the segments of all authors of a project lie. `str` names it for people."""
+    """The place where the segments of all authors of a project lie.
+
+    `str` names it, for people and for good: entries are released to that name. No way to sign in is in it.
+    """
 
     def fetch(self, own: Author) -> Sequence[str]:
         """Bring the segments of all into refs here, one's own to FETCHED; those that are gone there go here.
@@ -338,11 +405,12 @@ class PostgresRemote:
         if not project:
             hint = "`git remote add origin ADDRESS` says it; nothing is fetched from there."
             raise SyncError("A server cannot tell which project this is: the repository has no remote.", hint)
-        self._git, self._file, self._project = git, file, project
+        self._git, self._project = git, project
         self._dsn = read_dsn(file)
+        self._name = _name_of(self._dsn)
 
     def __str__(self) -> str:
-        return f"the Postgres of {self._file.name}"
+        return f"the Postgres {self._name}"
 
     def fetch(self, own: Author) -> Sequence[str]:
         """Make a commit of each segment that is another than it was here."""
@@ -395,11 +463,8 @@ class PostgresRemote:
     @contextmanager
     def _connected(self, *, autocommit: bool = False) -> Iterator[psycopg.Connection[Any]]:
         """Open a connection for one transaction, which is cut off after a while. Raises RemoteAway, and SyncError."""
-        try:
-            import psycopg
-        except ImportError as error:
-            hint = "`pipx inject dreamd 'psycopg[binary]'` installs it."
-            raise SyncError("psycopg is not installed, by which a Postgres is reached.", hint) from error
+        import psycopg
+
         try:
             with (
                 psycopg.connect(
@@ -428,6 +493,23 @@ class PostgresRemote:
             raise SyncError(f"The Postgres refuses it ({type(error).__name__}).", hint) from None
 
 
+def _name_of(dsn: str) -> str:
+    """Return the host, the port and the database of a Postgres. Raises SyncError."""
+    try:
+        from psycopg import ProgrammingError, conninfo
+    except ImportError as error:
+        hint = "`pipx inject dreamd 'psycopg[binary]'` installs it."
+        raise SyncError("psycopg is not installed, by which a Postgres is reached.", hint) from error
+    try:
+        said = conninfo.conninfo_to_dict(dsn)
+    except ProgrammingError:  # its message may hold how to sign in
+        raise SyncError("The file's line is no address of a Postgres.", "docs/sync.md shows one.") from None
+    host = str(said.get("host") or said.get("hostaddr") or said.get("service") or "localhost")
+    port = f":{said['port']}" if said.get("port") else ""
+    # After an @ of a password that was written as it is, its rest would pass for the host.
+    return f"{host.rpartition('@')[2]}{port}/{said.get('dbname') or said.get('user') or ''}"
+
+
 def _cut(way: socket.socket) -> None:
     """Shut a connection's socket: a call that waits for an answer ends at once."""
     with suppress(OSError):  # its end came at the same moment
@@ -436,6 +518,10 @@ def _cut(way: socket.socket) -> None:
 
 def _has_table(connection: psycopg.Connection[Any]) -> bool:
     return connection.execute("SELECT to_regclass('dreamd.team')").fetchone() != (None,)
+
+
+def _lines(entries: Iterable[SyncEntry]) -> bytes:
+    return b"".join(entry.line(number, entry.at) for number, entry in enumerate(entries, 1))
 
 
 def _written(author: Author) -> bytes:

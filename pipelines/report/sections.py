@@ -10,7 +10,7 @@ from typing import get_args
 
 from ...store import okf
 from ...store.channel import project_name
-from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId
+from ...store.model import COLLEAGUE, Action, ActionKind, Kind, Level, Memory, NodeId
 from ...store.roles import MACHINES
 from ...store.text.dates import format_date
 from ...store.text.sentences import first_sentences
@@ -165,11 +165,14 @@ def _replaced_sentence(summary: ActionSummary) -> str:
 
 
 def _doubted_sentence(report: RunReport, summary: ActionSummary) -> str:
-    waiting, doubted, claims = len(report.decisions), len(summary.doubted), len(report.waiting)
+    waiting, doubted = len(report.decisions), len(summary.doubted)
+    theirs = sum(memory.provenance == COLLEAGUE for memory in report.waiting)
+    claims = len(report.waiting) - theirs
     noted = f"{count(claims, 'note')} of your agents {'waits' if claims == 1 else 'wait'} for `dreamctl review`"
+    shared = f"{count(theirs, 'note')} of colleagues {'waits' if theirs == 1 else 'wait'} for `dreamctl review`"
     said = f"{count(waiting, 'pair')} cannot both hold and {'waits' if waiting == 1 else 'wait'} for you"
     perhaps = f"{count(doubted, 'older statement')} {'is' if doubted == 1 else 'are'} perhaps out of date"
-    told = [part for part, number in ((said, waiting), (noted, claims), (perhaps, doubted)) if number]
+    told = [part for part, number in ((said, waiting), (noted, claims), (shared, theirs), (perhaps, doubted)) if number]
     return f"{'; '.join(told)}." if told else ""
 
 

@@ -18,6 +18,7 @@ from ..ledger import records
 from ..ledger.journal import sha256
 from ..limits import LONGEST_CURATED
 from ..model import (
+    COLLEAGUE,
     GLOBAL_CHANNEL,
     SKILL,
     SKILL_DRAFT,
@@ -204,8 +205,9 @@ class Corrections:
         node, _ = self._waiting(node_id, LinkEdits(self._vault.read_if_any, REVIEW))
 
         def accept(edits: LinkEdits) -> None:
-            accepted = acceptance(edits.edited(node), by, self._now())
-            edits.edit(node, accepted, "a person accepted what an agent wrote down")
+            memory = edits.edited(node)
+            said = f"{memory.said_by} shared" if memory.provenance == COLLEAGUE else "an agent wrote down"
+            edits.edit(node, acceptance(memory, by, self._now()), f"a person accepted what {said}")
 
         run_id = self._edit(accept, f"accepted {node_id}", REVIEW)
         assert run_id is not None

@@ -52,6 +52,9 @@ FILE_SHA256: Final = "file_sha256"
 # The reason by which a statement that waited for review was forgotten.
 REJECTED: Final = "its person rejected it"
 
+# The reason by which a colleague's memory went, or was marked.
+WITHDREW: Final = "its author withdrew it"
+
 # The reasons for a skipped action.
 FORBIDDEN: Final = "it was undone, forgotten or rejected before"
 CHANGED: Final = "the file was changed in the meantime"

@@ -468,10 +468,12 @@ def read_dsn(file: Path) -> str:
     """Return where a server is and how to sign in, from a file. Raises StoreError if that is of no use."""
     try:
         mode, dsn = file.stat().st_mode, file.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        raise StoreError(f"there is no file {file}, which has to say where the server is") from None
     except (OSError, UnicodeDecodeError):
-        raise StoreError(f"{file.name} says where the server is, and cannot be read") from None
+        raise StoreError(f"the file {file}, which has to say where the server is, cannot be read") from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise StoreError(f"{file.name} may be read by others: `chmod 600` it")
+        raise StoreError(f"the file {file} may be read by others: `chmod 600` it")
     return dsn
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 
 from .. import okf
 from ..changes.agent_statements import SHAREABLE
-from ..changes.run_kinds import SYNC, AppliedRun, new_run_id
+from ..changes.run_kinds import SYNC, WITHDREW, AppliedRun, new_run_id
 from ..changes.runs import Runs
 from ..channel import OF_USER, TEAM, WITHIN, team_of
 from ..core import Core
@@ -82,12 +82,16 @@ class TeamEntry:
 
 @dataclass(frozen=True, slots=True)
 class LetIn:
-    """The run that let in memories of colleagues, "" for none, its counts, and why others stay out."""
+    """The run that let in memories of colleagues, "" for none, its counts, and why others stay out.
+
+    `kept` are those that their authors withdrew now, and that their person had accepted: they stay.
+    """
 
     run_id: str
     came: int
     went: int
     refused: Sequence[str]
+    kept: Sequence[Memory] = ()
 
 
 class Colleagues:
@@ -141,6 +145,7 @@ class Colleagues:
     def let_in(self, project: str, entries: Sequence[TeamEntry], before_change: Callable[[], None]) -> LetIn:
         """Let in new memories of colleagues, and take out those that they withdrew and nobody accepted, as one run.
 
+        An accepted one stays, and its file says from then on that it was withdrawn.
         One entry of each author in turn, so that no one of them takes the room of the others. `before_change` is called
         where there is anything to do.
         """
@@ -151,8 +156,9 @@ class Colleagues:
         withdrawn = {_node_of(channel, one.ref, str(one.body.get("of"))) for one in entries if _is(one, WITHDRAWN)}
         names = {_node_of(channel, one.ref, one.entry_id): one for one in entries if _is(one, SHARED)}
         there = self._core.catalog.nodes([*withdrawn, *names])
-        actions += [action for name in sorted(withdrawn & there.keys()) if (action := self._dropping(there[name]))]
-        waiting = sum(node.channel == channel for node in self._listed(channel)) - len(actions)
+        gone = [self._withdrawing(there[name]) for name in sorted(withdrawn & there.keys())]
+        actions += [action for action in gone if action is not None]
+        waiting = sum(node.channel == channel for node in self._listed(channel)) - _number(actions, ActionKind.DELETE)
         seen: set[NodeId] = set()
         for one in _in_turn(entries):
             try:
@@ -172,11 +178,18 @@ class Colleagues:
             actions.append(_creating(memory, key))
         if not actions:
             return LetIn("", 0, 0, refused)
-        before_change()
+        if any(action.kind is not ActionKind.REPLACE for action in actions):
+            before_change()
         applied = self._apply(actions)
         refused += [f"{skipped.node_id}: {skipped.reason}" for skipped in applied.skipped]
-        went = sum(action.kind is ActionKind.DELETE for action in actions)
-        return LetIn(applied.run_id, len(actions) - went - len(applied.skipped), went, refused)
+        left_out = {skipped.node_id for skipped in applied.skipped}
+        done = [action for action in actions if action.node_id not in left_out]
+        marked = [
+            okf.to_memory(one.path, okf.parse(one.content or b"")) for one in done if one.kind is ActionKind.REPLACE
+        ]
+        kept = [replace(memory, text=outgoing(memory.text)) for memory in marked]
+        came, went = _number(done, ActionKind.CREATE), _number(done, ActionKind.DELETE)
+        return LetIn(applied.run_id, came, went, refused, kept)
 
     def state_of(self, project: str, entry: TeamEntry) -> TeamState:
         """Return the state of a colleague's entry here."""
@@ -199,13 +212,23 @@ class Colleagues:
         node = self._core.catalog.node(okf.fact_id(project, text))
         return node is not None and node.live
 
-    def _dropping(self, node: Node) -> Action | None:
-        """Return the action by which a withdrawn memory goes; None for one that its person accepted."""
+    def _withdrawing(self, node: Node) -> Action | None:
+        """Return the action by which a withdrawn memory goes, or is marked where its person accepted it.
+
+        None for one that is marked, or does not hold.
+        """
         data = self._core.vault.read_if_any(node.path)
-        if data is None or not okf.to_memory(node.path, okf.parse(data)).is_waiting:
+        if data is None:
             return None
-        action = Action.replacing(node.path, node.node_id, data, b"", stage=SYNC, reason="its author withdrew it")
-        return replace(action, kind=ActionKind.DELETE, content=None)
+        memory, why = okf.to_memory(node.path, okf.parse(data)), WITHDREW
+        if memory.is_waiting:
+            action = Action.replacing(node.path, node.node_id, data, b"", stage=SYNC, reason=why)
+            return replace(action, kind=ActionKind.DELETE, content=None)
+        origin = memory.extra.get(COLLEAGUE)
+        if not node.live or not isinstance(origin, Mapping) or WITHDRAWN in origin:
+            return None
+        marked = okf.edit(data, {COLLEAGUE: {**origin, WITHDRAWN: True}})
+        return Action.replacing(node.path, node.node_id, data, marked, stage=SYNC, reason=why)
 
     def _memory(self, project: str, entry: TeamEntry) -> Memory:
         """Return the memory of an entry. Raises InvalidInput for one that is not as entries are."""
@@ -250,7 +273,7 @@ class Colleagues:
         kinds = [action.kind for action in actions]
         counts = {name: kinds.count(kind) for name, kind in _COUNTED if kind in kinds}
         many = "1 memory" if len(actions) == 1 else f"{len(actions)} memories"
-        summary = {"note": f"{many} of colleagues came or went, for review", **counts}
+        summary = {"note": f"{many} of colleagues came for review, or went", **counts}
         return self._runs.apply(Changeset(run_id=run_id, actions=tuple(actions)), kind=SYNC, summary=summary)
 
 
@@ -282,6 +305,10 @@ def _creating(memory: Memory, key: str) -> Action:
 def _node_of(channel: str, ref: str, entry_id: str) -> NodeId:
     """Return the id of an entry's memory: of its segment and its hash, so that no entry can claim another's."""
     return okf.fact_id(channel, f"{ref}\0{entry_id}")
+
+
+def _number(actions: Sequence[Action], kind: ActionKind) -> int:
+    return sum(action.kind is kind for action in actions)
 
 
 def _is(entry: TeamEntry, kind: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from .. import okf
 from ..changes.edits import BY_PAGE
-from ..changes.run_kinds import DELETED, FORGET, MIGRATE, PURGE, REJECTED
+from ..changes.run_kinds import DELETED, FORGET, MIGRATE, PURGE, REJECTED, WITHDREW
 from ..channel import enclosing
 from ..core import Core
 from ..door import outgoing
@@ -21,7 +21,7 @@ from ..index.tombstones import TURN, UNTOLD
 from ..ledger.ledger import Ledger
 from ..ledger.records import LINK, PURGED, Write, note_events, stored, unpacked
 from ..ledger.work import TOLD, told_of_row
-from ..model import GLOBAL_CHANNEL, ActionKind, Level, NodeId
+from ..model import COLLEAGUE, GLOBAL_CHANNEL, ActionKind, Level, NodeId
 from ..results import PERSON, HistoryEvent, Use
 from ..settings import StoreSettings
 
@@ -127,6 +127,8 @@ def _events_of(row: Sequence[Any]) -> Iterator[HistoryEvent]:
         if what == "deleted":
             return
         what, who = "moved", ITSELF
+    if (what == "kept" or reason == WITHDREW) and after and after.get("provenance") == COLLEAGUE:
+        who = str(after.get("said_by"))
     yield HistoryEvent(datetime.fromisoformat(started_at), what, who, why, run_id)
     if state == "undone" and undone_at:
         yield HistoryEvent(datetime.fromisoformat(undone_at), "undone", PERSON, "", run_id)

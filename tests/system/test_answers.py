@@ -425,7 +425,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "sync": (["sync"], "Synced: "),
     "sync_set": (["sync", "channel", "kitchen", "off"], "stays on this machine."),
     "sync_status": (["sync", "status"], "encrypted"),
-    "team_share": (["review", "--share", "x"], "It is shared: it is in refs/dreamd/team/anna-"),
+    "team_share": (["review", "--share", "x"], "It is released: it is in refs/dreamd/team/anna-"),
     "team_list": (["review", "--shared"], "The shop's port is 8080."),
     "team_sync": (["sync", "team"], "what you share is there; 0 memories of colleagues came"),
     "team_unshare": (["review", "--unshare", "x"], "Clones that fetched it keep it"),

@@ -24,7 +24,7 @@ def type_in(daemon: DaemonUnderTest, *words: str, cwd: Path | None = None, code:
     folder = cwd or daemon.folder
     done = subprocess.run(command, env=daemon.environ, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == code, done.stderr
-    return done.stdout if code == 0 else done.stderr
+    return done.stdout if code == 0 else done.stdout + done.stderr
 
 
 def answer(daemon: DaemonUnderTest, *words: str, cwd: Path | None = None) -> Any:
@@ -135,7 +135,7 @@ def test_a_remote_that_is_away_is_a_state(make: Make, tmp_path: Path) -> None:
     type_in(one, "sync", "init", str(remote))
     remote.rename(tmp_path / "unplugged")
     type_in(one, "remember", "We deploy on Thursdays.")
-    said = "".join(type_in(one, "sync").split())  # a long path is cut at the edge of the terminal
+    said = "".join(type_in(one, "sync", code=1).split())  # a long path is cut at the edge of the terminal
     assert "waits" in said
     assert f"`gitinit--bare{remote}`makesanemptyone" in said
     status = answer(one, "sync", "status")
@@ -194,7 +194,7 @@ def test_two_people_of_a_project_share_by_a_server(make: Make, tmp_path: Path, p
     ana, ben = begun(make, "ana"), begun(make, "ben")
     node = answer(ana, "remember", port, "--kind", "decision", cwd=clones["ana"])["node_id"]
     shown = type_in(ana, "review", "--share", node, cwd=clones["ana"])
-    assert "to all who can read the Postgres of team.dsn" in " ".join(shown.split())
+    assert f"to all who can read the Postgres {postgres.folder}/postgres" in " ".join(shown.split())
     type_in(ana, "review", "--share", node, "--yes", cwd=clones["ana"])
     assert postgres.ask("SELECT count(*) FROM dreamd.team") == [(0,)]
     ana.kill()
@@ -214,5 +214,6 @@ def test_two_people_of_a_project_share_by_a_server(make: Make, tmp_path: Path, p
     type_in(ana, "review", "--unshare", node, cwd=clones["ana"])
     assert answer(ana, "sync", "team", cwd=clones["ana"])["pushed"]
     assert port.encode() not in b"".join(bytes(line) for (line,) in postgres.ask("SELECT line FROM dreamd.team"))
-    assert answer(ben, "sync", "team", cwd=clones["ben"])["went"] == 0
+    told = answer(ben, "sync", "team", cwd=clones["ben"])
+    assert (told["went"], "colleague Ana withdrew" in told["notes"][0]) == (0, True)
     assert answer(ben, "review", "--shared", cwd=clones["ben"])["colleagues"] == []

@@ -101,6 +101,14 @@ GOAL: dict[str, Any] = {
 DIGEST: dict[str, Any] = {"date": "d", "path": "/v/d.md", "page": None, "text": "", "undone": []}
 WHOLE = {"turns": 0, "left": 0, "forbidden": False}
 TOOL_USE = {"tool": "Bash: make", "channel": "shop", "agent": "codex", "calls": 12, "failures": 3, "median_s": 4.5}
+ENTRY: dict[str, Any] = {
+    "entry_id": "9f" * 32, "author": "Ana <a@x>", "kind": "fact", "text": "The port is 8080.", "said_at": None,
+    "quotes": [], "state": "released", "line": "", "released_to": ["host/a"], "sent_to": [],
+}  # fmt: skip
+TEAM_SYNCED: dict[str, Any] = {
+    "project": "shop", "remote": "host/b", "pushed": False, "came": 0, "went": 0, "run_id": None, "refused": [],
+    "notes": [], "unreleased": [],
+}  # fmt: skip
 ANSWERS: dict[str, Any] = {
     "hello": {"version": __version__, "pid": 4242, "protocol": 1},
     "status": STATUS,
@@ -238,6 +246,9 @@ ANSWERS: dict[str, Any] = {
     "check": {"problems": [], "settings_problems": []},
     "tools": {"tools": [TOOL_USE]},
     "told": {"texts": [TOLD], "counts": TOLD_COUNTS},
+    "sync": {"written": 0, "read": 0, "turns": 0, "changed": 0, "run_id": None, "notes": [], "trouble": None},
+    "team_sync": TEAM_SYNCED,
+    "team_list": {"project": "shop", "author": "Ana <a@x>", "ref": "refs/x", "mine": [], "colleagues": []},
     "pause": {"paused": True},
     "resume": {"paused": False},
     "channel": {"channel": "work", "learning": False, "notes": []},
@@ -302,6 +313,7 @@ EVERY_COMMAND = [
     ("history", "k2m4"), ("recall", "--like", "k2m4"),
     ("anchor",), ("goals",), ("told",), ("tools",),
     ("goals", "--complete", "goal-abcd2345"),
+    ("sync",), ("sync", "team"), ("review", "--shared"),
 ]  # fmt: skip
 
 
@@ -345,6 +357,50 @@ def test_recall_says_what_it_found_and_where_from(daemon: FakeDaemon, run: Run) 
     assert out == "L1 fact · undated · work · confidence 0.80  k2m4\n  The office is in Linz.\n  from s#1\n"
     assert err == "12 chunks wait for their embedding.\n"
     assert code == 0
+
+
+def test_recall_names_the_colleague_who_said_it(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["recall"] = {**ANSWERS["recall"], "hits": [{**HIT, "speaker": "colleague Ines"}, HIT]}
+    lines = run("recall", "office")[1].splitlines()
+    assert (lines[0], lines[4]) == (
+        "L1 fact · undated · colleague Ines · work · 0.90  k2m4",
+        "L1 fact · undated · work · 0.90  k2m4",
+    )
+
+
+def test_a_sync_that_reaches_no_remote_is_exit_code_1(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["sync"] = {**ANSWERS["sync"], "trouble": "The remote cannot be used."}
+    code, out, _ = run("sync")
+    assert (code, "What changed here waits" in out) == (1, True)
+    assert run("sync", "--json")[0] == 1
+
+
+def test_what_stays_here_of_a_team_is_named_and_goes_when_its_person_says_so(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["team_sync"] = {**TEAM_SYNCED, "unreleased": [ENTRY]}
+    code, out, _ = run("sync", "team")
+    said = " ".join(out.split())
+    assert (code, "1 entry of yours stayed here" in said, "- 9f9f9f9f The port is 8080." in said) == (0, True, True)
+    assert "same command with --release" in said
+    daemon.asked.clear()
+    assert "- 9f9f9f9f The port is 8080." in run("sync", "team", "--release")[1]
+    assert [asked.get("release") for _, asked in daemon.asked] == [None, [ENTRY["entry_id"]]]
+
+
+def test_what_is_shared_is_listed_with_its_places(daemon: FakeDaemon, run: Run) -> None:
+    sent = {**ENTRY, "state": "shared", "released_to": ["host/a", "host/b"], "sent_to": ["host/b"]}
+    daemon.answers["team_list"] = {**ANSWERS["team_list"], "mine": [ENTRY, sent, {**ENTRY, "released_to": []}]}
+    states = [line for line in run("review", "--shared")[1].splitlines() if line.startswith("9f9f")]
+    assert states == [
+        "9f9f9f9f  yours; released to host/a, not sent yet",
+        "9f9f9f9f  yours; sent to host/b; released to host/a, not sent yet",
+        "9f9f9f9f  yours; released to no place yet",
+    ]
+
+
+def test_the_table_of_a_team_is_printed_without_a_daemon(run: Run) -> None:
+    code, out, _ = run("sync", "team", "--table")
+    assert (code, out.startswith("CREATE SCHEMA"), out.endswith(";\n")) == (0, True, True)
+    assert "CREATE POLICY authors_add" in out
 
 
 def test_a_part_of_a_run_is_undone_and_done_again(daemon: FakeDaemon, run: Run) -> None:

@@ -32,7 +32,7 @@ from dreamd.daemon.methods.review_methods import (
 from dreamd.daemon.sync import team
 from dreamd.daemon.sync.entries import SyncEntry
 from dreamd.daemon.sync.segments import OF_TEAMS, Contended, Repository
-from dreamd.daemon.sync.team import Author, TeamRepository
+from dreamd.daemon.sync.team import RELEASED, Author, PostgresRemote, TeamRepository
 from dreamd.ipc.call import Call
 from dreamd.ipc.protocol import Refused
 from dreamd.store import MemoryStore
@@ -115,6 +115,11 @@ class GitSide:
 
     clones: Path
 
+    @property
+    def name(self) -> str:
+        """As people are told of it."""
+        return str(self.clones)
+
     def join(self, clone: Path, name: str) -> None:
         """Let a colleague share by it."""
 
@@ -136,6 +141,11 @@ class PostgresSide:
 
     server: PostgresServer
     clones: Path
+
+    @property
+    def name(self) -> str:
+        """As people are told of it."""
+        return f"the Postgres {self.server.folder}/postgres"
 
     def join(self, clone: Path, name: str) -> None:
         """Let a colleague share by it, with a login that is their name."""
@@ -204,18 +214,20 @@ def test_sharing_shows_first_and_then_writes_one_entry_and_nothing_else(colleagu
     shown = ana.show(node)
     assert (shown.memory.state, shown.memory.text, shown.memory.author) == ("shown", PORT, "Ana <Ana@shop.example>")
     assert git(ana.clone, "for-each-ref") == ""
-    assert shown.remote == (
-        "the Postgres of team.dsn" if isinstance(ana.remote, PostgresSide) else str(ana.remote.clones)
-    )
-    assert ana.share(node).memory.state == "shared"
-    assert git(ana.clone, "for-each-ref", "--format=%(refname)") == shown.ref == Author("Ana", "Ana@shop.example").ref
+    assert shown.remote == ana.remote.name
+    assert ana.share(node).memory.state == "released"
+    written = git(ana.clone, "for-each-ref", "--format=%(refname)").splitlines()
+    assert written == [f"{RELEASED}{shown.ref.rpartition('/')[2]}", shown.ref]
+    assert shown.ref == Author("Ana", "Ana@shop.example").ref
     assert json.loads(git(ana.clone, "show", f"{shown.ref}:entries"))["body"] == shared(PORT, said_at=AT.isoformat())
     assert git(ana.clone, "log", "--format=%an <%ae>", shown.ref) == "Ana <Ana@shop.example>"
     assert git(ana.clone, "status", "--porcelain") == "?? a.txt"
     assert (ana.clone / ".git" / "config").read_bytes() == config
     assert not (ana.clone / ".git" / "index").exists()
-    assert ana.share(node).memory.state == "shared"
+    assert ana.share(node).memory.state == "released"
     assert len(ana.repository().own()) == 1
+    assert ana.sync().pushed
+    assert (ana.share(node).memory.state, ana.show(node).memory.sent_to) == ("shared", [shown.remote])
 
 
 def test_what_was_seen_is_what_is_written(colleague: Make) -> None:
@@ -223,6 +235,16 @@ def test_what_was_seen_is_what_is_written(colleague: Make) -> None:
     node = ana.keep(PORT)
     with pytest.raises(Refused, match="changed since"):
         ana.team.share(ShareParams(cwd=str(ana.clone), node_id=node, seen="0" * 64), CALL)
+    assert ana.repository().own() == []
+
+
+def test_one_that_was_shown_for_another_place_is_not_written(colleague: Make) -> None:
+    ana = colleague("Ana")
+    shown = ana.show(ana.keep(PORT))
+    elsewhere(ana)
+    seen = {"seen": shown.memory.entry_id, "place": shown.remote, "node_id": ana.keep(PORT)}
+    with pytest.raises(Refused, match="place has changed"):
+        ana.team.share(ShareParams(cwd=str(ana.clone), **seen), CALL)
     assert ana.repository().own() == []
 
 
@@ -247,6 +269,94 @@ def test_nothing_leaves_the_machine_but_by_a_sync(colleague: Make) -> None:
     assert ana.sync().pushed
     assert not ana.sync().pushed
     assert ben.sync().came == 1
+
+
+def elsewhere(someone: Colleague) -> Path:
+    """Have a person's team share by another remote, of another audience."""
+    public = someone.clone.parent / "public.git"
+    subprocess.run(["git", "init", "--bare", "-q", str(public)], check=True)
+    git(someone.clone, "remote", "add", "public", str(public))
+    git(someone.clone, "config", "dreamd.team", "public")
+    return public
+
+
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_what_was_shared_for_one_place_goes_to_no_other_unasked(colleague: Make, *, is_sent: bool) -> None:
+    ana = colleague("Ana")
+    node = ana.keep(PORT)
+    ana.share(node)
+    if is_sent:
+        ana.sync()
+    public = elsewhere(ana)
+    released = ana.share(ana.keep("The host is argus."))
+    assert (released.remote, released.memory.released_to) == (str(public), [str(public)])
+    for _ in range(2):
+        done = ana.sync()
+        assert [one.text for one in done.unreleased] == [PORT]
+        assert b"argus" in git_bytes(public)
+        assert b"8080" not in git_bytes(public)
+    mine = {one.text: (one.state, one.released_to, one.sent_to) for one in ana.listed().mine}
+    there = [ana.remote.name]
+    assert mine[PORT] == ("shared" if is_sent else "released", there, there if is_sent else [])
+    assert mine["The host is argus."] == ("shared", [str(public)], [str(public)])
+    assert ana.show(node).memory.state == "shown"
+    done = ana.sync(release=[one.entry_id for one in done.unreleased])
+    assert (done.pushed, done.unreleased) == (True, [])
+    assert b"8080" in git_bytes(public)
+    assert ana.show(node).memory.sent_to == sorted([*(there if is_sent else []), str(public)])
+
+
+def test_a_withdrawn_one_goes_from_a_place_that_others_are_kept_from(colleague: Make) -> None:
+    ana = colleague("Ana")
+    node = ana.keep(PORT)
+    ana.share(node)
+    ana.sync()
+    elsewhere(ana)
+    ana.share(ana.keep("The host is argus."))
+    assert ana.unshare(node).memory.sent_to == [ana.remote.name]
+    ana.remote.join(ana.clone, "Ana")
+    if isinstance(ana.remote, GitSide):
+        git(ana.clone, "config", "dreamd.team", "origin")
+    done = ana.sync()
+    assert (done.pushed, [one.text for one in done.unreleased]) == (True, ["The host is argus."])
+    ben = colleague("Ben")
+    assert (ben.sync().came, ben.listed().colleagues, b"argus" in ana.remote.bytes()) == (0, [], False)
+
+
+def test_the_places_of_entries_are_kept_here_alone(colleague: Make) -> None:
+    ana = colleague("Ana")
+    ana.share(ana.keep(PORT))
+    ana.sync()
+    kept = git(ana.clone, "show", f"{RELEASED}{ana.repository().author.key}:entries")
+    (entry,) = ana.listed().mine
+    assert kept == f"{entry.entry_id} sent {ana.remote.name}"
+    assert "released" not in git(ana.remote.clones, "for-each-ref")
+
+
+def test_what_was_withdrawn_is_released_nowhere_when_it_is_shared_again(colleague: Make) -> None:
+    ana = colleague("Ana")
+    node = ana.keep(PORT)
+    ana.share(node)
+    ana.unshare(node)
+    elsewhere(ana)
+    assert ana.share(node).memory.released_to == [str(ana.clone.parent / "public.git")]
+
+
+@pytest.mark.parametrize(
+    ("dsn", "name"),
+    [
+        ("postgresql://ines:secret@db.example/team", "db.example/team"),
+        ("postgresql://ines:secret@db.example:5433/team?sslmode=require", "db.example:5433/team"),
+        ("host=db.example user=ines password=secret", "db.example/ines"),
+        ("postgresql://ines:s@ecret@db.example/team", "db.example/team"),
+        ("service=shop", "shop/"),
+    ],
+)
+def test_a_server_is_named_without_the_way_to_sign_in(tmp_path: Path, dsn: str, name: str) -> None:
+    file = tmp_path / "team.dsn"
+    file.write_text(dsn)
+    file.chmod(0o600)
+    assert str(PostgresRemote(Repository(tmp_path, ""), file, "shop")) == f"the Postgres {name}"
 
 
 # ---- what comes in
@@ -355,6 +465,27 @@ def test_a_withdrawn_one_leaves_the_segment_and_goes_where_it_waits(colleague: M
     assert PORT in cem.told()
     with pytest.raises(Refused, match="not shared"):
         ana.unshare(node)
+
+
+def test_a_withdrawal_reaches_who_accepted_it_once_and_takes_nothing(colleague: Make) -> None:
+    ana, ben = colleague("Ana"), colleague("Ben")
+    node = ana.keep(PORT)
+    ana.share(node)
+    ana.sync()
+    ben.sync()
+    (waiting,) = ben.store.waiting()
+    ben.store.accept(waiting.node_id, "ben")
+    ana.unshare(node)
+    ana.sync()
+    done = ben.sync()
+    said = f"colleague Ana withdrew “{PORT}”, which you accepted: it stays yours; `dreamctl forget {waiting.node_id}`"
+    assert (done.went, done.notes) == (0, [f"{said} if it should go"])
+    assert f"colleague Ana: {PORT}" in ben.told()
+    assert (ben.sync().notes, ben.sync().run_id) == ([], None)
+    events = [(one.what, one.who, one.why) for one in ben.store.history(waiting.node_id)]
+    assert ("kept", "colleague Ana", "a colleague shared it") in events
+    assert ("changed", "you", "a person accepted what colleague Ana shared") in events
+    assert ("changed", "colleague Ana", "its author withdrew it") in events
 
 
 def test_a_purge_names_what_was_shared_which_is_withdrawn_for_itself(colleague: Make) -> None:
@@ -509,7 +640,7 @@ def test_each_entry_is_a_row_that_only_its_login_adds_and_removes(colleague: Mak
     ana = colleague("Ana")
     ana.share(ana.keep(PORT))
     first = ana.sync()
-    assert (first.pushed, first.remote) == (True, "the Postgres of team.dsn")
+    assert (first.pushed, first.remote) == (True, remote.name)
     ana.share(ana.keep("Releases are on Thursday."))
     table = (
         "SELECT xmin::text, number, login::text, convert_from(author, 'UTF8'), line FROM dreamd.team ORDER BY number"
@@ -603,7 +734,7 @@ def test_a_server_that_is_away_or_slow_is_named_in_time_and_nothing_is_lost(
         with pytest.raises(Refused, match="cannot be used now") as refused:
             ana.sync()
         assert "Nothing is lost" in refused.value.hint
-        assert [one.state for one in ana.listed().mine] == ["shared"]
+        assert [one.state for one in ana.listed().mine] == ["released"]
     finally:
         remote.server.start()
     monkeypatch.setattr(team, "STATEMENT_S", 0.2)
@@ -702,11 +833,11 @@ def test_a_server_is_named_by_a_path_alone_in_a_file_of_ones_own(colleague: Make
         (ana.clone / name).chmod(0o600)
         with pytest.raises(Refused, match="no remote"):
             ana.sync(remote=name)
-    assert ana.sync(remote="./shop.dsn").remote == "the Postgres of shop.dsn"
+    assert ana.sync(remote="./shop.dsn").remote == ana.remote.name
     git(ana.clone, "config", "dreamd.team", "upstream")
     with pytest.raises(Refused, match="no remote 'upstream'"):
         ana.sync()
-    assert ana.sync(remote=str(file)).remote == "the Postgres of team.dsn"
+    assert ana.sync(remote=str(file)).remote == ana.remote.name
     git(ana.clone, "config", "dreamd.team", "origin")
     assert ana.sync().remote == str(tmp_path / "shop.git")
     file.chmod(0o644)
@@ -728,7 +859,8 @@ def test_from_a_server_back_to_the_repository(colleague: Make) -> None:
     assert [one.author for one in ben.listed().colleagues] == ["Ana <Ana@shop.example>"]
     for one in (ana, ben):
         git(one.clone, "config", "--unset", "dreamd.team")
-    assert ana.sync().pushed
+    (left,) = ana.sync().unreleased
+    assert ana.sync(release=[left.entry_id]).pushed
     assert (ben.sync().went, len(ben.listed().colleagues)) == (0, 1)
     assert "signed-in" not in git(ben.clone, "for-each-ref")
 

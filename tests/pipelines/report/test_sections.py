@@ -134,3 +134,13 @@ def test_a_doubt_that_no_words_show_is_not_told() -> None:
     doubted = action(fact("The kettle stands in the hall", later=(newer.node_id,)), ActionKind.REPLACE)
     done = summarize([doubted, action(newer)])
     assert (done.doubted, done.changed) == ([], [])
+
+
+def test_what_colleagues_shared_is_no_note_of_an_agent() -> None:
+    waits = [
+        fact("An agent's"),
+        replace(fact("Ana's"), provenance="colleague"),
+        replace(fact("B"), provenance="colleague"),
+    ]
+    text = markdown.render(report(action(fact("Learned")), waiting=waits))
+    assert "1 note of your agents waits for `dreamctl review`; 2 notes of colleagues wait for `dreamctl review`" in text
