@@ -110,7 +110,7 @@ def clones_of(channel: str) -> Sequence[str]:
 
 
 def is_link(remote: str, channel: str) -> bool:
-    """Return True for what can be the hash of a remote and the channel of a repository."""
+    """Return True for a possible hash of a remote and channel of a repository."""
     return bool(_REMOTE.fullmatch(remote) and _OF_REPOSITORY.fullmatch(channel))
 
 

@@ -244,7 +244,7 @@ class TeamRepository:
         return remote.fetch(self.author)
 
     def push(self, remote: TeamRemote) -> bool:
-        """Push what of one's own segment was released to the remote, if it has the segment that was fetched.
+        """Push the released entries of one's own segment, if the remote has the segment that was fetched.
 
         False where it has the same. Raises RemoteAway, and Contended.
         """

@@ -61,8 +61,8 @@ AGAIN_S: Final = 5.0
 ASKED_AT_ONCE: Final = 8
 
 FEW, OF_MANY = 0.1, 20_000
-"""The share of a collection of so many points below which the index searches what a filter leaves, since it holds in
-memory which points these are: in 10 to 20 ms of a million, where Postgres took 60 to 150 for a week or a month."""
+"""The share of a collection of so many points below which the index searches those that a filter leaves, which it has in
+memory: in 10 to 20 ms of a million, where Postgres took 60 to 150 for a week or a month."""
 
 COMPARED, KEPT_TO = 100, 0.01
 """Points that are compared with the server's, and by how much a cosine of the two vectors may miss 1."""

@@ -262,7 +262,7 @@ def _instant(at: datetime | None) -> str:
 
 
 def _of_run(row: Sequence[Any]) -> Iterator[dict[str, Any]]:
-    """Yield what a run proposed, and its gate's verdict with each refusal; or that a person erased something."""
+    """Yield the number of changes that a run proposed and its gate's verdict, with each refusal; or an erasure."""
     run_id, kind, began, ended, summary = row
     told = json.loads(summary)
     of = {"id": "", "kind": kind, "ordinal": 0, "run": run_id, "stage": ""}

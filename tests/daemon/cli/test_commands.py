@@ -363,8 +363,8 @@ def test_recall_names_the_colleague_who_said_it(daemon: FakeDaemon, run: Run) ->
     daemon.answers["recall"] = {**ANSWERS["recall"], "hits": [{**HIT, "speaker": "colleague Ines"}, HIT]}
     lines = run("recall", "office")[1].splitlines()
     assert (lines[0], lines[4]) == (
-        "L1 fact · undated · colleague Ines · work · 0.90  k2m4",
-        "L1 fact · undated · work · 0.90  k2m4",
+        "L1 fact · undated · colleague Ines · work · confidence 0.80  k2m4",
+        "L1 fact · undated · work · confidence 0.80  k2m4",
     )
 
 
