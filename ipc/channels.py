@@ -12,6 +12,7 @@ from ..store.channel import (
     WITHIN,
     channel_of_folder,
     channel_of_user,
+    channels_in_reach,
     is_in_repository,
     is_of_session,
     may_read,
@@ -182,11 +183,8 @@ def not_looked_in(channel: str, sizes: Mapping[str, int]) -> list[str]:
     """Return a note that names non-empty channels that were not searched."""
     if channel == ALL_CHANNELS:
         return []
-    others = [
-        name
-        for name in sizes
-        if name not in (channel, GLOBAL_CHANNEL) and not is_of_session(name) and not name.endswith(TEAM)
-    ]
+    reach = channels_in_reach(channel)
+    others = [name for name in sizes if name not in reach and not is_of_session(name) and not name.endswith(TEAM)]
     others.sort(key=lambda name: -sizes[name])
     if not others:
         return []
