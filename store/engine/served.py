@@ -475,6 +475,11 @@ def read_dsn(file: Path) -> str:
     return dsn
 
 
+def engine_of(dsn_file: Path) -> str:
+    """Return the engine of the server that a file names. Raises StoreError if the file is of no use."""
+    return "qdrant" if read_dsn(dsn_file).startswith(("http://", "https://")) else "postgres"
+
+
 def reach(backend: str, dsn_file: Path) -> SearchServer:
     """Make the engine of a server from the file that says where it is. Raises StoreError if the file is of no use."""
     dsn = read_dsn(dsn_file)
