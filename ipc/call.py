@@ -82,7 +82,8 @@ class Method(Generic[Parameters, Result]):
     a coroutine, or a concurrent Future of it. `result` is the dataclass of the answer, and its type on the wire.
     `blocking`: it may take milliseconds, so it runs in a thread. `long`: it may take minutes, so it runs among the long
     ones, and a stop cancels it instead of waiting. `activity`: an agent is at work, so a dream yields. `first`: an
-    agent waits for it, so it is answered before the rest.
+    agent waits for it, so it is answered before the rest. `outlives`: it keeps what its client said, so it is done
+    although the client has left, as a notification is.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Method(Generic[Parameters, Result]):
     activity: bool = False
     first: bool = False
     long: bool = False
+    outlives: bool = False
     home: Any = None
 
     def of(self, home: Any) -> Method[Parameters, Result]:

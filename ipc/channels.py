@@ -183,8 +183,8 @@ def not_looked_in(channel: str, sizes: Mapping[str, int]) -> list[str]:
     """Return a note that names non-empty channels that were not searched."""
     if channel == ALL_CHANNELS:
         return []
-    looked_in = channels_in_reach(channel)
-    others = [name for name in sizes if name not in looked_in and not is_of_session(name) and not name.endswith(TEAM)]
+    reach = channels_in_reach(channel)
+    others = [name for name in sizes if name not in reach and not is_of_session(name) and not name.endswith(TEAM)]
     others.sort(key=lambda name: -sizes[name])
     if not others:
         return []

@@ -44,11 +44,11 @@ class AgentFormat:
 
     `moments` maps its events, those that are registered with it, and `takes` are those at which it accepts text: if not
     at a start, but at a prompt, a start's text waits for one. `turn_id` identifies one exchange; `is_nested` is present
-    only in a sub-agent's events. `suppresses`: it knows the key that hides a hook's output. `message_ids` are the ids
-    of prompt and answer in the program's own store, from which the same turns may be imported, and `messages` all
-    messages of an exchange, as they are there. `plain` takes off marks that a program puts round a prompt. `summaries`
-    finds the summary that took the place of older turns, where no event says that it did. Without `tells_outcomes` the
-    result of a command may come without its exit code.
+    only in a sub-agent's events. `suppresses`: it knows the key that hides a hook's output. `answer_id` is
+    the id of an answer, as `turn_id` is that of a prompt, in the program's own store (`has_message_ids`), from which
+    the same turns may be imported, and `messages` all messages of an exchange, as they are there. `plain` takes off
+    marks that a program puts round a prompt. `summaries` finds the summary that took the place of older turns, where no
+    event says that it did. Without `tells_outcomes` the result of a command may come without its exit code.
     """
 
     moments: Mapping[str, Moment]
@@ -59,7 +59,7 @@ class AgentFormat:
     turn_id: tuple[str, ...] = ("prompt_id", "turn_id")
     prompt: tuple[str, ...] = ("prompt",)
     answer: tuple[str, ...] = ("last_assistant_message",)
-    message_ids: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    answer_id: tuple[str, ...] = ()
     transcript: tuple[str, ...] = ("transcript_path",)
     is_nested: tuple[str, ...] = ("agent_id",)
     messages: tuple[str, ...] = ("messages",)
@@ -67,6 +67,11 @@ class AgentFormat:
     summaries: Callable[[Path, int], tuple[str, int]] | None = None
     suppresses: bool = True
     tells_outcomes: bool = True
+
+    @property
+    def has_message_ids(self) -> bool:
+        """True where hooks name the messages as the program's own store does."""
+        return bool(self.answer_id)
 
     @property
     def starts_with_prompt(self) -> bool:
@@ -107,7 +112,7 @@ FORMATS: Mapping[str, AgentFormat] = {
         {moment.value: moment for moment in Moment},
         shape="plain",
         turn_id=("turn_id",),
-        message_ids=(("turn_id",), ("answer_id",)),
+        answer_id=("answer_id",),
         plain=without_quotation_marks,
     ),
     "cursor": AgentFormat(
@@ -147,7 +152,7 @@ class HookInput:
     tool_input: Any = None
     tool_output: Any = None
     is_failure: bool | None = False
-    message_ids: tuple[str, str] = ("", "")
+    answer_id: str = ""
     messages: str = ""
     user: str | None = None
 
@@ -160,7 +165,7 @@ def read_input(form: AgentFormat, event: str, given: Mapping[str, Any], cwd: str
         return None
     hook = HookInput(
         session=_first(given, form.session),
-        folder=_first(given, form.folder) or cwd or "",
+        folder=_first(given, form.folder, of_several=True) or cwd or "",
         turn_id=_first(given, form.turn_id),
         prompt=form.plain(_first(given, form.prompt)),
         answer=_first(given, form.answer),
@@ -171,7 +176,7 @@ def read_input(form: AgentFormat, event: str, given: Mapping[str, Any], cwd: str
         tool_input=given.get("tool_input"),
         tool_output=given.get("error") or given.get("tool_response"),
         is_failure=event == "PostToolUseFailure" if form.tells_outcomes else None,
-        message_ids=tuple(_first(given, names) for names in form.message_ids or ((), ())),  # type: ignore[arg-type]
+        answer_id=_first(given, form.answer_id),
         messages=_first(given, form.messages),
     )
     return hook if hook.session else None
@@ -189,10 +194,10 @@ def render_output(form: AgentFormat, event: str, text: str) -> str:
     return json.dumps(shapes[form.shape])
 
 
-def _first(given: Mapping[str, Any], names: tuple[str, ...]) -> str:
+def _first(given: Mapping[str, Any], names: tuple[str, ...], *, of_several: bool = False) -> str:
     for name in names:
         value = given.get(name)
-        if isinstance(value, list) and value:
+        if of_several and isinstance(value, list) and value:
             value = value[0]
         if isinstance(value, str) and value:
             return value
@@ -202,8 +207,13 @@ def _first(given: Mapping[str, Any], names: tuple[str, ...]) -> str:
 # ---- the moments at which a hook got no answer in time, as `dreamctl hook` notes them beside the socket: the daemon
 # cannot know of them, since it was away, or answered somebody who had left
 
-LATE, ABSENT, FAILED = "late", "no daemon", "failed"
-_REASONS = {"TimeoutError": LATE, "FileNotFoundError": ABSENT, "ConnectionRefusedError": ABSENT}
+LATE, ABSENT, UNDELIVERED, FAILED = "late", "no daemon", "not delivered", "failed"
+_REASONS = {
+    "TimeoutError": LATE,
+    "Undelivered": UNDELIVERED,
+    "FileNotFoundError": ABSENT,
+    "ConnectionRefusedError": ABSENT,
+}
 
 MOST_LOST_BYTES = 2**17
 

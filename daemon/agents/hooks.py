@@ -20,14 +20,16 @@ from ...store.model import NewTurn, SessionHead
 from ...store.results import ToldText
 from ...store.roles import Role
 from ..importing.formats.opencode import turns_in
-from ..importing.turns import by_first_words
+from ..importing.turns import by_first_words, text_hash
 from .act_hooks import act_of, text_at_act
 from .briefs import BRIEF_TOKENS, Briefs, Start, open_work
 from .hook_formats import ACTS, FORMATS, AgentFormat, HookInput, Moment, read_input, render_output, take_lost
 from .undreamt_sessions import UndreamtSessions
 
 if TYPE_CHECKING:
-    from ...store import HandedSession, MemoryStore
+    from concurrent.futures import Future
+
+    from ...store import HandedSession, MemoryStore, Observed
     from ..importing.following.follower import Follower
 
 PROMPT_TOKENS = 250
@@ -120,8 +122,13 @@ class Hooks:
         if moment is Moment.PROMPT:
             if form.starts_with_prompt:
                 self._look_for_start(agent, form, hook, session)
-            session.note_prompt(own_words(hook.prompt))
+            self._keep_prompt(agent, hook, session)  # the one before, if nothing has answered it
+            exchange = hook.turn_id or f"prompt {session.prompts} {at or self._now():%Y%m%dT%H%M%S.%f}"
+            session.note_prompt(own_words(hook.prompt), exchange)
             self.store.hear_prompt(name, agent, channel, session.prompt)
+            # A transcript that is named may get its first line later: then it is looked for at the next moment.
+            if hook.user is not None or not hook.transcript:
+                self._keep_prompt(agent, hook, session)
         # Cursor takes no text at a prompt: searching for one would cost time, and count as handed over.
         is_in_vain = moment in HANDED and moment not in form.takes
         text = "" if is_in_vain else self._acts[moment](agent, hook, session)
@@ -250,14 +257,17 @@ class Hooks:
 
     def _answered(self, agent: str, hook: HookInput, session: HandedSession) -> str:
         """Keep the turns of one exchange, unless they are read from the agent's transcript."""
-        if not self._is_in_transcript(agent, hook):
+        if self._is_in_transcript(agent, hook):
+            session.kept = session.exchange
+        else:
             self._observe(agent, hook, session)
         self.undreamt.judge_later(session_id(hook.session), ended=False)
         return ""
 
     def _end(self, agent: str, hook: HookInput, session: HandedSession) -> str:
-        """Read the rest of the transcript; open goals stay as threads."""
-        self._is_in_transcript(agent, hook)
+        """Read the rest of the transcript, or keep a prompt that nothing answered; open goals stay as threads."""
+        if not self._is_in_transcript(agent, hook):
+            self._keep_prompt(agent, hook, session)
         self._follower.end(session_id(hook.session))
         session.is_over()
         self.undreamt.judge_later(session_id(hook.session), ended=True)
@@ -270,19 +280,47 @@ class Hooks:
         if hook.transcript and self._follower.take(Path(hook.transcript), agent):
             return True
         # Without the ids of the program's own store the same turns would be kept twice.
-        return FORMATS[agent].message_ids is None and self._follower.follows(agent)
+        return not FORMATS[agent].has_message_ids and self._follower.follows(agent)
+
+    def _keep_prompt(self, agent: str, hook: HookInput, session: HandedSession) -> None:
+        """Begin to keep the last prompt, unless it is kept, or read from the agent's transcript.
+
+        It is not left to the answer: a prompt may get none, and the daemon may end before it comes.
+        """
+        if (prompt := self._prompt_turn(agent, session)) and not self._is_in_transcript(agent, hook):
+            self._keep(agent, hook, session, [prompt])
+
+    def _prompt_turn(self, agent: str, session: HandedSession) -> NewTurn | None:
+        """Return the last prompt as a turn; None if there is none, or it is kept."""
+        prompt, exchange = session.prompt, session.exchange
+        if not prompt or exchange == session.kept:
+            return None
+        return NewTurn(Role.USER.value, prompt, self._now(), _id_of(agent, exchange))
 
     def _observe(self, agent: str, hook: HookInput, session: HandedSession) -> None:
-        """Keep prompt and answer. Their ids come from the exchange, so that a hook called twice adds nothing."""
-        exchange = hook.turn_id or f"prompt {session.prompts}"
-        prompt = "" if session.is_kept else session.prompt
-        texts = ((Role.USER, prompt or own_words(hook.prompt)), (Role.ASSISTANT, own_words(hook.answer)))
-        now = self._now()
-        turns = turns_in(hook.messages, hook.folder) or [
-            NewTurn(role.value, text, now, message_id or f"{exchange} {role.value}")
-            for (role, text), message_id in zip(texts, hook.message_ids, strict=True)
-            if text
-        ]
+        """Keep prompt and answer. Their ids come from the exchange, so that a hook called twice adds nothing.
+
+        Hooks of one session are answered side by side: its last prompt may be a later one than that of this answer.
+        """
+        turns = turns_in(hook.messages, hook.folder) or self._said(agent, hook, session)
+        if turns:
+            self._keep(agent, hook, session, turns).result(KEPT_WITHIN_S)
+
+    def _said(self, agent: str, hook: HookInput, session: HandedSession) -> list[NewTurn]:
+        waiting, now = self._prompt_turn(agent, session), self._now()
+        exchange = hook.turn_id or session.exchange or f"answer {now:%Y%m%dT%H%M%S.%f}"
+        turns = [waiting] if waiting else []
+        if (prompt := own_words(hook.prompt)) and not (waiting and exchange == session.exchange):
+            turns.append(NewTurn(Role.USER.value, prompt, now, _id_of(agent, exchange)))
+        if answer := own_words(hook.answer):
+            # Where the exchange is not named, a later answer may come under the same one: it is known by its words.
+            by_words = "" if hook.turn_id else f" {text_hash(answer)}"
+            answer_id = hook.answer_id or f"{exchange} assistant{by_words}"
+            turns.append(NewTurn(Role.ASSISTANT.value, answer, now, answer_id))
+        return turns
+
+    def _keep(self, agent: str, hook: HookInput, session: HandedSession, turns: Sequence[NewTurn]) -> Future[Observed]:
+        """Keep turns; once they survive a power cut, the session's prompt of now counts as kept if it is one."""
         head = SessionHead(
             session_id=session_id(hook.session),
             channel=_channel_of(hook),
@@ -290,9 +328,21 @@ class Hooks:
             user_id=hook.user,
             cwd=hook.folder or None,
         )
-        if turns:
-            self.store.observe(by_first_words(head, tuple(turns)), turns).result(KEPT_WITHIN_S)
-        session.is_kept = True
+        exchange = session.exchange
+        is_prompt_in = any(turn.external_id == _id_of(agent, exchange) for turn in turns)
+
+        def note(done: Future[Observed]) -> None:
+            if is_prompt_in and done.exception() is None:
+                session.kept = exchange
+
+        kept = self.store.observe(by_first_words(head, tuple(turns)), turns)
+        kept.add_done_callback(note)
+        return kept
+
+
+def _id_of(agent: str, exchange: str) -> str:
+    """Return the id of the prompt of an exchange: the program's own, where it has ids that are known elsewhere too."""
+    return exchange if FORMATS[agent].has_message_ids else f"{exchange} user"
 
 
 def _channel_of(hook: HookInput) -> str:

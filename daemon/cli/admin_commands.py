@@ -29,7 +29,12 @@ TIMES = {1: "once", 2: "twice"}
 STOP_TIMEOUT_S = 30.0
 USAGE, NOTHING_FOUND = 2, 4
 BECAME = {"used": "used", "useful": "useful", "not_useful": "not useful", "rejected": "wrong"}
-LOST = {"late": "too late", "no daemon": "dreamd was away", "failed": "failed"}
+LOST = {
+    "late": "too late",
+    "no daemon": "dreamd was away, and did not hear it",
+    "not delivered": "dreamd was too busy, and did not hear it",
+    "failed": "failed",
+}
 # Moments as a person knows them; those of a program's tools keep their names.
 MOMENTS = {"start": "at the start", "prompt": "at a prompt", "before": "before an act", "after": "after a failure"}
 

@@ -52,6 +52,10 @@ LONGEST, SHORTENED = 200_000, 20_000
 MOST_LOST_BYTES = 2**16
 
 
+class Undelivered(TimeoutError):
+    """The daemon did not take a request before the deadline, so it knows nothing of it."""
+
+
 def main() -> int:
     """Run one command and return its exit code."""
     words = sys.argv[1:]
@@ -228,9 +232,12 @@ def _folder(given: dict[str, Any]) -> str | None:
 def _send(line: bytes, path: str, deadline: float, *, wait: bool) -> str:
     """Send a line; with `wait` return the daemon's output. Raises OSError without a daemon, or after the deadline."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
-        wire.settimeout(_left(deadline))
-        wire.connect(path)
-        wire.sendall(line)
+        try:
+            wire.settimeout(_left(deadline))
+            wire.connect(path)
+            wire.sendall(line)
+        except (TimeoutError, BlockingIOError):  # the latter where too many wait to be accepted
+            raise Undelivered from None
         if not wait:
             return ""
         answer = b""

@@ -101,13 +101,18 @@ def migrate_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of migrate."""
     parser.add_argument("--dry-run", action="store_true", help="only show what would move")
     parser.add_argument("--to", metavar="BACKEND", help="instead, have another engine search, once it has all chunks")
+    parser.add_argument("--drop", action="store_true", help="with --to: remove the copy that a server has from before")
 
 
 def migrate(options: Namespace, terminal: Terminal) -> int:
     """Move a vault of before into folders by project, or the index to another search engine."""
+    if options.drop and not options.to:
+        from .main import UsageError
+
+        raise UsageError("--drop goes with --to", "`dreamctl migrate --to sqlite-vec --drop`")
     if options.to:
         with shown_progress(terminal, "Moving the index") as on_progress:
-            answer = _move_index(options.to, on_progress)
+            answer = _move_index(options.to, options.drop, on_progress)
         terminal.report(answer, moved_in_words(answer, terminal.look))
         return 0
     with shown_progress(terminal, "Moving") as on_progress:
@@ -241,10 +246,14 @@ def _opened(settings: Settings) -> Iterator[MemoryStore]:
         yield store
 
 
-def _move_index(backend: str, on_progress: OnProgress | None) -> Json:
-    """Fill another search engine, compare it with the index, and then set it. Raises ClientError, with nothing set."""
+def _move_index(backend: str, drop: bool, on_progress: OnProgress | None) -> Json:
+    """Fill another search engine, compare it with the index, and then set it. Raises ClientError, with nothing set.
+
+    `drop`: then remove the copy that a server has from before.
+    """
     with _without_daemon() as settings:
         from ...store import MemoryStore, embedder_for
+        from ...store.model import StoreError
         from ...store.settings import StoreSettings
         from ..clock import utc_now
         from ..host.settings_check import missing_package
@@ -273,16 +282,25 @@ def _move_index(backend: str, on_progress: OnProgress | None) -> Json:
                     raise ClientError(f"{server.problem}; nothing is set")
                 progress("sending chunks", before - server.waiting, before)
                 time.sleep(POLL_S)
-            chunks = store.status().chunks
-        if chunks != before:
-            raise ClientError(f"{backend} has {chunks} chunks of {before}; nothing is set", "See `dreamctl check`.")
-        config.parent.mkdir(parents=True, exist_ok=True)
-        fresh = config.with_name(f"{config.name}.new")
-        fresh.write_text(text, encoding="utf-8")
-        if config.exists():
-            fresh.chmod(config.stat().st_mode)
-        fresh.replace(config)
-        return {"backend": backend, "chunks": chunks, "settings": str(config), "compared": server is not None}
+            chunks, left = store.status().chunks, store.core.opened.left_copy(paths.dsn)
+            if chunks != before:
+                hint = "See `dreamctl check`."
+                raise ClientError(f"{backend} has {chunks} chunks of {before}; nothing is set", hint)
+            config.parent.mkdir(parents=True, exist_ok=True)
+            fresh = config.with_name(f"{config.name}.new")
+            fresh.write_text(text, encoding="utf-8")
+            if config.exists():
+                fresh.chmod(config.stat().st_mode)
+            fresh.replace(config)
+            answer = {"backend": backend, "chunks": chunks, "settings": str(config), "compared": server is not None}
+            answer |= {"copy": left, "dropped": False, "problem": ""}
+            if left and drop:
+                try:
+                    store.core.opened.drop_copy(paths.dsn)
+                    answer["dropped"] = True
+                except (StoreError, ImportError) as error:  # the engine is set already
+                    answer["problem"] = str(error)
+        return answer
 
 
 def _back_up_alone(path: Path, on_progress: OnProgress | None) -> Json:
@@ -394,9 +412,18 @@ def migrate_in_words(answer: Json, look: Look) -> list[str]:
 def moved_in_words(answer: Json, look: Look) -> list[str]:
     """Name the engine that has the index now, and how that was seen."""
     compared = ", as many as the index, and those that were compared are alike" if answer["compared"] else ""
-    return look.wrap(
+    lines = look.wrap(
         f"{answer['backend']} has {count(answer['chunks'], 'chunk')}{compared}; {answer['settings']} names it from now"
         " on. Start dreamd."
+    )
+    if not (copy := answer["copy"]):
+        return lines
+    if answer["dropped"]:
+        return lines + look.wrap("The copy on the server is removed.")
+    failed = f" It could not be removed: {answer['problem']}." if answer["problem"] else ""
+    return lines + look.wrap(
+        f"The copy on the server that store.dsn names stays ({copy}), and no purge reaches it.{failed}"
+        f" `dreamctl migrate --to {answer['backend']} --drop` removes it."
     )
 
 

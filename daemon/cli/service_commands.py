@@ -132,7 +132,7 @@ def doctor_in_words(answer: Json, look: Look, *, whole: bool = False) -> list[st
     if whole:
         lines += look.wrap(f"Nothing wrong: {', '.join(passed)}.")
     else:
-        lines.append(f"{count(len(passed), 'check')} found nothing wrong.")
+        lines.append(f"{count(len(passed), 'other check' if lines else 'check')} found nothing wrong.")
     if skipped:
         lines += look.wrap(f"Not looked at, since no daemon answers: {', '.join(skipped)}.")
     return lines

@@ -186,7 +186,7 @@ def is_by_place(turns: Sequence[NewTurn]) -> bool:
 def known_by_place(store: MemoryStore, session_id: NodeId) -> Mapping[str, str]:
     """Map the places of a session's turns to hashes of their texts, without turns that were erased."""
     return {
-        node.external_id: _text_hash(node.text)
+        node.external_id: text_hash(node.text)
         for node in store.turns_of(session_id)
         if node.external_id and not node.forgotten and _BY_PLACE.fullmatch(node.external_id)
     }
@@ -195,7 +195,7 @@ def known_by_place(store: MemoryStore, session_id: NodeId) -> Mapping[str, str]:
 def renewed(store: MemoryStore, turns: Sequence[NewTurn], known: Mapping[str, str]) -> tuple[NewTurn, ...]:
     """Return the turns with the ids to keep them by; `known` is that of `known_by_place`."""
     return tuple(
-        _renewed(turn, known.get(turn.external_id or ""), _text_hash(store.as_kept(turn.text))) for turn in turns
+        _renewed(turn, known.get(turn.external_id or ""), text_hash(store.as_kept(turn.text))) for turn in turns
     )
 
 
@@ -205,5 +205,6 @@ def _renewed(turn: NewTurn, known_hash: str | None, text_hash: str) -> NewTurn:
     return replace(turn, external_id=f"{turn.external_id} {text_hash}")
 
 
-def _text_hash(text: str) -> str:
+def text_hash(text: str) -> str:
+    """Return a short hash of a text's words, whatever stands between them."""
     return hashlib.sha256(" ".join(text.split()).encode("utf-8", "replace")).hexdigest()[:_HASH_DIGITS]

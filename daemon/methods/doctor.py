@@ -65,7 +65,10 @@ class Finding:
 
 @dataclass(slots=True)
 class Patient:
-    """The installation that is looked at: its settings, and the daemon's own answers, None where it gave none."""
+    """The installation that is looked at: its settings, and the daemon's own answers, None where it gave none.
+
+    `checked` are the problems that its `check` has told.
+    """
 
     environ: Mapping[str, str]
     now: datetime
@@ -73,6 +76,7 @@ class Patient:
     hello: dict[str, Any] | None = None
     silence: ClientError | None = None
     status: dict[str, Any] | None = None
+    checked: list[str] = field(default_factory=list)
 
     @property
     def socket_path(self) -> str:
@@ -309,8 +313,9 @@ def _data(patient: Patient) -> Iterator[Finding]:
         answer = patient.ask("check", CHECK_TIMEOUT_S)
         for problem in answer["problems"]:
             place = f"{problem['path']}: " if problem["path"] else ""
-            why = "" if problem["severity"] == "note" else _WHY_DATA
-            yield Finding("data", problem["severity"], f"{place}{problem['problem']}", why)
+            why = _WHY_DATA if problem["path"] and problem["severity"] != "note" else ""
+            patient.checked.append(f"{place}{problem['problem']}")
+            yield Finding("data", problem["severity"], patient.checked[-1], why)
         return
     if patient.settings is None or patient.silence is None or not isinstance(patient.silence, Absent):
         return
@@ -358,7 +363,8 @@ def _state(patient: Patient) -> Iterator[Finding]:
         return
     status = patient.status = patient.ask("status")
     for problem in status["problems"]:
-        yield Finding("status", "warning", problem)
+        if problem.removesuffix(".") not in patient.checked:
+            yield Finding("status", "warning", problem)
     if status["paused"]:
         yield Finding("status", "warning", "learning is paused", "Nothing is remembered.", "`dreamctl resume`")
     waiting = {name: status[name] for name in ("pending_embeddings", "not_found_yet", "journal") if status[name]}

@@ -104,7 +104,7 @@ def told(hooks: Hooks, params: ToldParams, call: Call) -> ToldAnswer:
 
 
 HOOK_METHODS: tuple[Method[Any, Any], ...] = (
-    Method("hook", HookParams, HookAnswer, hook, blocking=True, activity=True, first=True),
+    Method("hook", HookParams, HookAnswer, hook, blocking=True, activity=True, first=True, outlives=True),
     Method("brief", BriefParams, BriefAnswer, brief, blocking=True, activity=True),
     Method("told", ToldParams, ToldAnswer, told, blocking=True),
 )

@@ -68,6 +68,10 @@ class Dispatcher(Protocol):
         """Begin the protocol that a first message asks for; None if it is of ours. Raises ProtocolError."""
         ...
 
+    def outlives(self, message: Request | Notification) -> bool:
+        """Return True for a message that is done although its sender has left."""
+        ...
+
     def begin(self, client: Connection, message: Request | Notification) -> None:
         """Begin to answer a message."""
         ...
@@ -176,7 +180,7 @@ class Connection(asyncio.Protocol):
         return not self._is_full() and self._writing and not self.paused and bool(self._inbox)
 
     def _begin(self, message: Message) -> None:
-        if self._gone and not isinstance(message, Notification):
+        if self._gone and (isinstance(message, MalformedLine) or not self._dispatcher.outlives(message)):
             return
         is_first, self._is_first = self._is_first, False
         if isinstance(message, MalformedLine):
@@ -281,7 +285,7 @@ class Connection(asyncio.Protocol):
         return bool(poll.poll(0))
 
     def _hang_up(self) -> None:
-        """Cancel the requests of a client that is gone; the notifications that it sent before are still done."""
+        """Cancel the requests of a client that is gone; notifications, and what outlives it, are still done."""
         self._gone = True
         # A notification wants no answer, so its sender may leave without taking it back.
         for request in list(self.requests.values()):

@@ -163,6 +163,11 @@ class Server:
         attach = self._protocols.get(message.method)
         return attach(self, connection, message) if attach is not None else None
 
+    def outlives(self, message: Request | Notification) -> bool:
+        """Return True for a message that is done although its sender has left."""
+        method = self._methods.get(message.method)
+        return isinstance(message, Notification) or (method is not None and method.outlives)
+
     def begin(self, client: Requester, message: Request | Notification) -> None:
         """Run the message's method; its answer is sent as soon as there is one."""
         request_id = message.id if isinstance(message, Request) else None
@@ -225,7 +230,7 @@ class Server:
         if request.call.cancelled:
             return
         request.call.cancel()
-        if request.stop_work is not None:
+        if request.stop_work is not None and not request.method.outlives:
             request.stop_work()
 
     def _cancel_request(self, client: Requester, request_id: Any, params: Mapping[str, Any]) -> None:
@@ -284,7 +289,8 @@ class Server:
         )
         # Its thread, if it has one, goes on until it looks at the call; it keeps its place in the lane meanwhile.
         request.call.cancel()
-        self._take_from_queue(request)
+        if not request.method.outlives:
+            self._take_from_queue(request)
         self._fail(request, busy)
         request.client.pump()
 

@@ -170,7 +170,10 @@ class FastembedEmbedder:
         """Begin to load in the background; again is harmless."""
         with self._starting:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._load, name="embedding-load", daemon=True)
+                # A process that ends is to wait for it, seconds at most: the interpreter stops a daemon thread where it
+                # comes back from the model's library, which then aborts the process. A download may take any time.
+                may_last = self._settings.allow_download
+                self._thread = threading.Thread(target=self._load, name="embedding-load", daemon=may_last)
                 self._thread.start()
 
     def wait(self, timeout_s: float | None = None) -> bool:

@@ -616,7 +616,8 @@ class PostgresStore:
         except psycopg.errors.UndefinedTable:
             raise NotFound("the server has no such collection") from None
         except psycopg.Error as error:  # its message may hold texts, or where the server is
-            raise StoreBusy(f"Postgres cannot be used now ({type(error).__name__})", "It is tried again.") from None
+            why = _reason(error, is_connected=connection is not None)
+            raise StoreBusy(f"Postgres cannot be used now ({why})", "It is tried again.") from None
         finally:
             if connection is not None:
                 with self._lock:
@@ -641,6 +642,17 @@ class PostgresStore:
         with self._lock:
             self._open.add(connection)
         return connection
+
+
+def _reason(error: psycopg.Error, *, is_connected: bool) -> str:
+    """Return why a server cannot be used: its own name of it, if it has one, or how far it was reached."""
+    import psycopg
+
+    if isinstance(error, psycopg.errors.ConnectionTimeout):
+        return "it does not answer"
+    if type(error) is not psycopg.OperationalError:
+        return type(error).__name__
+    return "it ended the connection" if is_connected else "it refuses connections"
 
 
 def _put(connection: psycopg.Connection[Any], rows: Sequence[Parameters], upsert: str) -> None:

@@ -61,8 +61,8 @@ AGAIN_S: Final = 5.0
 ASKED_AT_ONCE: Final = 8
 
 FEW, OF_MANY = 0.1, 20_000
-"""The share of a collection of so many points below which the index searches those that a filter leaves, which it has in
-memory: in 10 to 20 ms of a million, where Postgres took 60 to 150 for a week or a month."""
+"""The share of a collection of so many points below which the index searches those that a filter leaves, which it has
+in memory: in 10 to 20 ms of a million, where Postgres took 60 to 150 for a week or a month."""
 
 COMPARED, KEPT_TO = 100, 0.01
 """Points that are compared with the server's, and by how much a cosine of the two vectors may miss 1."""
@@ -475,6 +475,11 @@ def read_dsn(file: Path) -> str:
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise StoreError(f"the file {file} may be read by others: `chmod 600` it")
     return dsn
+
+
+def engine_of(dsn_file: Path) -> str:
+    """Return the engine of the server that a file names. Raises StoreError if the file is of no use."""
+    return "qdrant" if read_dsn(dsn_file).startswith(("http://", "https://")) else "postgres"
 
 
 def reach(backend: str, dsn_file: Path) -> SearchServer:

@@ -17,7 +17,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,7 @@ from ..engine.database import (
 )
 from ..engine.files import FilesStore, suffix_of
 from ..engine.interface import EngineHome, VectorStore
-from ..engine.served import ServedStore, ServerLink, reach
+from ..engine.served import ServedStore, ServerLink, engine_of, reach
 from ..engine.sqlite_vec import SqliteVecStore
 from ..model import Corrupt, IndexDamaged, SchemaTooNew, StoreBusy, StoreError
 from ..results import ServerStatus
@@ -187,9 +187,24 @@ class OpenIndex:
         backend = self.index.backend
         return backend.status(COLLECTION) if isinstance(backend, ServedStore) else None
 
+    def left_copy(self, dsn_file: Path) -> str:
+        """Return the name of a copy that a server has of this index though the settings name none, "" without one."""
+        is_left = self.server() is None and dsn_file.exists() and self._server_id.exists()
+        return self._copy_name() if is_left else ""
+
+    def drop_copy(self, dsn_file: Path) -> None:
+        """Remove such a copy from its server. Raises StoreError."""
+        with closing(reach(engine_of(dsn_file), dsn_file)) as server:
+            server.drop(self._copy_name())
+        self._server_id.unlink()
+
+    @property
+    def _server_id(self) -> Path:
+        return self.path.with_name("server-id")
+
     def _copy_name(self) -> str:
         """Return a server's name for its copy of this index, which no other folder or machine has."""
-        file = self.path.with_name("server-id")
+        file = self._server_id
         if not file.exists():
             file.write_text(uuid.uuid4().hex, encoding="ascii")
         named = f"{file.read_text(encoding='ascii')} {socket.gethostname()} {self.path}"

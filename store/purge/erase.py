@@ -484,6 +484,9 @@ class Purge:
             then = "`dreamctl status` says when it is in step"
             yield f"The copy on {server.name} is written anew without it in the background, once it answers: {then}."
             yield f"What {server.name} logs and backs up itself is not reached."
+        if self._core.opened.left_copy(self._core.paths.dsn):
+            then = f"`dreamctl migrate --to {self._core.settings.backend} --drop` removes it, while no daemon runs"
+            yield f"The copy of the index that a server has from before (store.dsn) is not reached: {then}."
         yield (
             "Backups and snapshots of the disk that others make, what agents keep themselves, and what was shared with "
             "colleagues (`dreamctl review --shared`) are not reached."

@@ -63,7 +63,8 @@ MOST_LINES: Final = 300
 class HandedSession:
     """One session of an agent. `given` are the lines in its context, `tokens` their number of tokens.
 
-    `prompt` is the last one, `is_kept` is True once it is kept as a turn, `unanswered` is one whose text did not arrive
+    `prompt` is the last one, `exchange` the id of what it begins, `kept` that of the last one whose prompt survives a
+    power cut, `unanswered` is one whose text did not arrive
     in time, `named` are the lines of the present moment
     with the ids of their memories, and `is_owed` is True after a start whose text did not arrive, or comes with the
     next prompt; `source` is that start's, and `start_prompt` the number of the prompt that brought one. `summary` is
@@ -78,7 +79,8 @@ class HandedSession:
     tokens: int = 0
     prompts: int = 0
     prompt: str = ""
-    is_kept: bool = False
+    exchange: str = ""
+    kept: str = ""
     unanswered: str = ""
     named: list[tuple[str, NodeId]] = field(default_factory=list)
     is_owed: bool = False
@@ -98,10 +100,9 @@ class HandedSession:
         """Note that it has ended."""
         self.session_id = ""
 
-    def note_prompt(self, prompt: str) -> None:
+    def note_prompt(self, prompt: str, exchange: str) -> None:
         """Note the prompt that the agent has now."""
-        self.prompt = prompt
-        self.is_kept = False
+        self.prompt, self.exchange = prompt, exchange
         self.prompts += 1
 
     def hand(self, lines: Sequence[str], tokens: int, nodes: Sequence[NodeId] = ()) -> None:

@@ -157,6 +157,7 @@ def test_the_channel_that_holds_most_is_named_first() -> None:
     assert not_looked_in("b", {"b": 1, "a": 1}) == ['`a` was not looked in; channel "*" looks everywhere']
     assert not_looked_in("*", held) == []
     assert not_looked_in("b", {"b": 1, "_global": 1}) == []
+    assert not_looked_in("b/@ana", {"b/@ana": 1, "b": 1, "_global/@ana": 1, "_global": 1}) == []
 
 
 def test_a_channel_that_holds_nothing_may_be_a_name_mistyped() -> None:

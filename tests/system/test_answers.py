@@ -144,7 +144,7 @@ def in_one_line(text: str) -> str:
 def test_status_counts_what_there_is(recorded: Recording, look: Look) -> None:
     said = text_of(admin.status_in_words(recorded.named["status"], look))
     assert re.match(r"dreamd [\d.]+ is running \(pid \d+, up .+\)\.\n", said)
-    assert re.search(r"memories +6 sessions with 16 turns, \d+ facts?", said)
+    assert re.search(r"memories +7 sessions with 17 turns, \d+ facts?", said)
     assert re.search(rf"channels +.*{recorded.orders} \(\d+\)", in_one_line(said))
     assert re.search(r"searchable +\d+ chunks\n", said)
     assert re.search(r"learning +on, but not in kitchen\n", said)

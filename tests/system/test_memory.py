@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import signal
+import subprocess
+import sys
 import tarfile
 import time
 from pathlib import Path
@@ -356,3 +359,19 @@ def test_remembering_says_at_once_what_it_replaces(shared: DaemonUnderTest) -> N
     assert linking
     assert not linking & {run["run_id"] for run in shared.call("runs", limit=1000)["runs"]}
     assert linking <= {run["run_id"] for run in shared.call("runs", limit=1000, all=True)["runs"]}
+
+
+def test_prompts_that_a_busy_daemon_took_are_kept_though_their_hooks_have_left(daemon: DaemonUnderTest) -> None:
+    daemon.call("remember", text="The kiln is in the barn.")
+    assert daemon.process is not None
+    said = [f"Prompt {number}: the kiln fires at {number + 900} degrees." for number in range(12)]
+    command = [sys.executable, "-P", "-m", "dreamd.daemon.cli.entry", "hook", "opencode", "prompt"]
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        for number, text in enumerate(said):
+            given = {"session_id": "one", "cwd": str(daemon.folder), "turn_id": f"t{number}", "prompt": text}
+            asked = json.dumps(given).encode()
+            assert subprocess.run(command, input=asked, env=daemon.environ, timeout=60).returncode == 0
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+    until(lambda: daemon.call("status")["turns"] == len(said))

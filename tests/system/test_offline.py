@@ -132,6 +132,13 @@ def test_the_index_moves_to_a_server_and_back_and_only_then_the_settings_say_so(
         dsn.chmod(0o600)
         there = json.loads(typed(stopped, "migrate", "--to", "qdrant", "--json").stdout)
         assert len(server.texts()) > 0
+        away = typed(stopped, "migrate", "--to", "sqlite-vec")
+        assert "no purge reaches it" in " ".join(away.stdout.split())
+        gone = json.loads(typed(stopped, "migrate", "--to", "sqlite-vec", "--drop", "--json").stdout)
+        assert (gone["dropped"], gone["problem"]) == (True, "")
+        assert len(server.texts()) == 0
+        assert json.loads(typed(stopped, "migrate", "--to", "sqlite-vec", "--json").stdout)["copy"] == ""
+        there = json.loads(typed(stopped, "migrate", "--to", "qdrant", "--json").stdout)
     finally:
         server.close()
     assert (there["backend"], there["compared"]) == ("qdrant", True)

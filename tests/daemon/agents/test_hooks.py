@@ -284,6 +284,57 @@ def test_the_turns_are_kept_once_where_no_transcript_is(world: World) -> None:
     assert len(world.turns()) == 4
 
 
+@pytest.mark.parametrize("agent", ["opencode", "cursor"])
+@pytest.mark.parametrize("then", ["", "end"])
+def test_a_prompt_that_nothing_answers_is_kept(world: World, agent: str, then: str) -> None:
+    """Also the last one of a session that never ends: its program may have crashed."""
+    form = FORMATS[agent]
+    event = {moment: name for name, moment in form.moments.items()}
+    for number, prompt in enumerate(("Use tabs.", "ok", "ok")):
+        given = {form.turn_id[0]: f"t{number}"} if then else {}
+        world.answer(event[Moment.PROMPT], agent, prompt=prompt, **given)
+        world.now += timedelta(seconds=1)
+    if then:
+        world.answer(event[Moment.END], agent)
+    until(lambda: world.turns() == [("user", "Use tabs."), ("user", "ok"), ("user", "ok")])
+
+
+def test_a_prompt_whose_transcript_was_never_written_is_kept_with_the_next_moment(world: World, tmp_path: Path) -> None:
+    given = {"transcript_path": str(tmp_path / "never.jsonl")}
+    world.answer("UserPromptSubmit", prompt="Use tabs.", **given)
+    assert world.turns() == []
+    world.answer("UserPromptSubmit", prompt="And no semicolons.", **given)
+    until(lambda: world.turns() == [("user", "Use tabs.")])
+    world.answer("SessionEnd", **given)
+    until(lambda: world.turns() == [("user", "Use tabs."), ("user", "And no semicolons.")])
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_hooks_of_a_session_that_overtake_each_other_lose_no_turn(
+    world: World, named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next prompt may come while the answer before it is still being kept, and be answered before it."""
+
+    def say(event: str, turn: str, **given: str) -> None:
+        world.answer(event, "opencode", **({"turn_id": turn} if named else {}), **given)
+
+    observe = world.store.observe
+
+    def slow(*given: Any, **more: Any) -> Future[Observed]:
+        monkeypatch.setattr(world.store, "observe", observe)
+        say("prompt", "t2", prompt="Then oil the hinge.")
+        return observe(*given, **more)
+
+    say("prompt", "t1", prompt="Use tabs.")
+    monkeypatch.setattr(world.store, "observe", slow)
+    say("answered", "t1", last_assistant_message="Done.")
+    say("answered", "t2", last_assistant_message="Oiled.")
+    said = {("user", "Use tabs."), ("assistant", "Done."), ("user", "Then oil the hinge."), ("assistant", "Oiled.")}
+    turns = world.turns()
+    assert len(turns) == 4
+    assert set(turns) == said
+
+
 def test_turns_of_opencode_have_the_names_of_its_own_store(world: World) -> None:
     named = {"session_id": "one", "turn_id": "msg_1", "answer_id": "msg_2"}
     world.answer("prompt", "opencode", **named, prompt="Use tabs.")
@@ -591,6 +642,7 @@ def test_a_new_session_hears_of_one_that_crashed_today(world: World) -> None:
     world.answer("UserPromptSubmit", session_id="crashed", prompt="Please move the orders to Linz.")
     world.answer("PreCompact", session_id="crashed", trigger="auto")
     world.now += timedelta(hours=5)
+    world.store.operations.at_work.forget()  # which goes by a clock of its own
     text = world.handed("SessionStart", source="startup")
     assert "what the agent of session crashed was doing" in text
     assert "Please move the orders to Linz." in text
@@ -797,7 +849,7 @@ def test_the_tools_of_an_agent_belong_to_the_session_that_its_hooks_heard_last(w
     kept = world.keep(PORT)
     world.say(f"{PORT} I said so.", session="one")
     assert world.store.session_at_work("of-the-relay", "claude-code", world.channel) == "of-the-relay"
-    world.answer("UserPromptSubmit", prompt=ASKED, session_id="beside")
+    world.answer("UserPromptSubmit", prompt="Translate the imprint into Dutch.", session_id="beside")
     world.now += timedelta(minutes=5)
     world.answer("UserPromptSubmit", prompt=ASKED)
     asked = {"query": ASKED, "cwd": str(world.project), "session": "of-the-relay", "agent_id": "claude-code"}

@@ -1217,3 +1217,8 @@ def test_a_decision_that_was_made_meanwhile_does_not_end_the_walk(
     assert code == 0
     assert "no decision d1 waits" in err.lower()
     assert "0 decisions made; 1 still waiting." in out
+
+
+def test_a_copy_on_a_server_is_dropped_only_with_a_move(run: Run) -> None:
+    code, _, err = run("migrate", "--drop")
+    assert (code, "--drop goes with --to" in err) == (2, True)

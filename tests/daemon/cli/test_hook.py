@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.daemon.agents.hook_formats import ABSENT, FORMATS, Moment, take_lost
+from dreamd.daemon.agents.hook_formats import ABSENT, FORMATS, LATE, UNDELIVERED, Moment, take_lost
 from dreamd.daemon.agents.programs import HOOK_TIMEOUT_S
 from dreamd.daemon.cli import entry as hook
 from dreamd.ipc.socket_path import path_of_lost
@@ -126,6 +126,19 @@ def test_a_start_without_an_answer_is_noted_without_the_words_of_anybody(path: P
         ("claude-code", "UserPromptSubmit", "s", ABSENT),
     ]
     assert not lost.exists()
+
+
+def test_a_prompt_that_was_not_taken_is_told_from_one_without_an_answer(path: Path) -> None:
+    given = json.dumps(PROMPT).encode()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(0)
+        run(path, "claude-code", "UserPromptSubmit", given=given)  # waits among those that are not accepted
+        with socket.socket(socket.AF_UNIX) as beside:
+            beside.setblocking(False)
+            beside.connect_ex(str(path))
+            run(path, "claude-code", "UserPromptSubmit", given=given)
+    assert [one.why for one in take_lost(Path(path_of_lost(str(path))))] == [LATE, UNDELIVERED]
 
 
 def test_the_notes_of_lost_moments_are_bounded(path: Path) -> None:

@@ -278,3 +278,31 @@ def test_the_running_daemon_tells_the_same_as_the_command(daemon: DaemonUnderTes
     assert {"daemon", "data", "status", "dreams"} <= set(names)
     quick = daemon.call("doctor", files=False)["findings"]
     assert set(names) - {one["check"] for one in quick} == {"data"}
+
+
+def test_what_check_and_status_both_tell_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    note = "2 notes wait for review: `dreamctl review`"
+    away = "Postgres cannot be used now (it refuses connections)"
+    answers = {
+        "check": {
+            "problems": [
+                {"path": "", "problem": note, "severity": "note"},
+                {"path": "", "problem": away, "severity": "warning"},
+            ]
+        },
+        "status": {
+            "problems": [f"{note}.", "Vectors cannot be stored."],
+            "paused": False,
+            "pending_embeddings": 0,
+            "not_found_yet": 0,
+            "journal": 0,
+        },
+    }
+    patient = Patient(os.environ, NOW, hello={})
+    monkeypatch.setattr(Patient, "ask", lambda self, method, *given, **more: answers[method])
+    findings = [one for name, look in CHECKS if name in ("data", "status") for one in look(patient)]
+    assert [(one.check, one.severity, one.found, one.why) for one in findings] == [
+        ("data", "note", note, ""),
+        ("data", "warning", away, ""),
+        ("status", "warning", "Vectors cannot be stored.", ""),
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -76,6 +77,27 @@ def test_requests_of_a_client_that_left_are_not_begun(serve: Serve) -> None:
     listed.permits.release(10_000)
     assert serving.ask("list", text="mine") == {"text": "mine"}
     assert len(listed.texts) <= 3
+
+
+def test_what_outlives_its_client_is_done_once_it_has_left(serve: Serve) -> None:
+    listed, kept = Worked(), Worked()
+    kept.permits.release(100)
+    handlers = {
+        "list": method(Echo, listed, blocking=True),
+        "keep": replace(method(Echo, kept, blocking=True), outlives=True),
+    }
+    serving = serve(handlers, threads=1)
+    [other] = flood(serving, "list", clients=1, requests=1)
+    wait_for(serving, lambda: listed.texts)
+    for number in range(5):
+        gone = serving.connect()
+        gone.call(number, "keep", text=str(number))
+        gone.close()
+    wait_for(serving, lambda: len(serving.server.connections) <= 6)
+    listed.permits.release(1)
+    wait_for(serving, lambda: len(kept.texts) == 5)
+    assert sorted(kept.texts) == [str(number) for number in range(5)]
+    other.close()
 
 
 def test_notifications_of_a_client_that_has_left_are_done_all_the_same(serve: Serve) -> None:

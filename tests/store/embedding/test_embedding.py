@@ -227,3 +227,24 @@ def test_the_stub_is_deterministic() -> None:
     first, second = StubEmbedder().embed_query("The cat's toys"), StubEmbedder().embed_query("The cat's toys")
     np.testing.assert_array_equal(first, second)
     assert cosine(StubEmbedder().embed_query("paintings"), StubEmbedder().embed_query("painting")) > 0.99
+
+
+ENDS_AT_ONCE = """
+import sys, time
+from pathlib import Path
+from dreamd.store.embedding.embedding import FastembedEmbedder
+from dreamd.store.settings import EmbeddingSettings
+
+class Slow(FastembedEmbedder):
+    def _open(self):
+        time.sleep(0.3)
+        print("loaded", flush=True)
+
+Slow(EmbeddingSettings(), Path(sys.argv[1])).start()
+"""
+
+
+def test_a_process_that_ends_waits_for_the_model_that_it_loads(tmp_path: Path) -> None:
+    """Its library would abort the process: the interpreter stops a daemon thread that comes back from it."""
+    command = [sys.executable, "-P", "-c", ENDS_AT_ONCE, str(tmp_path)]
+    assert subprocess.run(command, capture_output=True, text=True, timeout=60).stdout == "loaded\n"

@@ -126,6 +126,8 @@ def test_a_server_that_is_away_at_the_start_is_filled_once_it_is_there(opened: O
         status = store.status().server
         assert status is not None
         assert (status.state, status.problem) == ("away", backend_of(store).capabilities().note.partition(": ")[2])
+        assert "it refuses connections" in status.problem
+        assert [one.severity for one in store.check() if status.problem in one.problem] == ["warning"]
     finally:
         server.start()
     in_step(store)
@@ -239,6 +241,29 @@ def test_a_rebuild_fills_it_and_a_purge_erases_there_too(opened: Opened, server:
     in_step(store)
     assert server.texts() == {"The printer is on the second floor"}
     assert not isinstance(server, PostgresServer) or not server.holding("Jenkins")
+
+
+def test_a_copy_that_is_left_is_named_by_a_purge_until_it_is_dropped(
+    opened: Opened, server: Server, paths: StorePaths
+) -> None:
+    store = opened()
+    kept(store, "Deploys go through Jenkins", "The printer is on the second floor", "The kettle is broken")
+    in_step(store)
+    assert store.core.opened.left_copy(paths.dsn) == ""
+    store.close()
+    store = opened("sqlite-vec")
+
+    def told(query: str) -> list[str]:
+        node_id = store.recall(query, channel="demo").hits[0].node_id
+        done = store.purge(Selection(nodes=(node_id,)))
+        return [line for line in done.out_of_reach if "store.dsn" in line]
+
+    (line,) = told("jenkins")
+    assert "is not reached: `dreamctl migrate --to sqlite-vec --drop` removes it" in line
+    assert "Deploys go through Jenkins" in server.texts()
+    store.core.opened.drop_copy(paths.dsn)
+    assert server.texts() == set()
+    assert told("printer") == []
 
 
 @pytest.mark.parametrize("trouble", ["it is not there", "others may read it"])

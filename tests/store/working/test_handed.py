@@ -33,7 +33,7 @@ def make(store: MemoryStore, clock: Clock) -> Callable[[], HandedSessions]:
 def hand(sessions: HandedSessions, agent: str, name: str, *lines: str) -> None:
     session = sessions.get(agent, name)
     session.hand(list(lines), len(lines))
-    session.note_prompt("x")
+    session.note_prompt("x", "t1")
     sessions.keep(session)
 
 
