@@ -227,7 +227,7 @@ class Victim:
         standing = call("context", query="Paint the fence", budget_tokens=500, **self.here)["slots"]
         seen.unasked["standing lines"] = "\n".join(one["text"] for one in standing if one["text"].startswith("always"))
         envelope = call("context", query=ASKED, budget_tokens=200, **self.here)
-        hits = call("recall", query=ASKED, limit=3, **self.here)["hits"]
+        hits = call("recall", query=ASKED, limit=3, levels=["L1"], **self.here)["hits"]  # not the prompts of looks
         shown = [call("show", node_id=node) for node in self.nodes]
         kept = ("text", "live", "superseded_by", "supersedes", "later", "contradicts", "cited_by", "curated", "version")
         seen.own = {
