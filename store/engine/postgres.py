@@ -736,10 +736,10 @@ def _best(promised: Sequence[tuple[NDArray[Any], float]], most: int) -> list[int
         return []
     rows = np.concatenate([rows for rows, _ in promised]).astype(np.int64)
     lists = np.repeat(np.arange(len(promised)), [len(rows) for rows, _ in promised])
-    both = np.sort(rows << 16 | lists)  # as one number: to sort these takes half as long as to find the order of rows
-    rows = both >> 16
+    both = np.sort(rows << 32 | lists)  # as one number: to sort these takes half as long as to find the order of rows
+    rows = both >> 32
     first = np.flatnonzero(np.diff(rows, prepend=-1))
-    sums = np.add.reduceat(np.array([promise for _, promise in promised])[both & 0xFFFF], first)
+    sums = np.add.reduceat(np.array([promise for _, promise in promised])[both & 0xFFFFFFFF], first)
     best = np.argpartition(-sums, most)[:most] if len(sums) > most else slice(None)
     return list(rows[first[best]].tolist())
 
