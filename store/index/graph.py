@@ -250,8 +250,9 @@ class Graph:
         return [(*row,) for row in found if row[0]]
 
     def unresolved(self) -> list[TextLink]:
-        """Return the links in texts that mean no memory, or several."""
-        sources = [source for (source,) in self._rows("SELECT DISTINCT source FROM reference")]
+        """Return the links in texts that mean no memory, or several; what a document says is its agent's own."""
+        sql = "SELECT DISTINCT source FROM reference JOIN node ON node.node_id = source AND node.kind != 'document'"
+        sources = [source for (source,) in self._rows(sql)]
         return [one for one in self._resolved(sources) if one.target is None]
 
     def _resolved(self, sources: Collection[NodeId]) -> list[TextLink]:

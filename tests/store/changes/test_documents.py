@@ -316,6 +316,7 @@ def test_a_purge_finds_a_document_by_its_words(store: MemoryStore) -> None:
 def test_a_document_is_no_problem_of_a_check(store: MemoryStore) -> None:
     put(store, "links.md", "[nowhere](/facts/none.md) and [^t1]")
     put(store, "plan", {"day": "Saturday"}, ttl_minutes=5, searched=False)
+    assert store.settle(60)
     assert store.check() == []
 
 
