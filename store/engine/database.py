@@ -41,6 +41,9 @@ FALSE_ALARMS: Final = 5
 LOOK_AGAIN_S: Final = 0.1
 """The time between two tries to read a database that cannot be read at the moment."""
 
+CLOSES_WITHIN_S: Final = 10.0
+"""The wait of a close for a statement that another thread is in."""
+
 T = TypeVar("T")
 
 
@@ -324,25 +327,28 @@ class Connections:
         self._closed = False
 
     def get(self) -> apsw.Connection:
-        """Return this thread's connection."""
+        """Return this thread's connection. Raises StoreBusy once they are closed."""
         connection: apsw.Connection | None = getattr(self._mine, "connection", None)
         if connection is None:
-            connection = obey(self._opening())
+            connection = self._mine.connection = obey(self._opening())
             with self._lock:
-                if self._closed:
-                    connection.close()
-                    raise StoreBusy("the database is closed")
                 self._all.append(connection)
-            self._mine.connection = connection
+        if self._closed:
+            connection.close()
+            raise StoreBusy("the database is closed")
         return connection
 
     def close(self) -> None:
-        """Close every thread's connection; no query may be running."""
+        """Close every thread's connection, after the statement that it may be in; its next one raises StoreBusy."""
         with self._lock:
             self._closed = True
             connections, self._all = self._all, []
         for connection in connections:
-            connection.close()
+            tried_again(connection.close, _is_in_a_statement, CLOSES_WITHIN_S)
+
+
+def _is_in_a_statement(error: Exception) -> bool:
+    return isinstance(error, apsw.ThreadingViolationError)
 
 
 PROBE_BYTES: Final = 2**18

@@ -15,7 +15,7 @@ from dreamd.store.engine.database import (
     schema_version,
     transaction,
 )
-from dreamd.store.model import Corrupt, SchemaTooNew
+from dreamd.store.model import Corrupt, SchemaTooNew, StoreBusy
 
 FIRST = Migration("m001_things", "CREATE TABLE thing (name TEXT)")
 SECOND = Migration("m002_sizes", "ALTER TABLE thing ADD COLUMN size INTEGER; CREATE INDEX by_size ON thing (size)")
@@ -134,3 +134,31 @@ def test_every_thread_has_its_own_connection(tmp_path: Path) -> None:
     connections.close()
     with pytest.raises(apsw.ConnectionClosedError):
         seen[2].execute("SELECT 1")
+
+
+def test_a_close_waits_for_a_statement_and_the_next_one_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    open_database(path, durable=True, migrations=[FIRST]).close()
+    connections = Connections(lambda: open_database(path, durable=True, read_only=True, migrations=[FIRST]))
+    is_counting, counted, refused = threading.Event(), list[object](), list[str]()
+
+    def begun(*_: object) -> int:
+        is_counting.set()
+        return 1
+
+    def count() -> None:
+        connections.get().create_scalar_function("begun", begun, 0)
+        rows = "WITH RECURSIVE n(i) AS (SELECT begun() UNION ALL SELECT i + 1 FROM n WHERE i < 1000000)"
+        counted.extend(connections.get().execute(f"{rows} SELECT count(*) FROM n").fetchall())
+        try:
+            connections.get()
+        except StoreBusy as error:
+            refused.append(str(error))
+
+    counting = threading.Thread(target=count)
+    counting.start()
+    assert is_counting.wait(60)
+    connections.close()
+    counting.join(60)
+    assert counted == [(1_000_000,)]
+    assert refused == ["the database is closed"]
