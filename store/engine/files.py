@@ -17,7 +17,7 @@ from ..filters import Filter, Payload, holds
 from ..model import Corrupt, NotFound
 from . import bm25
 from .bm25 import words
-from .interface import Capabilities, Match, Point, Vector, refuse_dimension, refuse_name
+from .interface import Capabilities, Hybrid, Match, Point, Vector, refuse_dimension, refuse_name
 
 COMPACT_AT = 1_000
 """Lines that say nothing any more: a file with more of them, and more than half, is written anew."""
@@ -183,10 +183,13 @@ class FilesStore:
         return [Match(key, score) for key, score in best[: max(0, limit)]]
 
     def search_hybrid(
-        self, name: str, terms: Sequence[str], vector: Vector, limit: int, where: Filter = ()
-    ) -> tuple[list[Match], list[Match]]:
+        self, name: str, terms: Sequence[str], vector: Vector, limit: int, filters: Sequence[Filter] = ((),)
+    ) -> list[Hybrid]:
         """Search in both ways, one after the other."""
-        return self.search_keyword(name, terms, limit, where), self.search_vector(name, vector, limit, where)
+        return [
+            (self.search_keyword(name, terms, limit, where), self.search_vector(name, vector, limit, where))
+            for where in filters
+        ]
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
         """Return the points that are there, in the order asked."""

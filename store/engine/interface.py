@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import apsw
 import numpy as np
@@ -39,6 +39,10 @@ class Match(NamedTuple):
 
     id: str
     score: float
+
+
+Hybrid: TypeAlias = tuple[list[Match], list[Match]]
+"""The matches by words, and those by meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +151,12 @@ class VectorStore(Protocol):
         ...
 
     def search_hybrid(
-        self, name: str, terms: Sequence[str], vector: Vector, limit: int, where: Filter = ()
-    ) -> tuple[list[Match], list[Match]]:
-        """Return what `search_keyword` and `search_vector` do; together where `server_side_hybrid` says so."""
+        self, name: str, terms: Sequence[str], vector: Vector, limit: int, filters: Sequence[Filter] = ((),)
+    ) -> list[Hybrid]:
+        """Return what `search_keyword` and `search_vector` do, for each filter.
+
+        Both are searched together where `server_side_hybrid` says so.
+        """
         ...
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:

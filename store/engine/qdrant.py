@@ -27,6 +27,7 @@ from ..model import NotFound, StoreBusy, StoreError
 from .bm25 import CONTEXT_WEIGHT, MEAN_SIZE, number_of, weight, words
 from .interface import (
     Capabilities,
+    Hybrid,
     Match,
     Point,
     Vector,
@@ -191,11 +192,12 @@ class QdrantStore:
         return self._found(name, [_with_words(terms)], limit, where)[0]
 
     def search_hybrid(
-        self, name: str, terms: Sequence[str], vector: Vector, limit: int, where: Filter = ()
-    ) -> tuple[list[Match], list[Match]]:
-        """Search in both ways in one request."""
-        by_words, by_meaning = self._found(name, [_with_words(terms), self._near(vector)], limit, where)
-        return by_words, by_meaning
+        self, name: str, terms: Sequence[str], vector: Vector, limit: int, filters: Sequence[Filter] = ((),)
+    ) -> list[Hybrid]:
+        """Search in both ways in one request for each filter."""
+        ways = [_with_words(terms), self._near(vector)]
+        found = (self._found(name, ways, limit, where) for where in filters)
+        return [(by_words, by_meaning) for by_words, by_meaning in found]
 
     def cosines(self, name: str, vector: Vector, ids: Collection[str]) -> dict[str, float]:
         """Return the cosines of these points; those without a vector, or unknown, are left out."""

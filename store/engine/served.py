@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -30,7 +31,7 @@ import numpy as np
 from ..filters import Filter, Payload
 from ..model import NotFound, StoreBusy, StoreError
 from ..results import ServerStatus
-from .interface import Capabilities, Match, Point, SearchServer, Vector
+from .interface import Capabilities, Hybrid, Match, Point, SearchServer, Vector
 from .sqlite_vec import SqliteVecStore
 
 logger = logging.getLogger(__name__)
@@ -304,23 +305,31 @@ class ServedStore:
 
     def _ask(
         self, name: str, where: Filter, call: Callable[[SearchServer, str], Answer], alone: Callable[[], Answer]
-    ) -> Answer:
-        """Ask the server, or the index where a filter leaves few, or the server lacks a change or does not answer."""
+    ) -> Callable[[], Answer]:
+        """Ask the server; return a function that waits for its answer, or asks the index.
+
+        The index is asked where a filter leaves few, or the server lacks a change or does not answer.
+        """
         server, link, asking = self._server, self._link, self._asking
         if server is None or link is None or asking is None or not self.is_served(name):
-            return alone()
+            return alone
         points, left = self._local.count_under(name, where)
         if points > OF_MANY and left < FEW * points:
+            return alone
+        answer = asking.submit(call, server, link.copy)
+
+        def wait() -> Answer:
+            try:
+                return answer.result(ANSWERS_IN_S)
+            except Late:
+                self._away(f"{link.title} is too slow")
+                server.abort()
+            except Exception as error:  # the boundary of what is no part of this process: the index answers
+                self._away(str(error) if isinstance(error, StoreError) else f"{link.title}: {type(error).__name__}")
+            self._wake.set()
             return alone()
-        try:
-            return asking.submit(call, server, link.copy).result(ANSWERS_IN_S)
-        except Late:
-            self._away(f"{link.title} is too slow")
-            server.abort()
-        except Exception as error:  # the boundary of what is no part of this process: the index answers
-            self._away(str(error) if isinstance(error, StoreError) else f"{link.title}: {type(error).__name__}")
-        self._wake.set()
-        return alone()
+
+        return wait
 
     # ---- notes in the index
 
@@ -410,7 +419,7 @@ class ServedStore:
             where,
             lambda server, copy: server.search_vector(copy, vector, limit, where),
             lambda: self._local.search_vector(name, vector, limit, where),
-        )
+        )()
 
     def search_keyword(self, name: str, terms: Sequence[str], limit: int, where: Filter = ()) -> list[Match]:
         """Return the best points by bm25 over any of the terms."""
@@ -419,18 +428,20 @@ class ServedStore:
             where,
             lambda server, copy: server.search_keyword(copy, terms, limit, where),
             lambda: self._local.search_keyword(name, terms, limit, where),
-        )
+        )()
 
     def search_hybrid(
-        self, name: str, terms: Sequence[str], vector: Vector, limit: int, where: Filter = ()
-    ) -> tuple[list[Match], list[Match]]:
-        """Search in both ways, on the server in one request."""
-        return self._ask(
-            name,
-            where,
-            lambda server, copy: server.search_hybrid(copy, terms, vector, limit, where),
-            lambda: self._local.search_hybrid(name, terms, vector, limit, where),
-        )
+        self, name: str, terms: Sequence[str], vector: Vector, limit: int, filters: Sequence[Filter] = ((),)
+    ) -> list[Hybrid]:
+        """Search in both ways; where the index answers for a filter, it does so while the server works on others."""
+
+        def by_server(where: Filter, server: SearchServer, copy: str) -> list[Hybrid]:
+            return server.search_hybrid(copy, terms, vector, limit, [where])
+
+        alone = partial(self._local.search_hybrid, name, terms, vector, limit)
+        waiting = [self._ask(name, where, partial(by_server, where), partial(alone, [where])) for where in filters]
+        # The narrow filters, which the index answers, come after the question's own, which the server works on.
+        return [found for wait in reversed(waiting) for found in wait()][::-1]
 
     def cosines(self, name: str, vector: Vector, ids: Collection[str]) -> dict[str, float]:
         """Return the cosines of these points, of which the index has the vectors."""

@@ -31,7 +31,7 @@ from .bm25 import CHANGED_AT_MOST, GONE, Listed, Postings, Word
 from .columns import COSINE_DIGITS, NO_VECTOR, Columns, RowScope
 from .database import transaction
 from .fts import WordIndex, rows_listed
-from .interface import Capabilities, Match, Point, Vector, refuse_dimension, refuse_name, refuse_vector
+from .interface import Capabilities, Hybrid, Match, Point, Vector, refuse_dimension, refuse_name, refuse_vector
 from .vectors import Rows, cosines_of, factors_of, quantized, unit
 
 RESCORED, RESCORED_OF = 1_000, 500
@@ -343,10 +343,13 @@ class SqliteVecStore:
                 self._hold(reading, name, {word: index.listed(reading, word, spelled)})
 
     def search_hybrid(
-        self, name: str, terms: Sequence[str], vector: Vector, limit: int, where: Filter = ()
-    ) -> tuple[list[Match], list[Match]]:
+        self, name: str, terms: Sequence[str], vector: Vector, limit: int, filters: Sequence[Filter] = ((),)
+    ) -> list[Hybrid]:
         """Search in both ways, one after the other."""
-        return self.search_keyword(name, terms, limit, where), self.search_vector(name, vector, limit, where)
+        return [
+            (self.search_keyword(name, terms, limit, where), self.search_vector(name, vector, limit, where))
+            for where in filters
+        ]
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
         """Return the points that are there, in the order asked, with their vectors."""

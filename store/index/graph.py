@@ -250,7 +250,7 @@ class Graph:
         return [(*row,) for row in found if row[0]]
 
     def unresolved(self) -> list[TextLink]:
-        """Return the links in texts that mean no memory, or several; what a document says is its agent's own."""
+        """Return the links in texts that mean no memory, or several; those of documents are their agents' own."""
         sql = "SELECT DISTINCT source FROM reference JOIN node ON node.node_id = source AND node.kind != 'document'"
         sources = [source for (source,) in self._rows(sql)]
         return [one for one in self._resolved(sources) if one.target is None]

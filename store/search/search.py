@@ -20,7 +20,7 @@ import numpy as np
 from ..embedding.embedding import ModelUnavailable, QueryEmbedder
 from ..embedding.vector_cache import Recent, form_of
 from ..engine.database import SoftLock, within
-from ..engine.interface import Match, Vector, VectorStore
+from ..engine.interface import Hybrid, Match, Vector, VectorStore
 from ..filters import Condition, Filter
 from ..index.catalog import Catalog
 from ..index.graph import Graph
@@ -178,13 +178,12 @@ class Search:
             vector, notes = embedding.result()
         ranking.notes += notes
         with ranking.timed("keyword and vector"):
-            arms: list[tuple[list[Match], list[Match]]]
+            arms: list[Hybrid]
             if vector is None:
                 arms = [(self._search_keyword(question.terms, reach, where, ranking), []) for where in filters]
             else:
                 self.use_vector(ranking, vector)
-                search = self._backend.search_hybrid
-                arms = [search(COLLECTION, question.terms, vector, reach, where) for where in filters]
+                arms = self._backend.search_hybrid(COLLECTION, question.terms, vector, reach, filters)
         for by_words, _ in arms:
             gathering.add("keyword", by_words)
         for _, by_meaning in arms:

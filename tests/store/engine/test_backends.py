@@ -410,12 +410,12 @@ def test_a_vector_without_a_direction_is_near_nothing_however_often_it_is_read(v
 def test_both_ways_at_once_find_what_each_finds(vectors: VectorStore) -> None:
     vectors.upsert(NAME, [Point(f"p{n}", f"tea and {n % 3} more", vector=unit(n)) for n in range(40)])
     vectors.upsert(NAME, FILTERED)
-    for where in ((), (Condition("channel", "in", ("x",)),)):
-        for terms, limit in ((["tea", "1", "word"], 7), (["word"], 3), ([], 5), (["nothing"], 5)):
-            both = vectors.search_hybrid(NAME, terms, unit(3), limit, where)
-            by_words = vectors.search_keyword(NAME, terms, limit, where)
-            by_meaning = vectors.search_vector(NAME, unit(3), limit, where)
-            assert both == (by_words, by_meaning)
+    filters: list[Filter] = [(), (Condition("channel", "in", ("x",)),)]
+    for terms, limit in ((["tea", "1", "word"], 7), (["word"], 3), ([], 5), (["nothing"], 5)):
+        assert vectors.search_hybrid(NAME, terms, unit(3), limit, filters) == [
+            (vectors.search_keyword(NAME, terms, limit, where), vectors.search_vector(NAME, unit(3), limit, where))
+            for where in filters
+        ]
 
 
 def test_fields_are_those_of_the_payload(store: VectorStore) -> None:
@@ -592,6 +592,15 @@ def test_many_points_are_ranked_by_words_as_few_are(many: PostgresStore, postgre
             assert [match.score for match in left] == pytest.approx(scores, rel=0.05, abs=0.05), (terms, where)
             assert len({match.id for match in left} & {match.id for match in right}) >= 0.9 * len(right)
     exact.close()
+
+
+def test_of_many_points_both_ways_at_once_find_what_each_finds(many: PostgresStore) -> None:
+    filters: list[Filter] = [(), (Condition("channel", "in", ("x",)),), (Condition("channel", "in", ("y",)),)]
+    for terms in (["common", "often", "rare6"], ["nothing"], []):
+        assert many.search_hybrid("many", terms, unit(4), 10, filters) == [
+            (many.search_keyword("many", terms, 10, where), many.search_vector("many", unit(4), 10, where))
+            for where in filters
+        ]
 
 
 def test_what_was_written_after_words_were_listed_is_found(many: PostgresStore, postgres: PostgresServer) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
+import numpy as np
 import pytest
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.engine import served
+from dreamd.store.engine.interface import Hybrid
 from dreamd.store.engine.served import ServedStore
 from dreamd.store.filters import Condition
 from dreamd.store.index.index import COLLECTION
@@ -111,7 +116,28 @@ def test_what_a_filter_leaves_few_of_is_searched_here(
     server.remove("Tom")
     search = partial(backend_of(store).search_keyword, COLLECTION, ["green", "tea"], 5)
     until(lambda: not search())  # the server lacks it, and the index may answer until then
-    assert len(search((Condition("channel", "in", ("other",)),))) == 1
+    narrow = (Condition("channel", "in", ("other",)),)
+    assert len(search(narrow)) == 1
+    backend, is_here = backend_of(store), threading.Event()
+    local = backend._local.search_hybrid
+
+    def search_here(*given: Any) -> list[Hybrid]:
+        is_here.set()
+        return local(*given)
+
+    monkeypatch.setattr(backend._local, "search_hybrid", search_here)
+    go_on = server.freeze()
+    with ThreadPoolExecutor() as pool:
+        both = pool.submit(
+            backend.search_hybrid, COLLECTION, ["jenkins", "tea"], np.ones(384, np.float32), 5, [(), narrow]
+        )
+        try:
+            assert is_here.wait(LONG_S), "the index is searched while the server works"
+        finally:
+            go_on()
+        many, few = both.result(LONG_S)
+    assert {match.id for match in few[0]}.isdisjoint(match.id for match in many[0])
+    assert (len(many[0]), len(few[0])) == (5, 1)
 
 
 def test_a_server_that_is_away_at_the_start_is_filled_once_it_is_there(opened: Opened, server: Server) -> None:
