@@ -2,7 +2,8 @@
 
 A rule that was said in two projects is proposed as it stands; one of a single project only after it was said again and
 used. A rule that names a project, its files, its people or its values stays there, and one that another opposes.
-The proposal waits for its person, and names the facts that it comes from.
+The proposal waits for its person, and names the facts that it comes from. Two wishes are one in nearly the same words
+alone: by their vectors, pairs that mean the same lie no nearer than pairs that do not (`tests/bench/promotion-2.json`).
 """
 
 from __future__ import annotations

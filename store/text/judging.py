@@ -186,7 +186,7 @@ def repeats(earlier: Statement, later: Statement, cosine: float) -> bool:
     if earlier.is_negated != later.is_negated or earlier.is_open or later.is_open or later.is_brief or later.is_added:
         return False
     lost, news = _unshared(earlier.content, later.content), _unshared(later.content, earlier.content)
-    if _trade_places(earlier.words, later.words):
+    if _trade_places(earlier, later):
         return False
     # A name that differs is another thing, unless the earlier said that it has ended.
     others = {*lost, *news} - earlier.ended
@@ -205,13 +205,20 @@ def repeats(earlier: Statement, later: Statement, cosine: float) -> bool:
     return cosine >= REPEATED_FROM and not adds and not other_verb and 2 * len(news) <= len(later.content)
 
 
-def _trade_places(words: Sequence[str], others: Sequence[str]) -> bool:
-    """Return True for two words that trade places: "tabs, not spaces" and "spaces, not tabs"."""
-    if len(words) != len(others):
+def _trade_places(earlier: Statement, later: Statement) -> bool:
+    """Return True for two words that trade places: "tabs, not spaces" and "spaces, not tabs".
+
+    Neighbours that are not both names say the same: "answer always" and "always answer".
+    """
+    if len(earlier.words) != len(later.words):
         return False
     # The same words in another order: who does it to whom has changed.
-    moved = [pair for pair in zip(words, others, strict=True) if pair[0] != pair[1]]
-    return len(moved) == 2 and moved[0] == moved[1][::-1]
+    both = enumerate(zip(earlier.words, later.words, strict=True))
+    moved = [(place, *pair) for place, pair in both if pair[0] != pair[1]]
+    if len(moved) != 2 or moved[0][1:] != moved[1][:0:-1]:
+        return False
+    (first, *pair), (second, *_) = moved
+    return second - first > 1 or {*pair} <= earlier.names | later.names
 
 
 def _unshared(stems: Sequence[str], others: Sequence[str]) -> list[str]:

@@ -1,7 +1,8 @@
 """What a weekly dream proposes for all projects: `python -m tests.bench.promotion [LIFE...] [--cosine C]`.
 
 Each of six lives gets the same wishes in two of its projects, in other words, and traps: values and paths of projects,
-opposite wishes, orders for once. A dream reads all of it; a proposal that joins no planted pair is wrong.
+opposite wishes, orders for once. A dream reads all of it; a proposal that joins no planted pair is wrong. The pairs of
+`--planted promotion-2.json` were written by somebody who had not seen the code, each wish in really different words.
 """
 
 from __future__ import annotations
@@ -35,8 +36,7 @@ from .table import say
 
 Planted = dict[str, Any]
 
-PLANTED: dict[str, Planted] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-"""`same` and `traps` of each life: pairs of statements, the first said in one project, the second in another."""
+HERE = Path(__file__).parent
 
 AT = datetime(2026, 10, 1, 9, tzinfo=UTC)
 ACKNOWLEDGED = "Noted. I will do that from now on."
@@ -110,15 +110,17 @@ def main() -> int:
     """Print what was found of the planted pairs, and every proposal that joins none."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.promotion", description=__doc__)
     parser.add_argument("lives", nargs="*", default=[])
+    parser.add_argument("--planted", type=Path, default=HERE / "promotion.json", help="the pairs that are planted")
     parser.add_argument("--cosine", type=float, default=PromotionSettings().cosine)
     options = parser.parse_args()
     folder = Path(os.environ.get("SHARED_DATA_DIR", "../shared/data")) / "lives"
     embedder = embedder_for(EmbeddingSettings(), Path.home() / ".cache" / "dreamd")
     settings = PromotionSettings(cosine=options.cosine)
+    every: dict[str, Planted] = json.loads(options.planted.read_text(encoding="utf-8"))
     totals: dict[str, Counter[str]] = {way: Counter() for way in ("said", "remembered")}
     promotion.MOST_PROPOSED = 100  # a week proposes few; all are asked for here
-    for name in options.lives or PLANTED:
-        life, planted = json.loads((folder / f"{name}.json").read_text(encoding="utf-8")), PLANTED[name]
+    for name in options.lives or every:
+        life, planted = json.loads((folder / f"{name}.json").read_text(encoding="utf-8")), every[name]
         projects = list(life["projects"])[:2]
         view = dreamt(source_of(life, planted), embedder, settings)
         learned = {turn.partition("#")[0] for one in view.memories() for turn in one.sources}

@@ -193,6 +193,8 @@ def test_what_can_both_hold_is_no_dispute(earlier: str, later: str) -> None:
         ("The project uses Postgres.", "The project uses Postgres!"),
         ("We moved the wiki from Confluence to Outline.", "The wiki moved to Outline."),
         ("Reports are sent on Monday by mail.", "The reports are sent by mail on Monday."),
+        ("Responde siempre en español.", "Siempre responde en español."),
+        ("Never log a token, always mask it.", "Never log a token, mask it always."),
     ],
 )
 def test_what_brings_nothing_new_is_the_same(earlier: str, later: str) -> None:
@@ -257,6 +259,7 @@ def test_a_document_is_read_by_its_beginning() -> None:
         ("I prefer tabs over spaces in Go.", "I prefer spaces over tabs in Go."),
         ("Anna reports to Bea.", "Bea reports to Anna."),
         ("Run the migration before the deploy.", "Run the deploy before the migration."),
+        ("Wir sagen, dass Tom Ana vertritt.", "Wir sagen, dass Ana Tom vertritt."),
     ],
 )
 def test_the_same_words_in_another_order_are_another_statement(earlier: str, later: str) -> None:
