@@ -20,7 +20,9 @@ async function ask() {
   const text = await answer.text();
   if (number < shown || !answer.ok) return;
   shown = number;
+  const walked = hits.contains(document.activeElement);
   hits.innerHTML = text;
+  if (walked) move(1);
   counted.textContent = "";
   const line = hits.querySelector("[data-count]");
   // Announced after a rest, so that a screen reader does not speak at every key.
