@@ -17,6 +17,7 @@ from ..store.channel import (
     is_of_session,
     may_read,
     not_this_users,
+    own_of_clones,
     project_name,
     user_part,
 )
@@ -35,8 +36,9 @@ Names = Callable[[str], Collection[str]]
 def full_name(named: str, names: Collection[str], *, beginning: bool = True) -> str:
     """Return the channel of a name: the one of exactly this name, else the only project of that name, else the name.
 
-    `beginning`: a prefix of exactly one name is enough. Writes and purges ask for the whole name of the project, since
-    a prefix may be the name of a new channel.
+    Of clones of one project with channels of their own it is that of this machine. `beginning`: a prefix of exactly one
+    name is enough. Writes and purges ask for the whole name of the project, since a prefix may be the name of a new
+    channel.
     """
     if named in (ALL_CHANNELS, GLOBAL_CHANNEL) or named in names:
         return named
@@ -48,7 +50,7 @@ def full_name(named: str, names: Collection[str], *, beginning: bool = True) -> 
     meant = [name for name in names if project_name(name).casefold() == short]
     if not meant and beginning:
         meant = [name for name in names if name.casefold().startswith(short)]
-    return meant[0] if len(meant) == 1 else named
+    return meant[0] if len(meant) == 1 else own_of_clones(meant) or named
 
 
 def channel_of(channel: str | None, cwd: str | None, names: Names | None = None, *, beginning: bool = True) -> str:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ..store import Observed
-from ..store.channel import channel_of_session, channels_in_reach, user_part
+from ..store.channel import channel_of_session, channels_in_reach, of_one_project, user_part
 from ..store.filters import Condition, Filter
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Edit, InvalidInput, Kind, NewTurn, SessionHead
 from ..store.names import as_reference
@@ -223,12 +223,15 @@ def list_(store: MemoryStore, params: ListParams, call: Call) -> ListAnswer:
 
 
 def _listed_in(store: MemoryStore, params: ListParams) -> tuple[str | None, Filter]:
-    """Return the only channel to list, or None and a test of the channels that a question from the folder searches."""
+    """Return the only channel to list, or None and a test of the channels.
+
+    These are those of the project that is named, else those that a question from the folder searches.
+    """
     if params.channel == ALL_CHANNELS or (params.channel is None and params.cwd is None):
         return None, readable_by(store, params.user_id)
-    if params.channel is not None:
-        return searched_by(store, params), ()
-    return None, (Condition("channel", "in", channels_in_reach(searched_by(store, params))),)
+    named = searched_by(store, params)
+    channels = channels_in_reach(named) if params.channel is None else of_one_project(named)
+    return (named, ()) if len(channels) == 1 else (None, (Condition("channel", "in", channels),))
 
 
 def entity_merge(store: MemoryStore, params: EntityMergeParams, call: Call) -> Named:

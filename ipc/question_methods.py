@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import wraps
-from itertools import starmap
+from itertools import chain, starmap
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..store import estimate_tokens, first_sentences, within
-from ..store.channel import channels_in_reach, may_read
+from ..store.channel import channels_in_reach, may_read, of_one_project
 from ..store.filters import Clause, Filter, Group
 from ..store.model import ALL_CHANNELS, Hit, Level
 from ..store.results import About, Elsewhere, EntityGraph, Shown
@@ -265,7 +265,9 @@ def _with_full_names(clauses: Filter, names: Names) -> Filter:
         if one.field != "channel" or one.op != "in":
             return one
         known = names(str(one.values[0]))
-        return replace(one, values=tuple(full_name(str(name), known) for name in one.values))
+        full = [(str(name), full_name(str(name), known)) for name in one.values]
+        meant = (of_one_project(found) if found != name else (name,) for name, found in full)
+        return replace(one, values=tuple(chain.from_iterable(meant)))
 
     return tuple(map(with_full_names, clauses))
 
