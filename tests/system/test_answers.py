@@ -77,8 +77,8 @@ def test_a_status_tells_of_a_server(recorded: Recording, look: Look) -> None:
     status = recorded.named["status with a server"]
     assert (status["server"]["name"], status["server"]["state"]) == ("Qdrant", "away")
     said = in_one_line(text_of(admin.status_in_words(status, look)))
-    assert "Qdrant, away (" in said
-    assert "the index answers" in said
+    assert f"Qdrant is away: {status['server']['problem']}; " in said
+    assert "the index answers meanwhile" in said
 
 
 def test_a_status_tells_of_dreams(recorded: Recording) -> None:
