@@ -790,7 +790,7 @@ class About:
     """The knowledge of one person or thing, within a budget of tokens: `text` is all of it, `lines` its parts.
 
     `entities` are its pages, one a channel. Where a name means several, `others` names them, and the most mentioned one
-    is told. For a name that has no page `entities` is empty, and the lines are those of turns with the name in them.
+    is told. For a name that has no page `entities` is empty, and the lines are of turns and notes with the name.
     """
 
     name: str
