@@ -35,7 +35,18 @@ from .model import (
     NotFound,
     Slot,
 )
-from .results import PERSON, Elsewhere, HistoryEvent, LinkLine, LinkRelation, ListedNode, RecentSession, Shown, TagCount
+from .results import (
+    PERSON,
+    Elsewhere,
+    HistoryEvent,
+    LinkLine,
+    LinkRelation,
+    ListedNode,
+    ListedState,
+    RecentSession,
+    Shown,
+    TagCount,
+)
 from .roles import MACHINES, Role
 from .search import exact, hits, packing
 from .search.gathering import Ranking, evidence_of
@@ -569,6 +580,8 @@ class Recall:
         `texts`: with their first LISTED_CHARS characters.
         """
         self._core.settle()
+        listed = self._catalog.listing(channel, level, kind, limit, offset, curated=always, where=where)
+        states = self._states(listed)
         return [
             ListedNode(
                 node_id=node.node_id,
@@ -579,12 +592,25 @@ class Recall:
                 created_at=node.created_at,
                 live=node.live,
                 curated=node.curated,
+                state=states.get(node.node_id),
                 text=self._beginning(node) if texts else None,
                 since=aware(node.since) if texts else None,
                 until=aware(node.valid_to) if texts else None,
             )
-            for node in self._catalog.listing(channel, level, kind, limit, offset, curated=always, where=where)
+            for node in listed
         ]
+
+    def _states(self, listed: Sequence[Node]) -> dict[NodeId, ListedState]:
+        """Return the states of the nodes that do not simply hold."""
+        links = self._catalog.opposed([node.node_id for node in listed])
+        replaced = {node_id for node_id, _, kind in links if kind == SUCCESSOR}
+        holding = self._catalog.living([other for _, other, kind in links if kind != SUCCESSOR])
+        states: dict[NodeId, ListedState] = {node_id: "disputed" for node_id, other, _ in links if other in holding}
+        for node in listed:
+            if not node.live:
+                is_replaced = node.node_id in replaced
+                states[node.node_id] = "forgotten" if node.forgotten else "replaced" if is_replaced else "archived"
+        return states
 
     @repeated_after_repair
     def tags(

@@ -415,13 +415,11 @@ def shown_in_words(shown: Json, look: Look) -> list[str]:
 def memories_in_words(memories: Iterable[Json], look: Look) -> list[str]:
     """Describe each memory in one line."""
     listed = list(memories)
-    # The channel is a column only where there are several.
-    names = len({m["channel"] for m in listed}) > 1
-    rows = [
-        (m["node_id"], m["level"], m["kind"], look.ago(m["created_at"]), *([m["channel"]] * names), m["title"])
-        for m in listed
-    ]
-    return table(rows, look, ("node", "level", "kind", "when", *(["channel"] * names), "title"))
+    # The channel is a column only where there are several, the state where one does not simply hold.
+    names, states = len({m["channel"] for m in listed}) > 1, any(m.get("state") for m in listed)
+    columns = ("node", "level", "kind", "when", *(["channel"] * names), *(["state"] * states), "title")
+    cells = [{**m, "node": m["node_id"], "when": look.ago(m["created_at"])} for m in listed]
+    return table([[one.get(column) or "" for column in columns] for one in cells], look, columns)
 
 
 def trace_in_words(trace: Json, look: Look) -> list[str]:

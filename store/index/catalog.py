@@ -585,6 +585,16 @@ class Catalog:
         rows = self._rows("SELECT target FROM link WHERE source = ? AND kind = ? ORDER BY rank", (node_id, kind))
         return [target for (target,) in rows]
 
+    def opposed(self, node_ids: Collection[NodeId]) -> list[tuple[NodeId, NodeId, str]]:
+        """Return the links of some nodes to what replaced them, and to what disputes them or they dispute."""
+        sql = """
+        WITH one AS (SELECT value AS id FROM json_each(?))
+        SELECT source, target, kind FROM one JOIN link ON link.source = one.id
+            WHERE kind IN ('superseded_by', 'contradicts')
+        UNION SELECT target, source, kind FROM one JOIN link ON link.target = one.id WHERE kind = 'contradicts'
+        """
+        return self._all_rows(sql, json.dumps(list(node_ids)))
+
     def links_around(self, node_ids: Collection[NodeId]) -> list[tuple[NodeId, NodeId, str]]:
         """Return the links of some nodes to others, in both directions, and of pages that cite them all links."""
         sql = """

@@ -688,6 +688,15 @@ def test_a_list_of_several_channels_names_them(daemon: FakeDaemon, run: Run) -> 
     assert all(name in run("list")[1] for name in ("channel", "work", "home"))
 
 
+def test_a_list_says_what_does_not_simply_hold(daemon: FakeDaemon, run: Run) -> None:
+    assert "state" not in run("list")[1]
+    daemon.answers["list"] = {"memories": [LISTED, LISTED | {"live": False, "state": "replaced"}], "next": None}
+    head, holds, replaced = run("list")[1].splitlines()
+    assert head.split() == ["node", "level", "kind", "when", "state", "title"]
+    assert holds.split() == ["k2m4", "L1", "fact", "undated", "Linz"]
+    assert replaced.split() == ["k2m4", "L1", "fact", "undated", "replaced", "Linz"]
+
+
 def test_list_counts_tags(daemon: FakeDaemon, run: Run) -> None:
     daemon.answers["list"] = {"memories": [], "next": None, "tags": [{"tag": "office", "memories": 12}]}
     code, out, _ = run("list", "--tags", "--channel", "work")
