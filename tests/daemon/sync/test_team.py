@@ -43,6 +43,7 @@ from dreamd.store.model import Edit, Kind, NewTurn, NodeId, SessionHead, StoreEr
 from dreamd.store.purge.plan import Selection
 from dreamd.store.settings import StoreSettings
 from dreamd.store.upkeep import colleagues
+from dreamd.store.vault.layout import project_folder
 
 from tests.bench.team import join_team
 from tests.servers import PostgresServer
@@ -379,6 +380,7 @@ def test_a_colleagues_memory_waits_as_their_quote_and_is_accepted_with_its_autho
     ben.store.settle(10)
     (fact,) = ben.store.facts(ben.project, 10)
     assert (fact.kind, fact.said_by, fact.provenance) == (Kind.DECISION, "colleague Ana", "colleague")
+    assert fact.path.startswith(f"{project_folder(team_of(ben.project))}/")  # no path changes
     assert f"colleague Ana: {PORT}" in ben.told()
     assert [one.state for one in ben.listed().colleagues] == ["accepted"]
     assert ben.sync().came == 0
