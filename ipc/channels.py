@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -142,9 +143,20 @@ def kept_by(store: MemoryStore, params: InChannel) -> str:
     return channel_for(params.user_id, named)
 
 
+def full_id(store: MemoryStore, user: str | None, named: str) -> NodeId:
+    """Return the id that the beginning of one means, among those that a user sees; else the same.
+
+    Raises NotFound for the beginning of several.
+    """
+    return store.full_id(named, partial(may_read, user)) if user is not None else store.full_id(named)
+
+
 def node_of(store: MemoryStore, user: str | None, named: str, *, own: bool = False) -> NodeId:
-    """Return the full id of a memory. Raises NotFound where it is another user's; `own`: unless it is this one's."""
-    node_id = store.full_id(named)
+    """Return the full id of a memory. Raises NotFound where it is another user's.
+
+    `own`: to change it. Raises InvalidInput where it is not this user's alone: what all share is the owner's.
+    """
+    node_id = full_id(store, user, named)
     if user is not None:
         channel = store.channel_of_node(node_id)
         if not may_read(user, channel) or (own and not user_part(channel)):

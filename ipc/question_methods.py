@@ -29,6 +29,7 @@ from .channels import (
     Names,
     channel_for,
     found_elsewhere,
+    full_id,
     full_name,
     lasting,
     node_of,
@@ -116,7 +117,7 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
     # `wanted=False`: to ask why a memory was not found is no use of it, and must not keep it from fading.
     if params.why_not is not None:
         node = store.show(node_of(store, params.user_id, params.why_not), wanted=False)
-        ruled_out_by = store.ruled_out_by(params.why_not, where)
+        ruled_out_by = store.ruled_out_by(node.node_id, where)
         answer = replace(answer, why_not=why_not(node, params, answer, found.trace, ruled_out_by, session))
     return answer
 
@@ -192,11 +193,10 @@ def context(store: MemoryStore, params: ContextParams, call: Call) -> ContextAns
 def recent(store: MemoryStore, params: RecentParams, call: Call) -> RecentAnswer:
     """Return the last sessions, with their prompts and changes."""
     channel = searched_by(store, params)
-    session_of(store, params.user_id, params.session and store.full_id(params.session))
+    session = params.session and full_id(store, params.user_id, params.session)
+    session_of(store, params.user_id, session)
     asking = store.session_at_work(None, params.agent_id, channel)
-    found = store.recent(
-        channel, params.limit, session=params.session, day=params.day, file=params.file, left_out=asking
-    )
+    found = store.recent(channel, params.limit, session=session, day=params.day, file=params.file, left_out=asking)
     return RecentAnswer(channel, found)
 
 

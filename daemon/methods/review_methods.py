@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ...ipc.call import Call, Method
-from ...ipc.channels import node_of
+from ...ipc.channels import full_id, node_of
 from ...ipc.params import Folder, Offset, Params, UserParams
 from ...ipc.protocol import Refused
 from ...store import LANDED, Decision, TeamEntry, Waiting, unmarked, unmarked_lines
@@ -212,19 +212,20 @@ class ReviewMethods:
             raise Refused(
                 "`text` is required with keep=edit and not allowed otherwise.", "`dreamctl review ID --edit TEXT`."
             )
+        name = full_id(self._store, params.user_id, params.decision)
         if params.user_id is not None:
-            self._refuse_another_users(params.user_id, params.decision)
-        if params.keep in ("accept", "reject") and self._skills.is_draft(params.decision):
+            self._refuse_another_users(params.user_id, name)
+        if params.keep in ("accept", "reject") and self._skills.is_draft(name):
             return (
-                self._skills.accept(params.decision, Path(params.to) if params.to else None)
+                self._skills.accept(name, Path(params.to) if params.to else None)
                 if params.keep == "accept"
-                else self._skills.reject(params.decision)
+                else self._skills.reject(name)
             )
         if params.keep == "accept":
-            return self._store.accept(params.decision, params.by or _login())
+            return self._store.accept(name, params.by or _login())
         if params.keep == "reject":
-            return self._store.reject(params.decision)
-        return self._store.decide(params.decision, params.keep, params.by or _login(), params.text)
+            return self._store.reject(name)
+        return self._store.decide(name, params.keep, params.by or _login(), params.text)
 
     def _leaks(self) -> list[LeakAnswer]:
         """Return the files that the latest dream named and that still have text that looks like a secret."""
@@ -369,7 +370,8 @@ class TeamMethods:
     def share(self, params: ShareParams, call: Call) -> Sharing:
         """Show the entry by which a memory would leave; if that was seen, write it to one's own segment."""
         with self._team(params) as (project, team):
-            body = self._store.colleagues.body_of(params.node_id, project, team.author.name)
+            node_id = self._store.full_id(params.node_id)
+            body = self._store.colleagues.body_of(node_id, project, team.author.name)
             entry, own = SyncEntry(body), team.own()
             is_there, place = any(one.entry_id == entry.entry_id for one in own), team.next_remote()
             if params.seen is not None and params.seen != entry.entry_id:
@@ -403,7 +405,8 @@ class TeamMethods:
         if entry.entry_id.startswith(name):
             return True
         try:
-            return bool(self._store.colleagues.body_of(name, project, team.author.name)["text"] == entry.body["text"])
+            body = self._store.colleagues.body_of(self._store.full_id(name), project, team.author.name)
+            return bool(body["text"] == entry.body["text"])
         except StoreError:
             return False
 

@@ -327,10 +327,12 @@ class Catalog:
         )
         return list(self._nodes(sql, (session_id,)))
 
-    def sessions_beginning(self, prefix: str, limit: int) -> list[NodeId]:
-        """Return sessions whose ids begin with a text."""
-        sql = "SELECT node_id FROM node WHERE kind = 'session' AND node_id >= ? AND node_id < ? LIMIT ?"
-        return [str(row[0]) for row in self._rows(sql, (prefix, f"{prefix}\U0010ffff", limit))]
+    def beginning(self, prefix: str) -> list[tuple[NodeId, str]]:
+        """Return the memories and sessions whose ids begin with a text, each with its channel."""
+        sql = (
+            "SELECT node_id, channel FROM node WHERE +kind != 'turn' AND node_id >= ? AND node_id < ? ORDER BY node_id"
+        )
+        return list(self._rows(sql, (prefix, f"{prefix}\U0010ffff")))
 
     def sessions(self) -> dict[NodeId, int]:
         """Map all sessions to their last ordinal."""
