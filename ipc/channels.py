@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ..store.channel import (
+    OF_USER,
     TEAM,
     WITHIN,
     channel_of_folder,
@@ -16,11 +17,11 @@ from ..store.channel import (
     channels_in_reach,
     is_in_repository,
     is_of_session,
+    is_of_user,
     may_read,
     not_this_users,
     own_of_clones,
     project_name,
-    user_part,
 )
 from ..store.filters import Condition, Filter
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, InvalidInput, NodeId, NotFound
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ..store import MemoryStore
 
 MOST_NAMED = 3
+OWNERS = "The memory's owner changes it: without `--user` (`user_id`)."
 Names = Callable[[str], Collection[str]]
 """Returns the names of the channels; called with the name that is looked up."""
 
@@ -46,7 +48,8 @@ def full_name(named: str, names: Collection[str], *, beginning: bool = True) -> 
     # A project's channel is its name with six hex digits of its git folder (`shop-1a2b3c`), which people do not type.
     head, within, part = named.partition(WITHIN)
     if within:
-        return f"{full_name(head, names, beginning=beginning)}{within}{part}"
+        parts = [one.casefold() if one.startswith(OF_USER) else one for one in part.split(WITHIN)]
+        return WITHIN.join((full_name(head, names, beginning=beginning), *parts))
     short, names = named.casefold(), [name for name in names if WITHIN not in name]
     meant = [name for name in names if project_name(name).casefold() == short]
     if not meant and beginning:
@@ -159,9 +162,11 @@ def node_of(store: MemoryStore, user: str | None, named: str, *, own: bool = Fal
     node_id = full_id(store, user, named)
     if user is not None:
         channel = store.channel_of_node(node_id)
-        if not may_read(user, channel) or (own and not user_part(channel)):
+        if not may_read(user, channel):
             # In the words for an unknown one: that it is there is the other user's to tell.
             raise NotFound(f"there is no {node_id}", hint="`dreamctl list` and `dreamctl recall` show ids.")
+        if own and not is_of_user(user, channel):
+            raise InvalidInput(f"{node_id} is what all users share", hint=OWNERS)
     return node_id
 
 
@@ -173,10 +178,16 @@ def session_of(store: MemoryStore, user: str | None, session: str | None) -> Non
         raise not_this_users(session)
 
 
-def run_of(store: MemoryStore, user: str | None, run_id: str) -> str:
-    """Return the id of a run. Raises NotFound where it changed something of another user's, or too much to tell."""
-    if user is not None and not is_run_of(store, user, run_id):
-        raise NotFound(f"there is no run {run_id!r} of this user's", hint="`dreamctl runs --user NAME` lists them.")
+def run_of(store: MemoryStore, user: str | None, run_id: str, *, own: bool = False) -> str:
+    """Return the id of a run. Raises NotFound where it changed something of another user's, or too much to tell.
+
+    `own`: a user is to take it back. Raises InvalidInput where it changed what all share.
+    """
+    if user is not None:
+        if not is_run_of(store, user, run_id):
+            raise NotFound(f"there is no run {run_id!r} of this user's", hint="`dreamctl runs --user NAME` lists them.")
+        if own and not all(is_of_user(user, channel) for channel in store.channels_of_run(run_id)):
+            raise InvalidInput(f"{run_id} changed what all users share", hint=OWNERS)
     return run_id
 
 

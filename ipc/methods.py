@@ -141,7 +141,7 @@ def observe(store: MemoryStore, params: ObserveParams, call: Call) -> Future[Obs
 
 def forget(store: MemoryStore, params: ForgetParams, call: Call) -> Forgotten:
     """Take a memory back, as a run that `undo` can undo."""
-    return store.forget(node_of(store, params.user_id, params.node_id), params.reason)
+    return store.forget(node_of(store, params.user_id, params.node_id, own=True), params.reason)
 
 
 def feedback(store: MemoryStore, params: FeedbackParams, call: Call) -> FeedbackAnswer:
@@ -153,24 +153,25 @@ def feedback(store: MemoryStore, params: FeedbackParams, call: Call) -> Feedback
 
 def link(store: MemoryStore, params: LinkParams, call: Call) -> Linked:
     """Relate two memories, or a memory and a tag."""
-    source = node_of(store, params.user_id, params.from_)
+    source = node_of(store, params.user_id, params.from_, own=True)
     if params.relation == "HasTag":
         tagged = store.tag(source, [params.to])
         return Linked(source, params.to, "HasTag", tagged.run_id)
-    target = node_of(store, params.user_id, str(as_reference(params.to)))
+    is_written = params.relation != "RelatesTo"  # which the source's file alone says
+    target = node_of(store, params.user_id, str(as_reference(params.to)), own=is_written)
     return store.link(source, target, params.relation)
 
 
 def tag(store: MemoryStore, params: TagParams, call: Call) -> Tagged:
     """Add tags to a memory, and take some from it."""
-    return store.tag(node_of(store, params.user_id, params.node_id), params.add, params.remove)
+    return store.tag(node_of(store, params.user_id, params.node_id, own=True), params.add, params.remove)
 
 
 def edit(store: MemoryStore, params: EditParams, call: Call) -> Edited:
     """Change a memory by hand, as a run that `undo` takes back."""
     always = None if params.always is None else params.priority if params.always else 0
     change = Edit(params.text, params.title, params.kind and Kind(params.kind), params.tags, always)
-    node_id = node_of(store, params.user_id, params.node_id)
+    node_id = node_of(store, params.user_id, params.node_id, own=True)
     return store.edit(node_id, change, params.if_version or "", params.agent_id, params.session)
 
 
@@ -236,18 +237,20 @@ def _listed_in(store: MemoryStore, params: ListParams) -> tuple[str | None, Filt
 
 def entity_merge(store: MemoryStore, params: EntityMergeParams, call: Call) -> Named:
     """Make one page of two of the same person or thing."""
-    return store.merge_entities(*(node_of(store, params.user_id, one) for one in (params.node_id, params.other)))
+    return store.merge_entities(
+        *(node_of(store, params.user_id, one, own=True) for one in (params.node_id, params.other))
+    )
 
 
 def entity_split(store: MemoryStore, params: EntitySplitParams, call: Call) -> Named:
     """Take names away from the page of a person or thing, and give them their own."""
-    return store.split_entity(node_of(store, params.user_id, params.node_id), params.names)
+    return store.split_entity(node_of(store, params.user_id, params.node_id, own=True), params.names)
 
 
 def entity_deny(store: MemoryStore, params: EntityDenyParams, call: Call) -> Named:
     """Take a relation that is not so off the page of a person or thing."""
     node_id = store.page_with_relation(params.node_id, params.relation, searched_by(store, params))
-    return store.deny_relation(node_of(store, params.user_id, node_id), params.relation)
+    return store.deny_relation(node_of(store, params.user_id, node_id, own=True), params.relation)
 
 
 def _held_at(at: datetime | None) -> Filter:

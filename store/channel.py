@@ -355,13 +355,18 @@ def channel_of_user(channel: str, user: str) -> str:
 
 
 def part_of_user(user: str) -> str:
-    """Return the name of a user's part of any channel, or space of documents."""
-    return OF_USER + user.replace("%", "%25").replace(WITHIN, "%2F")
+    """Return the name of a user's part of any channel, or space of documents: Ana and ana are one user."""
+    return OF_USER + user.casefold().replace("%", "%25").replace(WITHIN, "%2F")
 
 
 def user_part(channel: str) -> str:
     """Return the part of a channel's name that is a user's, "" for a channel of all."""
     return next((part for part in channel.split(WITHIN)[1:] if part.startswith(OF_USER)), "")
+
+
+def is_of_user(user: str, channel: str) -> bool:
+    """Return True for a channel in a user's own part: what all share is the owner's to change."""
+    return bool(user_part(channel)) and may_read(user, channel)
 
 
 def may_read(user: str, channel: str) -> bool:

@@ -83,8 +83,10 @@ class PurgeMethods:
             if channel != params.channel and len(clones := of_one_project(channel)) > 1:
                 raise NotFound(f"{params.channel} is {len(clones)} channels", hint=f"Name one: {', '.join(clones)}.")
         if params.user_id is not None:
-            nodes = tuple(node_of(self._store, params.user_id, one, own=True) for one in nodes)
-        return Selection(nodes, channel, params.matching, params.before, params.secrets)
+            for one in params.nodes:
+                if node_of(self._store, params.user_id, one, own=True) != one:
+                    raise NotFound(f"there is no {one}", hint="What is erased is named by its whole id.")
+        return Selection(params.nodes, channel, params.matching, params.before, params.secrets)
 
     async def _purge(self, selection: Selection, on_progress: Callable[[str, int, int], None]) -> Purged:
         # A dream that has read the data already could write it back after the purge.

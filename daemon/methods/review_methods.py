@@ -19,7 +19,7 @@ from ...ipc.channels import full_id, node_of
 from ...ipc.params import Folder, Offset, Params, UserParams
 from ...ipc.protocol import Refused
 from ...store import LANDED, Decision, TeamEntry, Waiting, unmarked, unmarked_lines
-from ...store.channel import channel_of_folder, may_read, repository_of
+from ...store.channel import channel_of_folder, is_of_user, may_read, repository_of
 from ...store.model import Kind, NotFound, StoreError
 from ...store.names import Name, NodeRef
 from ...store.results import Decided, FileProposal, Restored
@@ -164,19 +164,19 @@ class ReviewMethods:
 
     def restore(self, params: RestoreParams, call: Call) -> Restored:
         """Bring an archived memory back."""
-        return self._store.restore(node_of(self._store, params.user_id, params.node_id))
+        return self._store.restore(node_of(self._store, params.user_id, params.node_id, own=True))
 
     def review_list(self, params: ReviewParams, call: Call) -> ReviewAnswer:
         """Return the decisions and claims that wait, a page of the marks, and the files with secrets."""
         # All of them are read, since the answer has their number; only the first are sent.
         user = params.user_id
-        waiting = [one for one in self._store.decisions() if _is_seen_whole(user, one)]
+        waiting = [one for one in self._store.decisions() if _is_theirs_whole(user, one)]
         marked, marks_total = self._marks(user, params.offset)
         # However many colleagues share: one's own agents are asked about first.
         claims = sorted(self._store.waiting(), key=lambda claim: bool(claim.author))
-        claims = [one for one in claims if _is_seen(user, one.channel)][:MOST_DECISIONS]
-        drafts = [one for one in self._skills.drafts() if _is_seen(user, one.channel)][:MOST_DECISIONS]
-        files = [one for one in self._store.file_proposals() if _is_seen(user, one.channel)][:MOST_DECISIONS]
+        claims = [one for one in claims if _is_theirs(user, one.channel)][:MOST_DECISIONS]
+        drafts = [one for one in self._skills.drafts() if _is_theirs(user, one.channel)][:MOST_DECISIONS]
+        files = [one for one in self._store.file_proposals() if _is_theirs(user, one.channel)][:MOST_DECISIONS]
         return ReviewAnswer(
             decisions=[_cut(decision, LONGEST_TEXT) for decision in waiting[:MOST_DECISIONS]],
             total=len(waiting),
@@ -193,16 +193,16 @@ class ReviewMethods:
         if user is None:
             page = self._store.marks(offset, MOST_MARKS)
             return page.marks, page.total
-        seen = [one for one in self._store.marks().marks if _is_seen_whole(user, one)]
+        seen = [one for one in self._store.marks().marks if _is_theirs_whole(user, one)]
         return seen[offset:][:MOST_MARKS], len(seen)
 
     def _refuse_another_users(self, user: str, name: str) -> None:
         """Raise NotFound for a decision about memories that a user does not see."""
-        pairs = [one for one in (*self._store.decisions(), *self._store.marks().marks) if _is_seen_whole(user, one)]
+        pairs = [one for one in (*self._store.decisions(), *self._store.marks().marks) if _is_theirs_whole(user, one)]
         seen = {part for one in pairs for part in (one.decision_id, one.older.node_id, one.newer.node_id)}
-        seen |= {one.node_id for one in self._store.waiting() if _is_seen(user, one.channel)}
-        seen |= {one.node_id for one in self._skills.drafts() if _is_seen(user, one.channel)}
-        seen |= {one.proposal_id for one in self._store.file_proposals() if _is_seen(user, one.channel)}
+        seen |= {one.node_id for one in self._store.waiting() if _is_theirs(user, one.channel)}
+        seen |= {one.node_id for one in self._skills.drafts() if _is_theirs(user, one.channel)}
+        seen |= {one.proposal_id for one in self._store.file_proposals() if _is_theirs(user, one.channel)}
         if name not in seen:
             raise NotFound(f"no decision {name} waits", hint="`dreamctl review --list` shows those that do.")
 
@@ -240,8 +240,12 @@ def _is_seen(user: str | None, channel: str) -> bool:
     return user is None or may_read(user, channel)
 
 
-def _is_seen_whole(user: str | None, pair: Decision) -> bool:
-    return _is_seen(user, pair.older.channel) and _is_seen(user, pair.newer.channel)
+def _is_theirs(user: str | None, channel: str) -> bool:
+    return user is None or is_of_user(user, channel)
+
+
+def _is_theirs_whole(user: str | None, pair: Decision) -> bool:
+    return _is_theirs(user, pair.older.channel) and _is_theirs(user, pair.newer.channel)
 
 
 def _cut(decision: Decision, longest: int) -> Decision:
