@@ -81,7 +81,9 @@ class PurgeMethods:
             names = self._store.channel_names_with
             channel = searched_channel(channel, None, names, beginning=False, user=params.user_id)
             if channel != params.channel and len(clones := of_one_project(channel)) > 1:
-                raise NotFound(f"{params.channel} is {len(clones)} channels", hint=f"Name one: {', '.join(clones)}.")
+                raise NotFound(
+                    f"{len(clones)} channels are of {params.channel}", hint=f"Name one: {', '.join(clones)}."
+                )
         if params.user_id is not None:
             for one in params.nodes:
                 if node_of(self._store, params.user_id, one, own=True) != one:
