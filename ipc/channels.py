@@ -157,7 +157,7 @@ def full_id(store: MemoryStore, user: str | None, named: str) -> NodeId:
 def node_of(store: MemoryStore, user: str | None, named: str, *, own: bool = False) -> NodeId:
     """Return the full id of a memory. Raises NotFound where it is another user's.
 
-    `own`: to change it. Raises InvalidInput where it is not this user's alone: what all share is the owner's.
+    `own`: to change it. Raises InvalidInput where it is not this user's alone: shared memories are the owner's.
     """
     node_id = full_id(store, user, named)
     if user is not None:
@@ -181,7 +181,7 @@ def session_of(store: MemoryStore, user: str | None, session: str | None) -> Non
 def run_of(store: MemoryStore, user: str | None, run_id: str, *, own: bool = False) -> str:
     """Return the id of a run. Raises NotFound where it changed something of another user's, or too much to tell.
 
-    `own`: a user is to take it back. Raises InvalidInput where it changed what all share.
+    `own`: to take it back. Raises InvalidInput where it changed shared memories.
     """
     if user is not None:
         if not is_run_of(store, user, run_id):

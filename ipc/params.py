@@ -82,7 +82,7 @@ class Params(BaseModel):
 class UserParams(Params):
     """Parameters of a method for one of several users: `user_id` sees the shared channels, and their own part.
 
-    What all share is changed by the owner alone, who sends none.
+    Shared memories are changed by the owner alone, who sends none.
     """
 
     user_id: User | None = None

@@ -323,7 +323,7 @@ def channels_in_reach(channel: str, session: str | None = None) -> tuple[str, ..
 
 
 def of_one_project(channel: str) -> tuple[str, ...]:
-    """Return a channel, and the same part of its project in other clones: what is kept in one of them is of all."""
+    """Return a channel, and the same part of its project in other clones, each with memories of all of them."""
     project, within, part = channel.partition(WITHIN)
     return channel, *(f"{clone}{within}{part}" for clone in clones_of(project))
 
@@ -365,7 +365,7 @@ def user_part(channel: str) -> str:
 
 
 def is_of_user(user: str, channel: str) -> bool:
-    """Return True for a channel in a user's own part: what all share is the owner's to change."""
+    """Return True for a channel in a user's own part: shared ones are the owner's to change."""
     return bool(user_part(channel)) and may_read(user, channel)
 
 

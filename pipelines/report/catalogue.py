@@ -84,7 +84,7 @@ def _projects(contents: Sequence[Content], describe: Callable[[str], str]) -> di
 def _place_of(content: Content) -> str | None:
     """Return the folder of the project that a file is of, "" and None as `project_of_path`.
 
-    What a colleague shared stays in the folder in which it waited, and is listed with the project once it is accepted.
+    A colleague's memory stays in the folder in which it waited, and is listed with the project once it is accepted.
     """
     place = project_of_path(content.path)
     return project_folder(content.channel) if place == project_folder(team_of(content.channel)) else place

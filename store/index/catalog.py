@@ -588,7 +588,7 @@ class Catalog:
         return [target for (target,) in rows]
 
     def opposed(self, node_ids: Collection[NodeId]) -> list[tuple[NodeId, NodeId, str]]:
-        """Return the links of some nodes to what replaced them, and to what disputes them or they dispute."""
+        """Return the links of some nodes to their successors, and the disputes from either end."""
         sql = """
         WITH one AS (SELECT value AS id FROM json_each(?))
         SELECT source, target, kind FROM one JOIN link ON link.source = one.id
