@@ -148,10 +148,11 @@ def _unasked(view: View, channel: str, facts: Sequence[Memory]) -> set[NodeId]:
 
 def _by_project(view: View) -> dict[str, list[Memory]]:
     """Return the facts by channel, those of clones of one project together, by the names of their channels."""
+    every = [fact for fact in view.memories(Level.FACT) if fact.channel not in view.history.channels_off]
+    projects = {channel: " ".join(sorted(of_one_project(channel))) for channel in {fact.channel for fact in every}}
     facts: dict[str, list[Memory]] = defaultdict(list)
-    for fact in view.memories(Level.FACT):
-        if fact.channel not in view.history.channels_off:
-            facts[" ".join(sorted(of_one_project(fact.channel)))].append(fact)
+    for fact in every:
+        facts[projects[fact.channel]].append(fact)
     return facts
 
 
