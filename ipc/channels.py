@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ..store.channel import (
+    OF_USER,
     TEAM,
     WITHIN,
     channel_of_folder,
@@ -15,10 +17,11 @@ from ..store.channel import (
     channels_in_reach,
     is_in_repository,
     is_of_session,
+    is_of_user,
     may_read,
     not_this_users,
+    own_of_clones,
     project_name,
-    user_part,
 )
 from ..store.filters import Condition, Filter
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, InvalidInput, NodeId, NotFound
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from ..store import MemoryStore
 
 MOST_NAMED = 3
+OWNERS = "The memory's owner changes it: without `--user` (`user_id`)."
 Names = Callable[[str], Collection[str]]
 """Returns the names of the channels; called with the name that is looked up."""
 
@@ -35,20 +39,22 @@ Names = Callable[[str], Collection[str]]
 def full_name(named: str, names: Collection[str], *, beginning: bool = True) -> str:
     """Return the channel of a name: the one of exactly this name, else the only project of that name, else the name.
 
-    `beginning`: a prefix of exactly one name is enough. Writes and purges ask for the whole name of the project, since
-    a prefix may be the name of a new channel.
+    Of clones of one project with channels of their own it is that of this machine. `beginning`: a prefix of exactly one
+    name is enough. Writes and purges ask for the whole name of the project, since a prefix may be the name of a new
+    channel.
     """
     if named in (ALL_CHANNELS, GLOBAL_CHANNEL) or named in names:
         return named
     # A project's channel is its name with six hex digits of its git folder (`shop-1a2b3c`), which people do not type.
     head, within, part = named.partition(WITHIN)
     if within:
-        return f"{full_name(head, names, beginning=beginning)}{within}{part}"
+        parts = [one.casefold() if one.startswith(OF_USER) else one for one in part.split(WITHIN)]
+        return WITHIN.join((full_name(head, names, beginning=beginning), *parts))
     short, names = named.casefold(), [name for name in names if WITHIN not in name]
     meant = [name for name in names if project_name(name).casefold() == short]
     if not meant and beginning:
         meant = [name for name in names if name.casefold().startswith(short)]
-    return meant[0] if len(meant) == 1 else named
+    return meant[0] if len(meant) == 1 else own_of_clones(meant) or named
 
 
 def channel_of(channel: str | None, cwd: str | None, names: Names | None = None, *, beginning: bool = True) -> str:
@@ -140,14 +146,27 @@ def kept_by(store: MemoryStore, params: InChannel) -> str:
     return channel_for(params.user_id, named)
 
 
+def full_id(store: MemoryStore, user: str | None, named: str) -> NodeId:
+    """Return the id that the beginning of one means, among those that a user sees; else the same.
+
+    Raises NotFound for the beginning of several.
+    """
+    return store.full_id(named, partial(may_read, user)) if user is not None else store.full_id(named)
+
+
 def node_of(store: MemoryStore, user: str | None, named: str, *, own: bool = False) -> NodeId:
-    """Return the full id of a memory. Raises NotFound where it is another user's; `own`: unless it is this one's."""
-    node_id = store.full_id(named)
+    """Return the full id of a memory. Raises NotFound where it is another user's.
+
+    `own`: to change it. Raises InvalidInput where it is not this user's alone: shared memories are the owner's.
+    """
+    node_id = full_id(store, user, named)
     if user is not None:
         channel = store.channel_of_node(node_id)
-        if not may_read(user, channel) or (own and not user_part(channel)):
+        if not may_read(user, channel):
             # In the words for an unknown one: that it is there is the other user's to tell.
             raise NotFound(f"there is no {node_id}", hint="`dreamctl list` and `dreamctl recall` show ids.")
+        if own and not is_of_user(user, channel):
+            raise InvalidInput(f"{node_id} is what all users share", hint=OWNERS)
     return node_id
 
 
@@ -159,10 +178,16 @@ def session_of(store: MemoryStore, user: str | None, session: str | None) -> Non
         raise not_this_users(session)
 
 
-def run_of(store: MemoryStore, user: str | None, run_id: str) -> str:
-    """Return the id of a run. Raises NotFound where it changed something of another user's, or too much to tell."""
-    if user is not None and not is_run_of(store, user, run_id):
-        raise NotFound(f"there is no run {run_id!r} of this user's", hint="`dreamctl runs --user NAME` lists them.")
+def run_of(store: MemoryStore, user: str | None, run_id: str, *, own: bool = False) -> str:
+    """Return the id of a run. Raises NotFound where it changed something of another user's, or too much to tell.
+
+    `own`: to take it back. Raises InvalidInput where it changed shared memories.
+    """
+    if user is not None:
+        if not is_run_of(store, user, run_id):
+            raise NotFound(f"there is no run {run_id!r} of this user's", hint="`dreamctl runs --user NAME` lists them.")
+        if own and not all(is_of_user(user, channel) for channel in store.channels_of_run(run_id)):
+            raise InvalidInput(f"{run_id} changed what all users share", hint=OWNERS)
     return run_id
 
 

@@ -22,7 +22,7 @@ MOST_TESTS, MOST_DEPTH, MOST_VALUES = 64, 5, 100
 Value = Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS)]
 
 _KNOWN = {"level": [level.value for level in Level], "kind": [kind.value for kind in Kind]}
-_FOLDED = {"tags": fold_tag, "entity": fold}
+_FOLDED = {"tags": fold_tag, "entity": fold, "user": str.casefold}
 
 
 _EPOCH, _DAY_S = datetime(1970, 1, 1, tzinfo=UTC), 86_400

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ..store import Observed
-from ..store.channel import channel_of_session, channels_in_reach, user_part
+from ..store.channel import channel_of_session, channels_in_reach, of_one_project, user_part
 from ..store.filters import Condition, Filter
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Edit, InvalidInput, Kind, NewTurn, SessionHead
 from ..store.names import as_reference
@@ -141,7 +141,7 @@ def observe(store: MemoryStore, params: ObserveParams, call: Call) -> Future[Obs
 
 def forget(store: MemoryStore, params: ForgetParams, call: Call) -> Forgotten:
     """Take a memory back, as a run that `undo` can undo."""
-    return store.forget(node_of(store, params.user_id, params.node_id), params.reason)
+    return store.forget(node_of(store, params.user_id, params.node_id, own=True), params.reason)
 
 
 def feedback(store: MemoryStore, params: FeedbackParams, call: Call) -> FeedbackAnswer:
@@ -153,24 +153,25 @@ def feedback(store: MemoryStore, params: FeedbackParams, call: Call) -> Feedback
 
 def link(store: MemoryStore, params: LinkParams, call: Call) -> Linked:
     """Relate two memories, or a memory and a tag."""
-    source = node_of(store, params.user_id, params.from_)
+    source = node_of(store, params.user_id, params.from_, own=True)
     if params.relation == "HasTag":
         tagged = store.tag(source, [params.to])
         return Linked(source, params.to, "HasTag", tagged.run_id)
-    target = node_of(store, params.user_id, str(as_reference(params.to)))
+    is_written = params.relation != "RelatesTo"  # which the source's file alone says
+    target = node_of(store, params.user_id, str(as_reference(params.to)), own=is_written)
     return store.link(source, target, params.relation)
 
 
 def tag(store: MemoryStore, params: TagParams, call: Call) -> Tagged:
     """Add tags to a memory, and take some from it."""
-    return store.tag(node_of(store, params.user_id, params.node_id), params.add, params.remove)
+    return store.tag(node_of(store, params.user_id, params.node_id, own=True), params.add, params.remove)
 
 
 def edit(store: MemoryStore, params: EditParams, call: Call) -> Edited:
     """Change a memory by hand, as a run that `undo` takes back."""
     always = None if params.always is None else params.priority if params.always else 0
     change = Edit(params.text, params.title, params.kind and Kind(params.kind), params.tags, always)
-    node_id = node_of(store, params.user_id, params.node_id)
+    node_id = node_of(store, params.user_id, params.node_id, own=True)
     return store.edit(node_id, change, params.if_version or "", params.agent_id, params.session)
 
 
@@ -223,28 +224,33 @@ def list_(store: MemoryStore, params: ListParams, call: Call) -> ListAnswer:
 
 
 def _listed_in(store: MemoryStore, params: ListParams) -> tuple[str | None, Filter]:
-    """Return the only channel to list, or None and a test of the channels that a question from the folder searches."""
+    """Return the only channel to list, or None and a test of the channels.
+
+    These are those of the project that is named, else those that a question from the folder searches.
+    """
     if params.channel == ALL_CHANNELS or (params.channel is None and params.cwd is None):
         return None, readable_by(store, params.user_id)
-    if params.channel is not None:
-        return searched_by(store, params), ()
-    return None, (Condition("channel", "in", channels_in_reach(searched_by(store, params))),)
+    named = searched_by(store, params)
+    channels = channels_in_reach(named) if params.channel is None else of_one_project(named)
+    return (named, ()) if len(channels) == 1 else (None, (Condition("channel", "in", channels),))
 
 
 def entity_merge(store: MemoryStore, params: EntityMergeParams, call: Call) -> Named:
     """Make one page of two of the same person or thing."""
-    return store.merge_entities(*(node_of(store, params.user_id, one) for one in (params.node_id, params.other)))
+    return store.merge_entities(
+        *(node_of(store, params.user_id, one, own=True) for one in (params.node_id, params.other))
+    )
 
 
 def entity_split(store: MemoryStore, params: EntitySplitParams, call: Call) -> Named:
     """Take names away from the page of a person or thing, and give them their own."""
-    return store.split_entity(node_of(store, params.user_id, params.node_id), params.names)
+    return store.split_entity(node_of(store, params.user_id, params.node_id, own=True), params.names)
 
 
 def entity_deny(store: MemoryStore, params: EntityDenyParams, call: Call) -> Named:
     """Take a relation that is not so off the page of a person or thing."""
     node_id = store.page_with_relation(params.node_id, params.relation, searched_by(store, params))
-    return store.deny_relation(node_of(store, params.user_id, node_id), params.relation)
+    return store.deny_relation(node_of(store, params.user_id, node_id, own=True), params.relation)
 
 
 def _held_at(at: datetime | None) -> Filter:

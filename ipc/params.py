@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from ..store import in_calendar
 from ..store.model import GLOBAL_CHANNEL, Kind, Level, Verdict
-from ..store.names import Channel, DocumentKey, Label, Name, NodeRef
+from ..store.names import Channel, DocumentKey, Label, Name, NodeRef, User
 from ..store.results import GoalState
 from .filter_params import BoundedFilter
 from .protocol import PROTOCOL_VERSION, KeptKind
@@ -80,9 +80,12 @@ class Params(BaseModel):
 
 
 class UserParams(Params):
-    """Parameters of a method for one of several users: `user_id` sees the shared channels, and their own part."""
+    """Parameters of a method for one of several users: `user_id` sees the shared channels, and their own part.
 
-    user_id: Name | None = None
+    Shared memories are changed by the owner alone, who sends none.
+    """
+
+    user_id: User | None = None
 
 
 class NoParams(Params):
@@ -205,7 +208,7 @@ class SessionParams(Params):
     started_at: Instant | None = None
     agent_id: Name | None = None
     task_id: Name | None = None
-    user_id: Name | None = None
+    user_id: User | None = None
     cwd: Folder | None = None
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import wraps
-from itertools import starmap
+from itertools import chain, starmap
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..store import estimate_tokens, first_sentences, within
-from ..store.channel import channels_in_reach, may_read
+from ..store.channel import channels_in_reach, may_read, of_one_project
 from ..store.filters import Clause, Filter, Group
 from ..store.model import ALL_CHANNELS, Hit, Level
 from ..store.results import About, Elsewhere, EntityGraph, Shown
@@ -29,6 +29,7 @@ from .channels import (
     Names,
     channel_for,
     found_elsewhere,
+    full_id,
     full_name,
     lasting,
     node_of,
@@ -116,7 +117,7 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
     # `wanted=False`: to ask why a memory was not found is no use of it, and must not keep it from fading.
     if params.why_not is not None:
         node = store.show(node_of(store, params.user_id, params.why_not), wanted=False)
-        ruled_out_by = store.ruled_out_by(params.why_not, where)
+        ruled_out_by = store.ruled_out_by(node.node_id, where)
         answer = replace(answer, why_not=why_not(node, params, answer, found.trace, ruled_out_by, session))
     return answer
 
@@ -192,11 +193,10 @@ def context(store: MemoryStore, params: ContextParams, call: Call) -> ContextAns
 def recent(store: MemoryStore, params: RecentParams, call: Call) -> RecentAnswer:
     """Return the last sessions, with their prompts and changes."""
     channel = searched_by(store, params)
-    session_of(store, params.user_id, params.session and store.full_id(params.session))
+    session = params.session and full_id(store, params.user_id, params.session)
+    session_of(store, params.user_id, session)
     asking = store.session_at_work(None, params.agent_id, channel)
-    found = store.recent(
-        channel, params.limit, session=params.session, day=params.day, file=params.file, left_out=asking
-    )
+    found = store.recent(channel, params.limit, session=session, day=params.day, file=params.file, left_out=asking)
     return RecentAnswer(channel, found)
 
 
@@ -265,7 +265,9 @@ def _with_full_names(clauses: Filter, names: Names) -> Filter:
         if one.field != "channel" or one.op != "in":
             return one
         known = names(str(one.values[0]))
-        return replace(one, values=tuple(full_name(str(name), known) for name in one.values))
+        full = [(str(name), full_name(str(name), known)) for name in one.values]
+        meant = (of_one_project(found) if found != name else (name,) for name, found in full)
+        return replace(one, values=tuple(chain.from_iterable(meant)))
 
     return tuple(map(with_full_names, clauses))
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .channel import checkouts
     from .embedding.embedding import Embedder, embedder_for
     from .engine.database import is_full, may_pass, within
+    from .engine.postgres import reason_of as postgres_reason
     from .engine.served import read_dsn
     from .extensions import Extensions
     from .extensions import current as current_extensions
@@ -109,6 +110,7 @@ __all__ = [
     "noted_in_ledger",
     "opened",
     "parse_document",
+    "postgres_reason",
     "read_archive",
     "read_dsn",
     "read_reply",
@@ -168,6 +170,7 @@ _HOMES = {
     "made_of": "upkeep.memory_bundles",
     "root_page": "upkeep.memory_bundles",
     "read_archive": "upkeep.backup_archive",
+    "postgres_reason": "engine.postgres:reason_of",
     "read_dsn": "engine.served",
     "checkouts": "channel",
     "Extensions": "extensions",

@@ -81,6 +81,11 @@ class Projects:
         of_each = (some for remote, some in self.of_remotes.items() if remote == own or channel in some)
         return [other for other in dict.fromkeys(chain.from_iterable(of_each)) if other != channel]
 
+    def own_of(self, channels: Collection[str]) -> str | None:
+        """Return this machine's own of the channels of one remote: that which was linked first; None for others."""
+        of_one = next((some for some in self.of_remotes.values() if some and {*channels} <= {*some}), ())
+        return next((channel for channel in of_one if channel in channels), None)
+
 
 _PROJECTS = Projects()
 
@@ -107,6 +112,11 @@ def remote_of_channel(channel: str, folder: Path | None = None) -> str:
 def clones_of(channel: str) -> Sequence[str]:
     """Return the channels of other clones of a repository's remote, on this machine or another."""
     return _PROJECTS.clones_of(channel)
+
+
+def own_of_clones(channels: Collection[str]) -> str | None:
+    """Return this machine's own of the channels that are known to be one project; None for those of several."""
+    return _PROJECTS.own_of(channels)
 
 
 def is_link(remote: str, channel: str) -> bool:
@@ -306,11 +316,16 @@ def channels_in_reach(channel: str, session: str | None = None) -> tuple[str, ..
     parts of these are read too.
     """
     within = enclosing(channel)
-    project = within[-1]
-    clones = [f"{clone}{one.removeprefix(project)}" for clone in clones_of(project) for one in within]
+    clones = [other for one in within for other in of_one_project(one)[1:]]
     own = [f"{GLOBAL_CHANNEL}{WITHIN}{part}" for part in channel.split(WITHIN)[1:] if part.startswith(OF_USER)]
     reach = within if channel.startswith(ALONE) else tuple(dict.fromkeys((*within, *clones, *own, GLOBAL_CHANNEL)))
     return reach if session is None else (*(channel_of_session(one, session) for one in reach), *reach)
+
+
+def of_one_project(channel: str) -> tuple[str, ...]:
+    """Return a channel, and the same part of its project in other clones, each with memories of all of them."""
+    project, within, part = channel.partition(WITHIN)
+    return channel, *(f"{clone}{within}{part}" for clone in clones_of(project))
 
 
 def enclosing(channel: str) -> tuple[str, ...]:
@@ -340,13 +355,18 @@ def channel_of_user(channel: str, user: str) -> str:
 
 
 def part_of_user(user: str) -> str:
-    """Return the name of a user's part of any channel, or space of documents."""
-    return OF_USER + user.replace("%", "%25").replace(WITHIN, "%2F")
+    """Return the name of a user's part of any channel, or space of documents: Ana and ana are one user."""
+    return OF_USER + user.casefold().replace("%", "%25").replace(WITHIN, "%2F")
 
 
 def user_part(channel: str) -> str:
     """Return the part of a channel's name that is a user's, "" for a channel of all."""
     return next((part for part in channel.split(WITHIN)[1:] if part.startswith(OF_USER)), "")
+
+
+def is_of_user(user: str, channel: str) -> bool:
+    """Return True for a channel in a user's own part: shared ones are the owner's to change."""
+    return bool(user_part(channel)) and may_read(user, channel)
 
 
 def may_read(user: str, channel: str) -> bool:

@@ -497,9 +497,12 @@ class MemoryStore:
         here = [one.session_id for one in heard if channel in (None, one.channel)]
         return here[-1] if here else name
 
-    def full_id(self, named: str) -> NodeId:
-        """Return the id that a session's or turn's short one means, if it means one; else the same."""
-        return self.operations.recall.full_id(named)
+    def full_id(self, named: str, may_read: Callable[[str], bool] = lambda channel: True) -> NodeId:
+        """Return the id that the beginning of one, or a file's path, means; else the same. Raises NotFound for several.
+
+        Those in channels that its user may not read are none.
+        """
+        return self.operations.recall.full_id(named, may_read)
 
     def ruled_out_by(self, node_id: NodeId, where: Filter) -> dict[str, tuple[str, ...]]:
         """Return the fields by which a filter leaves out a memory, with the memory's values. Raises NotFound."""

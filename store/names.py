@@ -112,6 +112,9 @@ _Bounded = Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS)]
 Name = Annotated[_Bounded, _checked_by(complaint)]
 """The name of a session, an agent or a memory; or of a channel to search."""
 
+User = Annotated[Name, AfterValidator(str.casefold)]
+"""The name of one of several users: Ana and ana are one."""
+
 NodeRef = Annotated[_Bounded, BeforeValidator(lambda given: as_reference(given)), _checked_by(complaint)]
 """The id of a memory, session or turn, also as answers print it: `[ID]`, `SESSION #3`."""
 

@@ -15,7 +15,7 @@ from .channel import TEAM, team_of
 from .core import Core
 from .door import HITS_KEPT, outgoing, outgoing_envelope, outgoing_hit
 from .filters import Condition, Filter, fold_tag, unmet, values_of
-from .index.projection import LATER, SUCCESSOR, Node
+from .index.projection import LATER, SUCCESSOR, TURN_MARK, Node
 from .index.repairs import repeated_after_repair
 from .index.visibility import Scope, aware, living_scope_beside, scope_beside
 from .ledger import records
@@ -35,7 +35,18 @@ from .model import (
     NotFound,
     Slot,
 )
-from .results import PERSON, Elsewhere, HistoryEvent, LinkLine, LinkRelation, ListedNode, RecentSession, Shown, TagCount
+from .results import (
+    PERSON,
+    Elsewhere,
+    HistoryEvent,
+    LinkLine,
+    LinkRelation,
+    ListedNode,
+    ListedState,
+    RecentSession,
+    Shown,
+    TagCount,
+)
 from .roles import MACHINES, Role
 from .search import exact, hits, packing
 from .search.gathering import Ranking, evidence_of
@@ -79,8 +90,8 @@ FILE_SUFFIX = ".md"
 EDITED, OF_ONE_EDIT = "edited", timedelta(seconds=5)
 """The event of an edit, and how much later than its run its file may be written."""
 
-SHORTEST_ID = 6
-"""Characters of a session's id that are enough to name it."""
+SHORTEST_ID, MOST_ALIKE = 6, 5
+"""Characters of an id that are enough to name it, and how many are named that begin alike."""
 
 MOST_OF_COLLEAGUES, LEAST_TOKENS = 10, 40
 """Candidates among the memories of colleagues, and the tokens from which a line of theirs may fit behind one's own."""
@@ -346,16 +357,25 @@ class Recall:
         ranking.candidates = [one for one in ranking.candidates if one.unit not in ahead]
         return slots
 
-    def full_id(self, named: str) -> NodeId:
-        """Return the id that a session's or turn's short one (`1a2b3c4d#3`), or a file's path, means; else the same."""
+    def full_id(self, named: str, may_read: Callable[[str], bool]) -> NodeId:
+        """Return the id that the beginning of one, of a turn that of its session (`1a2b3c4d#3`), means; else the same.
+
+        A file's path means its memory. Raises NotFound for the beginning of several ids.
+        """
         if named.endswith(FILE_SUFFIX) and (of_file := self._catalog.nodes_of_file(named.lstrip("/"))):
             return of_file[0].node_id
-        head, mark, ordinal = named.partition("#")
+        head, mark, ordinal = named.partition(TURN_MARK)
         if len(head) < SHORTEST_ID or self._catalog.node(named) is not None:
             return named
         self._core.settle()
-        found = self._catalog.sessions_beginning(head, 2)
-        return f"{found[0]}{mark}{ordinal}" if len(found) == 1 else named
+        found = [node_id for node_id, channel in self._catalog.beginning(head) if may_read(channel)]
+        if head in found:
+            found = [head]
+        if len(found) > 1:
+            more = f" and {len(found) - MOST_ALIKE:,} more" if len(found) > MOST_ALIKE else ""
+            hint = f"Give more of it: {', '.join(found[:MOST_ALIKE])}{more}."
+            raise NotFound(f"{len(found):,} ids begin with {head}", hint=hint)
+        return f"{found[0]}{mark}{ordinal}" if found else named
 
     def is_same_topic(self, before: str, now: str) -> bool:
         """Return True if two prompts of a session, one after the other, are about the same; False without vectors."""
@@ -375,8 +395,7 @@ class Recall:
     ) -> list[RecentSession]:
         """Return the sessions of a channel, or one of them, the newest first; by their day, or a file they changed."""
         self._core.settle()
-        named = session and self.full_id(session)
-        return recent_sessions(self._catalog, channel, limit, session=named, day=day, file=file, left_out=left_out)
+        return recent_sessions(self._catalog, channel, limit, session=session, day=day, file=file, left_out=left_out)
 
     @repeated_after_repair
     def elsewhere(self, query: str, limit: int = 10, session: NodeId | None = None) -> list[Elsewhere]:
@@ -569,6 +588,8 @@ class Recall:
         `texts`: with their first LISTED_CHARS characters.
         """
         self._core.settle()
+        listed = self._catalog.listing(channel, level, kind, limit, offset, curated=always, where=where)
+        states = self._states(listed)
         return [
             ListedNode(
                 node_id=node.node_id,
@@ -579,12 +600,25 @@ class Recall:
                 created_at=node.created_at,
                 live=node.live,
                 curated=node.curated,
+                state=states.get(node.node_id),
                 text=self._beginning(node) if texts else None,
                 since=aware(node.since) if texts else None,
                 until=aware(node.valid_to) if texts else None,
             )
-            for node in self._catalog.listing(channel, level, kind, limit, offset, curated=always, where=where)
+            for node in listed
         ]
+
+    def _states(self, listed: Sequence[Node]) -> dict[NodeId, ListedState]:
+        """Return the states of the nodes that do not simply hold."""
+        links = self._catalog.opposed([node.node_id for node in listed])
+        replaced = {node_id for node_id, _, kind in links if kind == SUCCESSOR}
+        holding = self._catalog.living([other for _, other, kind in links if kind != SUCCESSOR])
+        states: dict[NodeId, ListedState] = {node_id: "disputed" for node_id, other, _ in links if other in holding}
+        for node in listed:
+            if not node.live:
+                is_replaced = node.node_id in replaced
+                states[node.node_id] = "forgotten" if node.forgotten else "replaced" if is_replaced else "archived"
+        return states
 
     @repeated_after_repair
     def tags(

@@ -326,11 +326,16 @@ class HistoryEvent:
     run_id: str | None = None
 
 
+ListedState = Literal["replaced", "archived", "forgotten", "disputed"]
+"""The state of a memory that does not simply hold."""
+
+
 @dataclass(frozen=True, slots=True)
 class ListedNode:
     """One line of a list. `curated` is the priority of a memory that stands in every envelope, else 0.
 
-    Where texts were asked for, it has the beginning of its `text`, and the time from which, and until which, it holds.
+    It has a `state` where it does not simply hold. Where texts were asked for, it has the beginning of its `text`, and
+    the time from which, and until which, it holds.
     """
 
     node_id: NodeId
@@ -341,6 +346,7 @@ class ListedNode:
     created_at: datetime | None
     live: bool
     curated: int = 0
+    state: ListedState | None = field(default=None, metadata=UNLESS_NONE)
     text: str | None = field(default=None, metadata=UNLESS_NONE)
     since: datetime | None = field(default=None, metadata=UNLESS_NONE)
     until: datetime | None = field(default=None, metadata=UNLESS_NONE)
@@ -790,7 +796,7 @@ class About:
     """The knowledge of one person or thing, within a budget of tokens: `text` is all of it, `lines` its parts.
 
     `entities` are its pages, one a channel. Where a name means several, `others` names them, and the most mentioned one
-    is told. For a name that has no page `entities` is empty, and the lines are those of turns with the name in them.
+    is told. For a name that has no page `entities` is empty, and the lines are of turns and notes with the name.
     """
 
     name: str

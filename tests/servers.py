@@ -32,7 +32,7 @@ class PostgresServer:
     """A Postgres on a socket in a folder of its own; as root it runs as `nobody`, since it refuses root."""
 
     backend = "postgres"
-    full = "DiskFull"
+    full = "its disk is full"
     """What a note says of it when it has no room."""
 
     def __init__(self, *options: str) -> None:

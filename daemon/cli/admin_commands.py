@@ -35,6 +35,13 @@ LOST = {
     "not delivered": "dreamd was too busy, and did not hear it",
     "failed": "failed",
 }
+# Of a prompt, what became of its own words.
+_UNHEARD = "it is not sent again, and is kept only if the program's transcript or the hook of the answer has it"
+KEPT_PROMPT = {
+    "late": "the prompt is kept, and what belongs to it comes with the next one on the same topic",
+    "no daemon": _UNHEARD,
+    "not delivered": _UNHEARD,
+}
 # Moments as a person knows them; those of a program's tools keep their names.
 MOMENTS = {"start": "at the start", "prompt": "at a prompt", "before": "before an act", "after": "after a failure"}
 
@@ -317,16 +324,15 @@ def searchable_in_words(answer: Json) -> str:
 
 
 def server_in_words(server: Json | None) -> str:
-    """Describe the server of the index: `Postgres, catching up: 1,200 chunks wait, the index answers`."""
+    """Describe the server of the index: `Postgres is catching up; 1,200 chunks to be sent; the index answers`."""
     if server is None:
         return ""
-    waiting = f"{count(server['waiting'], 'chunk')} to be sent; " if server["waiting"] else ""
-    words = {
-        "in step": "answers",
-        "catching up": f"catching up: {waiting}the index answers meanwhile",
-        "away": f"away ({server['problem']}): {waiting}the index answers",
-    }
-    return f"{server['name']}, {words[server['state']]}"
+    name, problem = server["name"], server["problem"]
+    away = problem if problem.startswith(name) else f"{name} is away: {problem}"
+    words = {"in step": f"{name} answers", "catching up": f"{name} is catching up", "away": away}
+    waiting = [f"{count(server['waiting'], 'chunk')} to be sent"] if server["waiting"] else []
+    meanwhile = [*waiting, "the index answers meanwhile"] if server["state"] != "in step" else []
+    return "; ".join([words[server["state"]], *meanwhile])
 
 
 def learning_in_words(answer: Json) -> str:
@@ -393,12 +399,19 @@ def told_in_words(answer: Json, look: Look) -> Iterator[str]:
         head = look.paint(f"{at} {clean(one['agent'])} {MOMENTS.get(one['moment'], clean(one['moment']))}", BOLD)
         yield head + look.paint(" · " + " · ".join(about), DIM)
         if one["lost"]:
-            yield look.paint(f"  lost: {LOST.get(one['lost'], clean(one['lost']))}", YELLOW)
+            yield from (look.paint(line, YELLOW) for line in look.wrap(f"lost: {lost_in_words(one)}", "  "))
         for line in one["lines"]:
             became = f" [{BECAME[line['became']]}]" if line["became"] in BECAME else ""
             yield from look.wrap(line["text"] + became, "  ")
         yield ""
     yield from look.wrap(counts_in_words(answer["counts"]))
+
+
+def lost_in_words(text: Json) -> str:
+    """Say why a text did not come, and, of a prompt, whether its own words are kept."""
+    why = LOST.get(text["lost"], clean(text["lost"]))
+    kept = KEPT_PROMPT.get(text["lost"]) if text["moment"] == "prompt" else None
+    return f"{why}; {kept}" if kept else why
 
 
 def counts_in_words(counts: Json) -> str:

@@ -40,6 +40,8 @@ def day(text: str) -> str:
 # The minutes of each unit of a duration.
 MINUTES = {"m": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}
 
+NODE_HELP = "the id of a memory (a node), as recall and list print it, or six or more of its first characters"
+
 LEVELS = ("L0", "L1", "L2", "L3")
 
 KINDS = (*KEPT_KINDS, "turn", "session", "scenario", "insight", "profile")

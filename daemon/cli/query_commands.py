@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..formatting import BOLD, DIM, YELLOW, Look, clean, clip, count, listing, pairs, table
-from .arguments import KINDS, LEVELS, as_of, budget_arguments, chosen_filter, filter_arguments, whole
+from .arguments import KINDS, LEVELS, NODE_HELP, as_of, budget_arguments, chosen_filter, filter_arguments, whole
 from .request import ask, shown_whole
 from .terminal import Terminal
 
@@ -220,7 +220,7 @@ def entities(options: Namespace, terminal: Terminal) -> int:
 
 def show_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of show."""
-    parser.add_argument("node", help="the id of a memory or turn (a node), as recall and list print it")
+    parser.add_argument("node", help=f"{NODE_HELP}; or of a turn")
 
 
 def show(options: Namespace, terminal: Terminal) -> int:
@@ -232,7 +232,7 @@ def show(options: Namespace, terminal: Terminal) -> int:
 
 def history_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of history."""
-    parser.add_argument("node", help="the id of a memory or turn (a node), as recall and list print it")
+    parser.add_argument("node", help=f"{NODE_HELP}; or of a turn")
     parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most the newest N events (200)")
 
 
@@ -415,13 +415,11 @@ def shown_in_words(shown: Json, look: Look) -> list[str]:
 def memories_in_words(memories: Iterable[Json], look: Look) -> list[str]:
     """Describe each memory in one line."""
     listed = list(memories)
-    # The channel is a column only where there are several.
-    names = len({m["channel"] for m in listed}) > 1
-    rows = [
-        (m["node_id"], m["level"], m["kind"], look.ago(m["created_at"]), *([m["channel"]] * names), m["title"])
-        for m in listed
-    ]
-    return table(rows, look, ("node", "level", "kind", "when", *(["channel"] * names), "title"))
+    # The channel is a column only where there are several, the state where one does not simply hold.
+    names, states = len({m["channel"] for m in listed}) > 1, any(m.get("state") for m in listed)
+    columns = ("node", "level", "kind", "when", *(["channel"] * names), *(["state"] * states), "title")
+    cells = [{**m, "node": m["node_id"], "when": look.ago(m["created_at"])} for m in listed]
+    return table([[one.get(column) or "" for column in columns] for one in cells], look, columns)
 
 
 def trace_in_words(trace: Json, look: Look) -> list[str]:

@@ -79,7 +79,7 @@ def restore(options: Namespace, terminal: Terminal) -> int:
 
         return restore_from(options.node, terminal)
     answer = ask(terminal, "restore", {"node_id": options.node})
-    lines = [f"{clean(options.node)} is back. `dreamctl undo {answer['run_id']}` takes that back."]
+    lines = [f"{clean(answer['node_id'])} is back. `dreamctl undo {answer['run_id']}` takes that back."]
     if other := answer["beside"]:
         lines += [f"{other}, which had taken its place, holds as well.", f"`dreamctl forget {other}` removes that one."]
     terminal.report(answer, lines)

@@ -13,7 +13,7 @@ from ...ipc.client import ClientError
 from ...ipc.protocol import KEPT_KINDS, Json
 from ..formatting import Look, clean, clip, count, listing, sentence
 from ..importing import FORMAT_NAMES
-from .arguments import whole
+from .arguments import NODE_HELP, whole
 from .request import ask, shown_progress, shown_whole
 from .terminal import Terminal, edited_text
 
@@ -137,7 +137,7 @@ def redacted_in_words(redacted: int, look: Look) -> list[str]:
 
 def edit_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of edit."""
-    parser.add_argument("node", help="the memory's id (a node), as recall and list print it")
+    parser.add_argument("node", help=NODE_HELP)
     parser.add_argument("--text", help="its new words; - reads them from standard input")
     parser.add_argument("--title", help="its new title")
     parser.add_argument("--kind", choices=KEPT_KINDS, help="its new kind")
@@ -184,14 +184,14 @@ def _kept_aside(text: str) -> str:
 
 def forget_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of forget."""
-    parser.add_argument("node", help="the memory's id (a node), as recall and list print it")
+    parser.add_argument("node", help=NODE_HELP)
     parser.add_argument("--reason", help="why, for the history")
 
 
 def forget(options: Namespace, terminal: Terminal) -> int:
     """Forget one memory."""
     answer = ask(terminal, "forget", {"node_id": options.node, "reason": options.reason})
-    terminal.report(answer, [f"Forgot {clean(options.node)}. `dreamctl undo {answer['run_id']}` brings it back."])
+    terminal.report(answer, [f"Forgot {clean(answer['node_id'])}. `dreamctl undo {answer['run_id']}` brings it back."])
     return 0
 
 
@@ -242,20 +242,20 @@ def _named(answer: Json, terminal: Terminal) -> int:
 
 def feedback_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of feedback."""
-    parser.add_argument("node", help="the memory's id (a node), as recall and list print it")
+    parser.add_argument("node", help=NODE_HELP)
     parser.add_argument("verdict", choices=VERDICTS, help="whether it helped, did not, or should not have been shown")
 
 
 def feedback(options: Namespace, terminal: Terminal) -> int:
     """Record a verdict on a memory."""
     answer = ask(terminal, "feedback", {"node_id": options.node, "verdict": options.verdict})
-    terminal.report(answer, [f"Noted: {clean(options.node)} was {options.verdict.replace('-', ' ')}."])
+    terminal.report(answer, [f"Noted: {clean(answer['node_id'])} was {options.verdict.replace('-', ' ')}."])
     return 0
 
 
 def link_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of link."""
-    parser.add_argument("node", help="the memory's id (a node)")
+    parser.add_argument("node", help=NODE_HELP)
     parser.add_argument("other", help="the id of the other one")
     parser.add_argument("--relation", choices=RELATIONS, help="Supersedes: NODE takes the place of OTHER (RelatesTo)")
 
@@ -270,7 +270,7 @@ def link(options: Namespace, terminal: Terminal) -> int:
 
 def tag_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of tag."""
-    parser.add_argument("node", help="the memory's id (a node), as recall and list print it")
+    parser.add_argument("node", help=NODE_HELP)
     parser.add_argument("tags", nargs="*", metavar="TAG", help="tags to add")
     parser.add_argument("--remove", action="append", metavar="TAG", help="a tag to take away; may be repeated")
 

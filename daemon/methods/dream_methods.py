@@ -283,7 +283,7 @@ class DreamMethods:
     def undo(self, params: UndoParams, call: Call) -> UndoAnswer:
         """Undo a run, or its changes of some memories."""
         # Read before the undo: afterwards both cases look alike.
-        already = self._store.run(run_of(self._store, params.user_id, params.run_id)).state == "undone"
+        already = self._store.run(run_of(self._store, params.user_id, params.run_id, own=True)).state == "undone"
         skills = self._skills.written()
         undone = self._store.undo(params.run_id, params.items)
         self._skills.remove(skills)
@@ -311,7 +311,7 @@ class DreamMethods:
 
     def redo(self, params: UndoParams, call: Call) -> RedoAnswer:
         """Do an undone run again, or its changes of some memories."""
-        redone = self._store.redo(run_of(self._store, params.user_id, params.run_id), params.items)
+        redone = self._store.redo(run_of(self._store, params.user_id, params.run_id, own=True), params.items)
         if redone.restored:
             self._write_pages(partial(self._pages.redone, params.run_id, redone.left))
         return RedoAnswer(

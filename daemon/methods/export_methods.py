@@ -18,7 +18,7 @@ from ...ipc.channels import channel_for, full_name
 from ...ipc.params import UserParams
 from ...ipc.protocol import Refused
 from ...store import committed, redact, replace_file, root_page, unmarked
-from ...store.channel import may_read, project_name
+from ...store.channel import may_read, of_one_project, project_name
 from ...store.model import Kind, Memory
 from ...store.names import Channel
 from ..agents.briefs import rendered
@@ -75,16 +75,21 @@ class ExportMethods:
             if channel is None:
                 raise Refused("A handover is of one channel.", "Name it: --channel NAME.")
             return self._hand_over(target, channel)
+        channels = self._of_project(channel) if channel else (None,)
         files = [
             file
-            for file in self._store.exports.files(channel, sessions=params.sessions)
+            for one in channels
+            for file in self._store.exports.files(one, sessions=params.sessions)
             if params.user_id is None or may_read(params.user_id, file.record["channel"])
         ]
         title = channel or "All channels"
         call.progress("export", len(files))
         if params.form == "ocf":
             is_whole, user = channel is None and params.user_id is None, params.user_id
-            is_within = lambda named: channel in (None, named) and (user is None or may_read(user, named))  # noqa: E731
+
+            def is_within(named: str) -> bool:
+                return (channel is None or named in channels) and (user is None or may_read(user, named))
+
             content = committed(files, self._store.exports.decisions(files, is_within, whole=is_whole), title, channel)
         elif params.form == "jsonl":
             content = b"".join(file.line() for file in files)
@@ -95,10 +100,14 @@ class ExportMethods:
             str(target), params.form, channel, len(files), redacted=sum(file.redacted for file in files)
         )
 
+    def _of_project(self, channel: str) -> list[str]:
+        """Return a channel and those of other clones of its project, without the private ones of these."""
+        return [one for one in of_one_project(channel) if one == channel or one not in self._store.channels_off]
+
     def _hand_over(self, target: Path, channel: str) -> ExportAnswer:
         self._store.refuse_if_off(channel)
         today = local_now().date()
-        sections = [(heading, lines) for heading, lines in self._sections(channel, today) if lines]
+        sections = [(heading, lines) for heading, lines in self._sections(self._of_project(channel), today) if lines]
         is_page = target.suffix in (".html", ".htm")
         text = (_as_html if is_page else _as_markdown)(project_name(channel), today, sections)
         shown = redact(text)
@@ -107,13 +116,13 @@ class ExportMethods:
             str(target), "handover", channel, sum(len(lines) for _, lines in sections), len(shown.found)
         )
 
-    def _sections(self, channel: str, today: date) -> Iterator[tuple[str, Sequence[str]]]:
+    def _sections(self, channels: Sequence[str], today: date) -> Iterator[tuple[str, Sequence[str]]]:
         """Yield the headings with their lines: those of a session's start, without its bounds, and more."""
         from ...pipelines.pages.briefing import MOST_OF, is_worth_a_line, parts_of
         from ...pipelines.pages.current_facts import current, until, with_plain_successors
         from ...pipelines.pages.outdated import without_outdated
 
-        facts = [fact for fact in self._store.facts(channel, FACTS_READ) if not fact.is_waiting]
+        facts = [fact for one in channels for fact in self._store.facts(one, FACTS_READ) if not fact.is_waiting]
         doubts = {fact.node_id: f" ({until(fact)})" for fact in facts if until(fact)}
         parts = parts_of(facts, today, None, most_of=dict.fromkeys(MOST_OF, FACTS_READ))
         told = {line.fact.node_id for part in parts for line in part.lines}
@@ -130,7 +139,8 @@ class ExportMethods:
         holding = without_outdated([fact for fact in current(with_plain_successors(facts)) if is_worth_a_line(fact)])
         traps = [fact for fact in holding if fact.kind in _TRAPS and fact.node_id not in told]
         yield PITFALLS, [_quoted(fact) + doubts.get(fact.node_id, "") for fact in traps]
-        threads = [(goal, goal.thread_since or goal.changed_at) for goal in self._store.threads(channel)]
+        goals = [goal for one in channels for goal in self._store.threads(one)]
+        threads = [(goal, goal.thread_since or goal.changed_at) for goal in goals]
         yield THREADS, [f"- {one.state}, since {since:%-d %B %Y}: {unmarked(one.text)}" for one, since in threads]
 
 

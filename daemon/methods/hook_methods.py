@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ...ipc.call import Call, Method
-from ...ipc.channels import channel_for, searched_channel
+from ...ipc.channels import channel_for, full_id, searched_channel
 from ...ipc.params import Folder, Instant, Limit, UserParams
 from ...store.channel import may_read
 from ...store.model import ALL_CHANNELS
@@ -91,7 +91,7 @@ def told(hooks: Hooks, params: ToldParams, call: Call) -> ToldAnswer:
     """Return the texts that agents were handed."""
     hooks.read_lost()
     store = hooks.store
-    session = params.session and store.full_id(store.session_name(params.session))
+    session = params.session and full_id(store, params.user_id, store.session_name(params.session))
     texts = store.told.since(params.since, session)
     if params.user_id is not None:
         texts = [one for one in texts if may_read(params.user_id, one.channel)]

@@ -14,8 +14,8 @@ from ...ipc.call import Call, Method
 from ...ipc.channels import node_of, searched_channel
 from ...ipc.params import Instant, UserParams
 from ...store import Selection
-from ...store.channel import may_read
-from ...store.model import StoreError
+from ...store.channel import may_read, of_one_project
+from ...store.model import NotFound, StoreError
 from ...store.names import Name
 from ...store.results import Purged
 from ..clock import local_now
@@ -80,10 +80,15 @@ class PurgeMethods:
         if channel is not None:
             names = self._store.channel_names_with
             channel = searched_channel(channel, None, names, beginning=False, user=params.user_id)
-        nodes = params.nodes
+            if channel != params.channel and len(clones := of_one_project(channel)) > 1:
+                raise NotFound(
+                    f"{len(clones)} channels are of {params.channel}", hint=f"Name one: {', '.join(clones)}."
+                )
         if params.user_id is not None:
-            nodes = tuple(node_of(self._store, params.user_id, one, own=True) for one in nodes)
-        return Selection(nodes, channel, params.matching, params.before, params.secrets)
+            for one in params.nodes:
+                if node_of(self._store, params.user_id, one, own=True) != one:
+                    raise NotFound(f"there is no {one}", hint="What is erased is named by its whole id.")
+        return Selection(params.nodes, channel, params.matching, params.before, params.secrets)
 
     async def _purge(self, selection: Selection, on_progress: Callable[[str, int, int], None]) -> Purged:
         # A dream that has read the data already could write it back after the purge.

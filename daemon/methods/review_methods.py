@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ...ipc.call import Call, Method
-from ...ipc.channels import node_of
+from ...ipc.channels import full_id, node_of
 from ...ipc.params import Folder, Offset, Params, UserParams
 from ...ipc.protocol import Refused
 from ...store import LANDED, Decision, TeamEntry, Waiting, unmarked, unmarked_lines
-from ...store.channel import channel_of_folder, may_read, repository_of
+from ...store.channel import channel_of_folder, is_of_user, may_read, repository_of
 from ...store.model import Kind, NotFound, StoreError
 from ...store.names import Name, NodeRef
 from ...store.results import Decided, FileProposal, Restored
@@ -164,19 +164,19 @@ class ReviewMethods:
 
     def restore(self, params: RestoreParams, call: Call) -> Restored:
         """Bring an archived memory back."""
-        return self._store.restore(node_of(self._store, params.user_id, params.node_id))
+        return self._store.restore(node_of(self._store, params.user_id, params.node_id, own=True))
 
     def review_list(self, params: ReviewParams, call: Call) -> ReviewAnswer:
         """Return the decisions and claims that wait, a page of the marks, and the files with secrets."""
         # All of them are read, since the answer has their number; only the first are sent.
         user = params.user_id
-        waiting = [one for one in self._store.decisions() if _is_seen_whole(user, one)]
+        waiting = [one for one in self._store.decisions() if _is_theirs_whole(user, one)]
         marked, marks_total = self._marks(user, params.offset)
         # However many colleagues share: one's own agents are asked about first.
         claims = sorted(self._store.waiting(), key=lambda claim: bool(claim.author))
-        claims = [one for one in claims if _is_seen(user, one.channel)][:MOST_DECISIONS]
-        drafts = [one for one in self._skills.drafts() if _is_seen(user, one.channel)][:MOST_DECISIONS]
-        files = [one for one in self._store.file_proposals() if _is_seen(user, one.channel)][:MOST_DECISIONS]
+        claims = [one for one in claims if _is_theirs(user, one.channel)][:MOST_DECISIONS]
+        drafts = [one for one in self._skills.drafts() if _is_theirs(user, one.channel)][:MOST_DECISIONS]
+        files = [one for one in self._store.file_proposals() if _is_theirs(user, one.channel)][:MOST_DECISIONS]
         return ReviewAnswer(
             decisions=[_cut(decision, LONGEST_TEXT) for decision in waiting[:MOST_DECISIONS]],
             total=len(waiting),
@@ -193,16 +193,16 @@ class ReviewMethods:
         if user is None:
             page = self._store.marks(offset, MOST_MARKS)
             return page.marks, page.total
-        seen = [one for one in self._store.marks().marks if _is_seen_whole(user, one)]
+        seen = [one for one in self._store.marks().marks if _is_theirs_whole(user, one)]
         return seen[offset:][:MOST_MARKS], len(seen)
 
     def _refuse_another_users(self, user: str, name: str) -> None:
         """Raise NotFound for a decision about memories that a user does not see."""
-        pairs = [one for one in (*self._store.decisions(), *self._store.marks().marks) if _is_seen_whole(user, one)]
+        pairs = [one for one in (*self._store.decisions(), *self._store.marks().marks) if _is_theirs_whole(user, one)]
         seen = {part for one in pairs for part in (one.decision_id, one.older.node_id, one.newer.node_id)}
-        seen |= {one.node_id for one in self._store.waiting() if _is_seen(user, one.channel)}
-        seen |= {one.node_id for one in self._skills.drafts() if _is_seen(user, one.channel)}
-        seen |= {one.proposal_id for one in self._store.file_proposals() if _is_seen(user, one.channel)}
+        seen |= {one.node_id for one in self._store.waiting() if _is_theirs(user, one.channel)}
+        seen |= {one.node_id for one in self._skills.drafts() if _is_theirs(user, one.channel)}
+        seen |= {one.proposal_id for one in self._store.file_proposals() if _is_theirs(user, one.channel)}
         if name not in seen:
             raise NotFound(f"no decision {name} waits", hint="`dreamctl review --list` shows those that do.")
 
@@ -212,19 +212,20 @@ class ReviewMethods:
             raise Refused(
                 "`text` is required with keep=edit and not allowed otherwise.", "`dreamctl review ID --edit TEXT`."
             )
+        name = full_id(self._store, params.user_id, params.decision)
         if params.user_id is not None:
-            self._refuse_another_users(params.user_id, params.decision)
-        if params.keep in ("accept", "reject") and self._skills.is_draft(params.decision):
+            self._refuse_another_users(params.user_id, name)
+        if params.keep in ("accept", "reject") and self._skills.is_draft(name):
             return (
-                self._skills.accept(params.decision, Path(params.to) if params.to else None)
+                self._skills.accept(name, Path(params.to) if params.to else None)
                 if params.keep == "accept"
-                else self._skills.reject(params.decision)
+                else self._skills.reject(name)
             )
         if params.keep == "accept":
-            return self._store.accept(params.decision, params.by or _login())
+            return self._store.accept(name, params.by or _login())
         if params.keep == "reject":
-            return self._store.reject(params.decision)
-        return self._store.decide(params.decision, params.keep, params.by or _login(), params.text)
+            return self._store.reject(name)
+        return self._store.decide(name, params.keep, params.by or _login(), params.text)
 
     def _leaks(self) -> list[LeakAnswer]:
         """Return the files that the latest dream named and that still have text that looks like a secret."""
@@ -239,8 +240,12 @@ def _is_seen(user: str | None, channel: str) -> bool:
     return user is None or may_read(user, channel)
 
 
-def _is_seen_whole(user: str | None, pair: Decision) -> bool:
-    return _is_seen(user, pair.older.channel) and _is_seen(user, pair.newer.channel)
+def _is_theirs(user: str | None, channel: str) -> bool:
+    return user is None or is_of_user(user, channel)
+
+
+def _is_theirs_whole(user: str | None, pair: Decision) -> bool:
+    return _is_theirs(user, pair.older.channel) and _is_theirs(user, pair.newer.channel)
 
 
 def _cut(decision: Decision, longest: int) -> Decision:
@@ -369,7 +374,8 @@ class TeamMethods:
     def share(self, params: ShareParams, call: Call) -> Sharing:
         """Show the entry by which a memory would leave; if that was seen, write it to one's own segment."""
         with self._team(params) as (project, team):
-            body = self._store.colleagues.body_of(params.node_id, project, team.author.name)
+            node_id = self._store.full_id(params.node_id)
+            body = self._store.colleagues.body_of(node_id, project, team.author.name)
             entry, own = SyncEntry(body), team.own()
             is_there, place = any(one.entry_id == entry.entry_id for one in own), team.next_remote()
             if params.seen is not None and params.seen != entry.entry_id:
@@ -403,7 +409,8 @@ class TeamMethods:
         if entry.entry_id.startswith(name):
             return True
         try:
-            return bool(self._store.colleagues.body_of(name, project, team.author.name)["text"] == entry.body["text"])
+            body = self._store.colleagues.body_of(self._store.full_id(name), project, team.author.name)
+            return bool(body["text"] == entry.body["text"])
         except StoreError:
             return False
 

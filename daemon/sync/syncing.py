@@ -237,7 +237,7 @@ class Syncing:
             every = {line: [turn for turn in turns if turn.session_id == line] for line in lines}
             return sum(self._replica.add_turns(head(line), some) for line, some in every.items())
         except InvalidInput as error:
-            self._known.set_aside(f"session {root}", f"its turns are not as turns are ({type(error).__name__})")
+            self._known.set_aside(f"session {root}", f"its turns are not as turns are: {error}")
             return 0
 
     def _extends(self, root: NodeId, told: Sequence[ToldTurn]) -> bool:

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote, unquote
 
-from ...store import read_dsn
+from ...store import postgres_reason, read_dsn
 from ...store.channel import project_of_remote
 from ...store.model import StoreError
 from .entries import SyncEntry, read_lines
@@ -465,6 +465,7 @@ class PostgresRemote:
         """Open a connection for one transaction, which is cut off after a while. Raises RemoteAway, and SyncError."""
         import psycopg
 
+        is_connected = False
         try:
             with (
                 psycopg.connect(
@@ -477,20 +478,20 @@ class PostgresRemote:
                 ) as connection,
                 socket.socket(fileno=os.dup(connection.fileno())) as way,
             ):
+                is_connected = True
                 end = threading.Timer(WITHIN_S, _cut, [way])
                 end.start()
                 try:
                     yield connection
                 finally:
                     end.cancel()
-        # Of neither the message is told: it may hold texts, or how to sign in.
         except psycopg.OperationalError as error:
-            raise RemoteAway(
-                f"The Postgres cannot be used now ({type(error).__name__}).", "It is tried again."
-            ) from None
+            why = postgres_reason(error, is_connected=is_connected)
+            raise RemoteAway(f"The Postgres cannot be used now: {why}.", "It is tried again.") from None
         except psycopg.Error as error:
             hint = "docs/sync.md lists the rights that a team's logins need."
-            raise SyncError(f"The Postgres refuses it ({type(error).__name__}).", hint) from None
+            why = postgres_reason(error, is_connected=is_connected)
+            raise SyncError(f"The Postgres refuses it: {why}.", hint) from None
 
 
 def _name_of(dsn: str) -> str:

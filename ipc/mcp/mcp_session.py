@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from loguru import logger
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...store.names import Name
+from ...store.names import Name, User
 from ..answers import hello_answer
 from ..errors import invalid_params
 from ..params import Folder
@@ -211,7 +211,7 @@ class AttachParams(BaseModel):
     cwd: Folder | None = None
     agent: Name | None = None
     session: Name | None = None
-    user: Name | None = None
+    user: User | None = None
     relay: Annotated[str, Field(max_length=64)] = ""
 
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 from ...store import okf
 from ...store.changes.decisions import is_reviewed
 from ...store.changes.links import SAME_AS
-from ...store.channel import is_of_session
+from ...store.channel import is_of_session, of_one_project
 from ...store.model import Action, Kind, Level, Memory, NodeId
 from ...store.text.sentences import split
 from ...store.text.words import words
@@ -242,7 +242,7 @@ class _StageCheck:
             return
         self.losses.replaced += old.node_id in self._checker.facts
         newer = self._memory(new.superseded_by)
-        if newer is None or newer.level is not Level.FACT or newer.channel != old.channel:
+        if newer is None or newer.level is not Level.FACT or newer.channel not in of_one_project(old.channel):
             self.counts.never("facts superseded by a missing memory: {n}")
             return
         if _since(newer) < _since(old):
@@ -259,7 +259,7 @@ class _StageCheck:
         """Check a fact archived as a repetition: the fact that it repeats, or its last successor, must be live."""
         named = said_already if isinstance(said_already, list) else [said_already]
         kept = [self._last_successor(str(node_id)) for node_id in named]
-        if not any(one and one.is_live and one.channel == new.channel for one in kept):
+        if not any(one and one.is_live and one.channel in of_one_project(new.channel) for one in kept):
             self.counts.never("facts archived as repeated, of which no other says the same: {n}")
 
     def _last_successor(self, node_id: NodeId) -> Memory | None:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from urllib.parse import quote
 
+from ...store.channel import team_of
 from ...store.index.catalog import Content
 from ...store.ledger.records import Run
 from ...store.model import Level
 from ...store.text.fence import plain
-from ...store.vault.layout import GENERAL, PROJECTS, SESSIONS_FOLDER, is_ours, project_of_path
+from ...store.vault.layout import GENERAL, PROJECTS, SESSIONS_FOLDER, is_ours, project_folder, project_of_path
 from .digest_text import escaped
 
 OKF_VERSION = "0.2"
@@ -68,7 +69,7 @@ def _projects(contents: Sequence[Content], describe: Callable[[str], str]) -> di
     at: dict[str, list[Content]] = defaultdict(list)
     sessions: dict[str, list[Content]] = defaultdict(list)
     for content in contents:
-        if place := project_of_path(content.path):
+        if place := _place_of(content):
             at[place].append(content)
         elif content.level is Level.SESSION and content.path.startswith(SESSIONS_FOLDER):
             sessions[content.channel].append(content)
@@ -80,6 +81,15 @@ def _projects(contents: Sequence[Content], describe: Callable[[str], str]) -> di
     return found
 
 
+def _place_of(content: Content) -> str | None:
+    """Return the folder of the project that a file is of, "" and None as `project_of_path`.
+
+    A colleague's memory stays in the folder in which it waited, and is listed with the project once it is accepted.
+    """
+    place = project_of_path(content.path)
+    return project_folder(content.channel) if place == project_folder(team_of(content.channel)) else place
+
+
 def _project(
     place: str, here: Sequence[Content], sessions: Sequence[Content], describe: Callable[[str], str]
 ) -> dict[str, str]:
@@ -87,7 +97,8 @@ def _project(
     found: dict[str, str] = {}
     kinds: dict[str, list[Content]] = defaultdict(list)
     for content in here:
-        kinds[content.path.removeprefix(f"{place}/").rpartition("/")[0]].append(content)
+        lies_in = project_of_path(content.path) or place
+        kinds[content.path.removeprefix(f"{lies_in}/").rpartition("/")[0]].append(content)
     pages = sorted((one for one in kinds.pop("", [])), key=lambda one: (one.title, one.path))
     lines = [_line(one, describe(one.path) if one.is_live else "archived") for one in pages]
     for kind, listed in sorted(kinds.items()):
@@ -130,7 +141,7 @@ def _root_page(
         for folder, title in FOLDERS.items()
         if inside[folder]
     ]
-    places = {place for one in contents if (place := project_of_path(one.path))}
+    places = {place for one in contents if (place := _place_of(one))}
     lines += [f"* [Projects]({_page_of(PROJECTS)}) - {len(places - {GENERAL}):,}"] if places - {GENERAL} else []
     lines += [f"* [What belongs to no project]({_page_of(GENERAL)})"] if GENERAL in places else []
     lines += ["* [Digests](/digests/index.md)"] if has_digests else []

@@ -22,6 +22,7 @@ import numpy as np
 from ...llm.language_model import LlmUnavailable
 from ...store.changes.decisions import is_reviewed
 from ...store.changes.links import LinkEdits
+from ...store.channel import of_one_project
 from ...store.index.tombstones import pair_key
 from ...store.model import Level, Memory, NodeId
 from ...store.okf.memory_file import BY_HAND, EDITED_AT, body_hash, is_reworded
@@ -86,7 +87,7 @@ def plan(view: View, now: datetime) -> Proposals:
     if view.history.paused:
         return planned
     compared: dict[str, _Comparing] = {}
-    for channel, facts in _by_channel(view).items():
+    for channel, facts in _by_project(view).items():
         if view.learns is not None:  # the other facts wait for the dream that is due to them
             if new := {fact.node_id for fact in facts if fact.run == view.run_id}:
                 compared[channel] = _Comparing(view, planned, facts, new, new if view.model else set(), {})
@@ -145,12 +146,13 @@ def _unasked(view: View, channel: str, facts: Sequence[Memory]) -> set[NodeId]:
     }
 
 
-def _by_channel(view: View) -> dict[str, list[Memory]]:
-    """Return the facts by channel."""
+def _by_project(view: View) -> dict[str, list[Memory]]:
+    """Return the facts by channel, those of clones of one project together, by the names of their channels."""
+    every = [fact for fact in view.memories(Level.FACT) if fact.channel not in view.history.channels_off]
+    projects = {channel: " ".join(sorted(of_one_project(channel))) for channel in {fact.channel for fact in every}}
     facts: dict[str, list[Memory]] = defaultdict(list)
-    for fact in view.memories(Level.FACT):
-        if fact.channel not in view.history.channels_off:
-            facts[fact.channel].append(fact)
+    for fact in every:
+        facts[projects[fact.channel]].append(fact)
     return facts
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ...store import okf
-from ...store.channel import ALONE, WITHIN, channels_in_reach, user_part
+from ...store.channel import ALONE, WITHIN, channels_in_reach, of_one_project, user_part
 from ...store.index.projection import ids_listed
 from ...store.model import AWAITS_REVIEW, GLOBAL_CHANNEL, PROMOTED_FROM, Action, Kind, Level, Memory, NodeId, Status
 from ...store.roles import Role
@@ -61,7 +61,7 @@ class _Group:
     @property
     def projects(self) -> set[str]:
         """The projects that the facts are of: a part of a project is no other one."""
-        return {fact.channel.partition(WITHIN)[0] for fact in self.facts}
+        return {min(of_one_project(fact.channel.partition(WITHIN)[0])) for fact in self.facts}
 
     @property
     def sessions(self) -> set[str]:

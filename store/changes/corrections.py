@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from .. import okf
+from ..channel import of_one_project
 from ..core import Core
 from ..door import outgoing
 from ..index.projection import CURATED, Node
@@ -453,7 +454,7 @@ def _raise_if_refused(applied: AppliedRun) -> None:
 def _refuse_link(one: Node, other: Node) -> None:
     if one.node_id == other.node_id:
         raise InvalidInput(f"{one.node_id} cannot be linked to itself")
-    if one.channel != other.channel and GLOBAL_CHANNEL not in (one.channel, other.channel):
+    if other.channel not in of_one_project(one.channel) and GLOBAL_CHANNEL not in (one.channel, other.channel):
         raise InvalidInput(
             f"{one.node_id} is of {one.channel} and {other.node_id} of {other.channel}",
             hint="Memories of two projects are not linked.",

@@ -26,6 +26,7 @@ from ..model import (
     Conflict,
     InvalidInput,
     Kind,
+    Level,
     Memory,
     NodeId,
     NotFound,
@@ -88,7 +89,10 @@ class Entities:
         pages = self._of_one_name(groups[0], channels)
         relations = self._relations(pages, channels)
         keys = self.graph.keys_of_pages([one.node_id for one in pages])
-        lines, text, used = _within(budget_tokens, _head(pages), self._lines(relations, self._mentions(pages), keys))
+        notes = self._notes(self._search.with_words(query_terms(pages[0].name), channels, MOST_READ))
+        lines, text, used = _within(
+            budget_tokens, _head(pages), self._lines(relations, self._mentions(pages), notes, keys)
+        )
         return About(
             name=pages[0].name,
             type=pages[0].type,
@@ -108,11 +112,14 @@ class Entities:
         return groups if len(groups) == 1 else []
 
     def _about_words(self, name: str, channels: Collection[str] | None, budget_tokens: int) -> About:
-        """Return what turns say with a name in them that has no page: who asks for it knows that it names something."""
+        """Return what turns and notes say of a name that has no page: who asks for it knows that it names something."""
         keys = {key_of(name)} - {""}
         found = self._search.with_words(query_terms(name), channels, MOST_READ) if keys else ()
-        turns = [one for one in self._newest(found) if says_one_of(one.text, keys)]
-        lines, text, used = _within(budget_tokens, _named(name, "no page", len(turns)), self._lines((), turns, keys))
+        turns, notes = (
+            [one for one in some if says_one_of(one.text, keys)] for some in (self._newest(found), self._notes(found))
+        )
+        head = _named(name, "no page yet", len(turns), len(notes))
+        lines, text, used = _within(budget_tokens, head, self._lines((), turns, notes, keys))
         if not lines:
             text, used = "", 0
         return About(name=name, type="", entities=(), relations=(), lines=lines, text=text, tokens=used)
@@ -165,7 +172,7 @@ class Entities:
         return revised
 
     def _lines(
-        self, relations: Sequence[RelationLine], turns: Sequence[Node], keys: Collection[str]
+        self, relations: Sequence[RelationLine], turns: Sequence[Node], notes: Sequence[Node], keys: Collection[str]
     ) -> Iterator[AboutLine]:
         """Yield the lines, of most worth first; a sentence that was shown is not shown again."""
         told: set[str] = set()
@@ -177,15 +184,15 @@ class Entities:
             quoted.add(one.turn)
             part = "relation" if one.in_force else "past"
             yield AboutLine(part, f"{stated(one)}{quote} [{_short(one.turn)}]", one.turn, (one.turn,))
-        drawn = self._facts([turn.node_id for turn in turns])
-        for fact, turn in drawn:
+        facts = [*((note, ()) for note in notes), *self._facts([turn.node_id for turn in turns])]
+        for fact, cited in sorted(facts, key=lambda one: -(one[0].time_s or 0)):
             words = on_one_line(outgoing(fact.text))
-            if words in told or turn in quoted or not says_one_of(words, keys):
+            if words in told or not quoted.isdisjoint(cited) or not says_one_of(words, keys):
                 continue
             told.add(words)
-            quoted.add(turn)
+            quoted.update(cited)
             shown = first_sentences(words, LONGEST_MENTION)
-            yield AboutLine("fact", f"{_day(fact)}: “{shown}” [{fact.node_id}]", fact.node_id, (turn,))
+            yield AboutLine("fact", f"{_day(fact)}: “{shown}” [{fact.node_id}]", fact.node_id, cited)
         revised = self._revised([turn.node_id for turn in turns])
         for node in sorted(turns, key=lambda turn: turn.role in MACHINES):
             text = outgoing(node.text)
@@ -218,12 +225,18 @@ class Entities:
         turns = [node for node in found if node.live and not node.forgotten and node.kind is Kind.TURN]
         return sorted(turns, key=lambda node: (-(node.time_s or 0), node.node_id))[:MOST_READ]
 
-    def _facts(self, turns: Sequence[NodeId]) -> list[tuple[Node, NodeId]]:
-        """Return the facts that were drawn from some turns and hold, each with its turn, the newest first."""
+    def _notes(self, named: Collection[NodeId]) -> list[Node]:
+        """Return the facts among some memories that hold and quote no turn."""
+        facts = [node for node in self._catalog.nodes(named).values() if node.level is Level.FACT and node.live]
+        evidence, waiting = self._catalog.evidence([fact.node_id for fact in facts]), {*self._catalog.waiting()}
+        return [fact for fact in facts if not evidence[fact.node_id] and fact.node_id not in waiting]
+
+    def _facts(self, turns: Sequence[NodeId]) -> list[tuple[Node, tuple[NodeId, ...]]]:
+        """Return the facts that were drawn from some turns and hold, each with its turn."""
         links = self._catalog.fact_links(turns) if turns else []
         drawn = {link.source: link.target for link in links if link.kind in DRAWN and link.target in set(turns)}
         facts = [node for node in self._catalog.nodes(drawn).values() if node.live and not node.forgotten]
-        return [(node, drawn[node.node_id]) for node in sorted(facts, key=lambda node: -(node.time_s or 0))]
+        return [(node, (drawn[node.node_id],)) for node in facts]
 
 
 class _Revised(NamedTuple):
@@ -298,8 +311,10 @@ def _head(pages: Sequence[EntityLine]) -> str:
     return _named(first.name, f"{first.type}{also}", turns)
 
 
-def _named(name: str, what: str, turns: int) -> str:
-    return outgoing(f"{name} ({what}), named in {turns} turn{'s' * (turns != 1)}")
+def _named(name: str, what: str, turns: int, notes: int = 0) -> str:
+    numbers = ((turns, "turn"), (notes, "note"))
+    counts = [f"{number} {noun}{'s' * (number != 1)}" for number, noun in numbers if number]
+    return outgoing(f"{name} ({what}), named in {' and '.join(counts) or 'no turn'}")
 
 
 def _day(node: Node) -> str:

@@ -635,8 +635,8 @@ class PostgresStore:
         except psycopg.errors.UndefinedTable:
             raise NotFound("the server has no such collection") from None
         except psycopg.Error as error:  # its message may hold texts, or where the server is
-            why = _reason(error, is_connected=connection is not None)
-            raise StoreBusy(f"Postgres cannot be used now ({why})", "It is tried again.") from None
+            why = reason_of(error, is_connected=connection is not None)
+            raise StoreBusy(f"Postgres cannot be used now: {why}", "It is tried again.") from None
         finally:
             if connection is not None:
                 with self._lock:
@@ -663,14 +663,38 @@ class PostgresStore:
         return connection
 
 
-def _reason(error: psycopg.Error, *, is_connected: bool) -> str:
-    """Return why a server cannot be used: its own name of it, if it has one, or how far it was reached."""
+REASONS: Final = {
+    "0A": "it lacks an extension",
+    "08": "the connection to it broke off",
+    "22": "it cannot take what it was given",
+    "23": "its table has other rules than were expected",
+    "25006": "it can only be read",
+    "28": "it refuses the login",
+    "3D": "it has no such database",
+    "42": "its tables are others than were expected",
+    "42501": "the login may not do that",
+    "53": "it has too little memory",
+    "53100": "its disk is full",
+    "53300": "it has no connection left",
+    "57": "it is stopping or starting",
+    "57014": "it took too long",
+    "58": "its disk fails, or an extension is not there",
+}
+"""Why a server cannot be used, by its code of the error, or by the class of that (appendix A of Postgres' manual)."""
+
+
+def reason_of(error: psycopg.Error, *, is_connected: bool) -> str:
+    """Return why a server cannot be used, by its code of it, if it has one, or how far it was reached.
+
+    Its own message is not told: it may hold texts, or where the server is.
+    """
     import psycopg
 
+    code = error.sqlstate
+    if code is not None:
+        return REASONS.get(code) or REASONS.get(code[:2]) or f"it failed with code {code}"
     if isinstance(error, psycopg.errors.ConnectionTimeout):
         return "it does not answer"
-    if type(error) is not psycopg.OperationalError:
-        return type(error).__name__
     return "it ended the connection" if is_connected else "it refuses connections"
 
 

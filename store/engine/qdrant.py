@@ -413,11 +413,11 @@ def _told() -> Iterator[None]:
     except UnexpectedResponse as error:  # its message may hold texts
         if error.status_code == 404:
             raise NotFound("the server has no such collection") from None
-        raise StoreBusy(f"Qdrant cannot be used now ({error.status_code})", "It is tried again.") from None
+        raise StoreBusy(f"Qdrant cannot be used now: it answered {error.status_code}", "It is tried again.") from None
     except ApiException as error:
         name = type(getattr(error, "source", error)).__name__
         why = {"ConnectError": "it refuses connections", "ConnectTimeout": "it does not answer"}.get(name, name)
-        raise StoreBusy(f"Qdrant cannot be used now ({why})", "It is tried again.") from None
+        raise StoreBusy(f"Qdrant cannot be used now: {why}", "It is tried again.") from None
     except ValueError as error:  # the client's own store
         if re.fullmatch(r"Collection \S+ not found", str(error)):
             raise NotFound("the server has no such collection") from None

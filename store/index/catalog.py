@@ -327,10 +327,12 @@ class Catalog:
         )
         return list(self._nodes(sql, (session_id,)))
 
-    def sessions_beginning(self, prefix: str, limit: int) -> list[NodeId]:
-        """Return sessions whose ids begin with a text."""
-        sql = "SELECT node_id FROM node WHERE kind = 'session' AND node_id >= ? AND node_id < ? LIMIT ?"
-        return [str(row[0]) for row in self._rows(sql, (prefix, f"{prefix}\U0010ffff", limit))]
+    def beginning(self, prefix: str) -> list[tuple[NodeId, str]]:
+        """Return the memories and sessions whose ids begin with a text, each with its channel."""
+        sql = (
+            "SELECT node_id, channel FROM node WHERE +kind != 'turn' AND node_id >= ? AND node_id < ? ORDER BY node_id"
+        )
+        return list(self._rows(sql, (prefix, f"{prefix}\U0010ffff")))
 
     def sessions(self) -> dict[NodeId, int]:
         """Map all sessions to their last ordinal."""
@@ -584,6 +586,16 @@ class Catalog:
         """Return the nodes that this one points at."""
         rows = self._rows("SELECT target FROM link WHERE source = ? AND kind = ? ORDER BY rank", (node_id, kind))
         return [target for (target,) in rows]
+
+    def opposed(self, node_ids: Collection[NodeId]) -> list[tuple[NodeId, NodeId, str]]:
+        """Return the links of some nodes to their successors, and the disputes from either end."""
+        sql = """
+        WITH one AS (SELECT value AS id FROM json_each(?))
+        SELECT source, target, kind FROM one JOIN link ON link.source = one.id
+            WHERE kind IN ('superseded_by', 'contradicts')
+        UNION SELECT target, source, kind FROM one JOIN link ON link.target = one.id WHERE kind = 'contradicts'
+        """
+        return self._all_rows(sql, json.dumps(list(node_ids)))
 
     def links_around(self, node_ids: Collection[NodeId]) -> list[tuple[NodeId, NodeId, str]]:
         """Return the links of some nodes to others, in both directions, and of pages that cite them all links."""

@@ -274,7 +274,7 @@ class Checkup:
         problems += [Problem("sessions", told) for _, told in _shortened(self._ledger)]
         problems += self._behind_the_ledger()
         if (server := self._opened.server()) is not None and server.state == "away":
-            problems.append(Problem("", f"{server.problem}: the index of this machine answers in its place"))
+            problems.append(Problem("", f"{server.problem}; the index of this machine answers in its place"))
         if absence is None:
             problems += notes_on(self._derived.foreign())
             problems += self._secrets()

@@ -18,6 +18,7 @@ from ..changes.links import LinkEdits
 from ..changes.remembering import REMEMBER, Reviving
 from ..changes.run_kinds import new_run_id
 from ..changes.runs import Runs
+from ..channel import of_one_project
 from ..core import Core
 from ..embedding.embedding import ModelUnavailable
 from ..engine.interface import Vector, VectorStore
@@ -51,7 +52,7 @@ SETTLE_S: Final = 5.0
 
 
 class OlderFacts:
-    """Finds the few older facts of its channel that a statement may repeat, replace or contradict.
+    """Finds the few older facts of its project that a statement may repeat, replace or contradict.
 
     `embed_now` embeds the chunks of some nodes before all others.
     """
@@ -96,7 +97,7 @@ class OlderFacts:
 def _facts_of(channel: str) -> Filter:
     return (
         Condition("level", "in", (Level.FACT.value,)),
-        Condition("channel", "in", (channel,)),
+        Condition("channel", "in", of_one_project(channel)),
         Condition("live", "in", (1,)),
     )
 

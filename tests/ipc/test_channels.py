@@ -264,6 +264,38 @@ def test_users_of_one_memory_never_see_what_is_another_s(client: Client, project
             client.call("recall", {"user_id": "ana", **params})
 
 
+def test_a_user_is_one_in_whatever_case(client: Client) -> None:
+    note = client.call("remember", {"text": BILLING, "channel": "b", "user_id": "Ana"})
+    assert note["channel"] == "b/@ana"
+    assert client.call("remember", {"text": "Tea is at five.", "channel": "b/@ANA"})["channel"] == "b/@ana"
+    turns = [{"role": "user", "text": "The billing port is 7000.", "external_id": "t1"}]
+    client.call("observe", {"session": {"session_id": "s1", "channel": "b", "user_id": "ANA"}, "turns": turns})
+    for user in ("ana", "Ana"):
+        of_user = {"channel": "b", "user_id": user}
+        found = client.call("recall", {"query": "billing port", **of_user})["hits"]
+        assert {hit["node_id"] for hit in found} == {note["node_id"], "s1#1"}
+        where = {"field": "user", "eq": user}
+        asked = client.call("recall", {"query": "billing port", "filter": where, **of_user})
+        assert [hit["node_id"] for hit in asked["hits"]] == ["s1#1"]
+
+
+def test_what_all_share_is_the_owners_to_change(client: Client) -> None:
+    shared = client.call("remember", {"text": BILLING, "channel": "b"})["node_id"]
+    page = client.call("remember", {"text": "Billing moves in May.", "channel": "b"})["node_id"]
+    own = client.call("remember", {"text": "My billing port is 7000.", "channel": "b", "user_id": "ana"})["node_id"]
+    node, linked = {"node_id": shared}, {"to": shared, "relation": "Supersedes"}
+    calls = [("forget", node), ("edit", {**node, "text": "It is free."}), ("tag", {**node, "add": ["x"]})]
+    calls += [("link", {"from": shared, "to": own}), ("link", {"from": own, **linked})]
+    for method, params in calls:
+        with pytest.raises(DaemonError, match=f"{shared} is what all users share") as refused:
+            client.call(method, {**params, "user_id": "ana"})
+        assert "owner" in refused.value.hint
+    assert client.call("feedback", {**node, "verdict": "useful", "user_id": "ana"})
+    assert client.call("forget", {"node_id": own, "user_id": "ana"})["run_id"]
+    assert client.call("link", {"from": page, **linked})["run_id"]
+    assert client.call("forget", node)["run_id"]
+
+
 def test_the_same_words_of_two_users_are_two_memories(client: Client) -> None:
     kept = [client.call("remember", {"text": BILLING, "channel": "b", "user_id": user}) for user in ("ana", "bob")]
     assert [one["novelty"] for one in kept] == ["new", "new"]
@@ -339,3 +371,65 @@ def test_what_is_off_in_a_channel_is_off_in_its_parts(opened_store: MemoryStore)
     for part in ("shop/@ana", "shop/~s1", "shop/spike"):
         with pytest.raises(StoreReadOnly, match="off in shop"):
             opened_store.remember("It is not learned.", channel=part)
+
+
+# ---- clones of one project
+
+
+REMOTE = "0" * 32
+
+
+def clones(client: Client, store: MemoryStore) -> tuple[str, str]:
+    """Keep a memory in the channels of two clones of a project; the first is this machine's own."""
+    own, other = "shop-1a2b3c", "shop-4d5e6f"
+    for channel, text in ((own, BILLING), (other, "Bread is baked on Saturdays.")):
+        client.call("remember", {"text": text, "channel": channel})
+        store.replica.link(REMOTE, channel)
+    client.call("list")  # which waits until both are found
+    return own, other
+
+
+def test_the_name_of_a_project_of_two_clones_is_this_machines_channel(
+    client: Client, opened_store: MemoryStore
+) -> None:
+    own, other = clones(client, opened_store)
+    client.call("remember", {"text": "The shop is in Linz.", "channel": "shop-9a8b7c"})
+    with pytest.raises(DaemonError, match="there is no one channel 'shop'"):  # another project has the name too
+        client.call("recall", {"query": "billing port", "channel": "shop"})
+    client.call("forget", {"node_id": client.call("list", {"channel": "shop-9a8b7c"})["memories"][0]["node_id"]})
+    client.call("list")
+    for query in ("billing port", "when is bread baked?"):
+        answer = client.call("recall", {"query": query, "channel": "shop"})
+        assert (answer["channel"], len(answer["hits"])) == (own, 1), query
+        assert client.call("context", {"query": query, "channel": "Shop"})["slots"]
+    listed = client.call("list", {"channel": "shop"})["memories"]
+    assert {memory["channel"] for memory in listed} == {own, other}
+    where = {"field": "channel", "eq": "shop"}
+    assert client.call("list", {"filter": where})["memories"] == listed
+    assert client.call("remember", {"text": "Tea is at five.", "channel": "shop"})["channel"] == own
+    assert client.call("remember", {"text": "Tea is at six.", "channel": "shop/spike"})["channel"] == f"{own}/spike"
+    alone = client.call("list", {"filter": {**where, "eq": other}})["memories"]
+    assert {memory["channel"] for memory in alone} == {other}
+
+
+# ---- ids
+
+
+def test_the_beginning_of_an_id_names_a_memory_if_it_is_of_one_alone(client: Client) -> None:
+    node_id = client.call("remember", {"text": BILLING, "channel": "b"})["node_id"]
+    for method in ("show", "history", "forget"):
+        assert client.call(method, {"node_id": node_id[:6]})["node_id"] == node_id
+    for too_short in (node_id[:5], "zzzzzz"):
+        with pytest.raises(DaemonError, match="there is no"):
+            client.call("show", {"node_id": too_short})
+    for name, user in (("session-1", "ana"), ("session-2", "bob"), ("session-3", "bob")):
+        session = {"session_id": name, "channel": "b", "user_id": user}
+        turns = [{"role": "user", "text": f"It is {name}.", "external_id": "t1"}]
+        client.call("observe", {"session": session, "turns": turns})
+    with pytest.raises(DaemonError, match="3 ids begin with session") as refused:
+        client.call("show", {"node_id": "session"})
+    assert "session-1, session-2, session-3" in refused.value.hint
+    assert client.call("show", {"node_id": "session#1", "user_id": "ana"})["text"] == "It is session-1."
+    with pytest.raises(DaemonError, match="2 ids begin with session") as refused:
+        client.call("recent", {"session": "session", "channel": "b", "user_id": "bob"})
+    assert "session-1" not in refused.value.hint

@@ -307,6 +307,25 @@ def test_list_answers_in_pages_until_none_is_left(client: Client) -> None:
     assert [title for page in pages for title in page] == newest_first
 
 
+def test_a_list_marks_what_does_not_simply_hold(client: Client, store: MemoryStore) -> None:
+    said = ("Tea is at four.", "Tea is at five.", "Lunch is at one.", "Lunch is at two.", "Supper is at eight.")
+    nodes = [client.call("remember", {"text": text})["node_id"] for text in said]
+    for newer, older, relation in ((1, 0, "Supersedes"), (3, 2, "Contradicts")):
+        client.call("link", {"from": nodes[newer], "to": nodes[older], "relation": relation})
+
+    def states() -> list[str | None]:
+        listed = {one["node_id"]: one.get("state") for one in client.call("list", {"level": "L1"})["memories"]}
+        return [listed[node_id] for node_id in nodes]
+
+    assert states() == ["replaced", None, "disputed", "disputed", None]
+    store.forget(nodes[3])
+    assert client.call("list", {"level": "L1"})["memories"][-1]["node_id"] == nodes[0]
+    client.call("observe", {"session": {"session_id": "s1"}, "turns": TURNS})
+    client.call("forget", {"node_id": "s1#1"})
+    turns = {one["node_id"]: one.get("state") for one in client.call("list", {"kind": "turn"})["memories"]}
+    assert (turns["s1#1"], turns["s1#2"]) == ("forgotten", None)
+
+
 def test_show_names_contradictions_and_never_forgotten_words(client: Client) -> None:
     said = ("I submitted my cover letter to Greg for a review.", "I have never submitted my cover letter to Greg.")
     older, newer = (client.call("remember", {"text": text})["node_id"] for text in said)

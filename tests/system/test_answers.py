@@ -77,8 +77,8 @@ def test_a_status_tells_of_a_server(recorded: Recording, look: Look) -> None:
     status = recorded.named["status with a server"]
     assert (status["server"]["name"], status["server"]["state"]) == ("Qdrant", "away")
     said = in_one_line(text_of(admin.status_in_words(status, look)))
-    assert "Qdrant, away (" in said
-    assert "the index answers" in said
+    assert "Qdrant is away: there is no file " in said
+    assert "where the server is; the index answers meanwhile" in said
 
 
 def test_a_status_tells_of_dreams(recorded: Recording) -> None:
@@ -385,7 +385,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "entity_deny": (["deny", "x", "Gracinha", "owns", "the", "oven"], "It is not so that Gracinha owns the oven."),
     "edit": (["edit", "x", "--text", "y"], "is changed."),
     "forget": (["forget", "x"], "brings it back."),
-    "feedback": (["feedback", "x", "not-useful"], "Noted: x was not useful."),
+    "feedback": (["feedback", "x", "not-useful"], "was not useful."),
     "link": (["link", "x", "y"], "HasTag weekly."),
     "tag": (["tag", "x", "baking"], "#baking"),
     "told": (["told"], "claude-code context"),
@@ -412,7 +412,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "review_list": (["review", "--list"], "OLDER"),
     "review_decide": (["review", "x", "--keep", "newer"], "The newer one holds."),
     "decay_preview": (["decay"], "would fade within"),
-    "restore": (["restore", "x"], "x is back."),
+    "restore": (["restore", "x"], "is back."),
     "status": (["status"], "is running (pid "),
     "check": (["check"], "warning: broken.md"),
     "migrate": (["migrate", "--dry-run"], "Nothing is to be moved."),

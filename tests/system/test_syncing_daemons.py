@@ -117,6 +117,22 @@ def test_what_two_machines_knew_of_a_project_before_they_synced_is_found_from_bo
         # The one that was linked first stays, whatever another machine says.
         said = answer(daemon, "remember", f"The shop is built on {daemon.folder.name}.", cwd=clone)
         assert said["channel"] == channel
+        # Its name alone means that one, also from elsewhere, and what is known of the project is in both.
+        assert answer(daemon, "recall", "which port has the shop?", "--channel", "shop")["channel"] == channel
+        assert PORT in type_in(daemon, "context", "Which port has the shop?", "--channel", "shop")
+        assert RULE in type_in(daemon, "brief", "--channel", "shop")
+        listed = answer(daemon, "list", "--channel", "shop", "--level", "L1")["memories"]
+        assert {one["channel"] for one in listed} == {kept, own}
+        refused = type_in(daemon, "purge", "--channel", "shop", "--dry-run", code=4)
+        assert kept in refused
+        assert own in refused
+    changed = "The port of the shop is 9090 now."
+    newer = answer(one, "remember", changed, "--channel", "shop")
+    until(lambda: one.call("show", node_id=newer["node_id"], linked=True)["supersedes"])
+    type_in(one, "sync")
+    type_in(other, "sync")
+    marks = {mark["title"]: mark.get("state") for mark in answer(other, "list", "--channel", "shop")["memories"]}
+    assert (marks[PORT], marks[changed]) == ("replaced", None)
 
 
 def test_a_remote_that_is_in_use_needs_its_key(make: Make, tmp_path: Path) -> None:

@@ -258,3 +258,25 @@ def test_the_environment_names_the_user_of_commands_hooks_and_agents(house: Hous
     assert SECRET in of_ana
     assert "linseed" not in of_ana
     assert "walnut" not in typed(house.daemon, "recall", "walnut oil", "--user", "ana").stdout
+
+
+def test_what_all_share_is_neither_decided_nor_undone_by_a_user(house: House) -> None:
+    call = house.daemon.call
+    other = call("remember", text="The shop never closes at six.", channel="shop")["node_id"]
+    run = call("link", **{"from": other, "to": house.shared, "relation": "Contradicts"})["run_id"]
+    edited = call("edit", node_id=other, tags=["hours"])["run_id"]
+    (decision,) = [one for one in call("review_list")["decisions"] if one["older"]["node_id"] == house.shared]
+    of_ana: Call = {"user_id": "ana"}
+    assert decision["decision_id"] not in json.dumps(call("review_list", **of_ana))
+    refused: list[tuple[str, Call]] = [
+        ("review_decide", {"decision": decision["decision_id"], "keep": "newer"}),
+        *(("undo", {"run_id": run_id}) for run_id in (run, edited)),
+        *(("restore", {"node_id": other}), ("purge", {"nodes": [other]}), ("purge", {"nodes": [other[:8]]})),
+    ]
+    for method, params in refused:
+        with pytest.raises(Refused):
+            call(method, **params, **of_ana)
+    assert call("run", run_id=edited, **of_ana)["run"]["state"] == "applied"
+    assert call("undo", run_id=house.edit, **of_ana)["restored"] == 1
+    assert call("undo", run_id=edited)["restored"] == 1
+    assert call("review_decide", decision=other[:8], keep="newer")["choice"] == "newer"

@@ -270,6 +270,43 @@ def test_the_status_of_a_daemon_from_before_an_update_is_shown() -> None:
     assert any("12 tokens, 1 used" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("state", "problem", "says"),
+    [
+        ("in step", "", "Postgres answers"),
+        ("catching up", "", "Postgres is catching up; 1,200 chunks to be sent; the index answers meanwhile"),
+        (
+            *("away", "Postgres cannot be used now: it took too long"),
+            "Postgres cannot be used now: it took too long; 1,200 chunks to be sent; the index answers meanwhile",
+        ),
+        (
+            *("away", "psycopg is not installed"),
+            "Postgres is away: psycopg is not installed; 1,200 chunks to be sent; the index answers meanwhile",
+        ),
+    ],
+)
+def test_a_status_says_in_words_what_the_server_does(state: str, problem: str, says: str) -> None:
+    waiting = 0 if state == "in step" else 1200
+    server = {"name": "Postgres", "state": state, "waiting": waiting, "problem": problem}
+    assert admin.server_in_words(server) == says
+
+
+@pytest.mark.parametrize(
+    ("moment", "lost", "says"),
+    [
+        ("prompt", "late", "too late; the prompt is kept, and"),
+        ("prompt", "no daemon", "dreamd was away, and did not hear it; it is not sent again, and is kept only if"),
+        ("prompt", "not delivered", "dreamd was too busy, and did not hear it; it is not sent again"),
+        ("prompt", "failed", "failed"),
+        ("start", "late", "too late"),
+    ],
+)
+def test_told_says_whether_a_prompt_is_kept_that_got_no_answer(moment: str, lost: str, says: str) -> None:
+    said = admin.lost_in_words(TOLD | {"moment": moment, "lost": lost, "lines": []})
+    assert said.startswith(says)
+    assert ("kept" in said) is (moment == "prompt" and lost != "failed")
+
+
 def test_what_is_answered_here_is_of_the_daemon_s_types() -> None:
     found = [fault for name, answer in ANSWERS.items() for fault in faults(answer, answer_types.ANSWERS[name], name)]
     assert found == []
@@ -649,6 +686,15 @@ def test_a_list_of_several_channels_names_them(daemon: FakeDaemon, run: Run) -> 
     assert "channel" not in run("list")[1]
     daemon.answers["list"] = {"memories": [LISTED, LISTED | {"channel": "home"}], "next": None}
     assert all(name in run("list")[1] for name in ("channel", "work", "home"))
+
+
+def test_a_list_says_what_does_not_simply_hold(daemon: FakeDaemon, run: Run) -> None:
+    assert "state" not in run("list")[1]
+    daemon.answers["list"] = {"memories": [LISTED, LISTED | {"live": False, "state": "replaced"}], "next": None}
+    head, holds, replaced = run("list")[1].splitlines()
+    assert head.split() == ["node", "level", "kind", "when", "state", "title"]
+    assert holds.split() == ["k2m4", "L1", "fact", "undated", "Linz"]
+    assert replaced.split() == ["k2m4", "L1", "fact", "undated", "replaced", "Linz"]
 
 
 def test_list_counts_tags(daemon: FakeDaemon, run: Run) -> None:

@@ -282,7 +282,7 @@ def test_the_running_daemon_tells_the_same_as_the_command(daemon: DaemonUnderTes
 
 def test_what_check_and_status_both_tell_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     note = "2 notes wait for review: `dreamctl review`"
-    away = "Postgres cannot be used now (it refuses connections)"
+    away = "Postgres cannot be used now: it refuses connections"
     answers = {
         "check": {
             "problems": [

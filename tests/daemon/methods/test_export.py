@@ -88,6 +88,25 @@ def test_a_handover_quotes_what_holds_and_names_open_threads(store: MemoryStore,
     assert "default-src 'none'" in html
 
 
+@pytest.mark.parametrize("form", ["jsonl", "handover"])
+def test_what_other_clones_of_the_project_have_goes_with_it_unless_it_is_private(
+    store: MemoryStore, tmp_path: Path, form: str
+) -> None:
+    clones = ("shop-4d5e6f", "shop-7a8b9c")
+    for channel in clones:
+        store.remember(f"Never push to the main branch of {channel}.", channel=channel, kind=Kind.PREFERENCE).result()
+    for channel in (SHOP, *clones):
+        store.replica.link("0" * 32, channel)
+    store.set_channel(clones[1], False)
+    store.settle()
+    text = export(store, tmp_path / "a.md", form, channel="shop").read_text()
+    assert [name in text for name in (RULE, f"branch of {clones[0]}.", f"branch of {clones[1]}.")] == [
+        True,
+        True,
+        False,
+    ]
+
+
 def test_a_handover_tells_what_is_in_force_alone(store: MemoryStore, tmp_path: Path) -> None:
     def remembered(text: str, kind: Kind = Kind.DECISION) -> str:
         return store.remember(text, channel=SHOP, kind=kind).result()

@@ -94,6 +94,14 @@ def test_a_fact_is_superseded_by_a_newer_one_only() -> None:
     ]
 
 
+def test_a_fact_is_superseded_by_one_of_another_channel_only_of_its_project(one_project: tuple[str, str]) -> None:
+    own, other = one_project
+    old, strange = replace(LADDER, channel=own), replace(NEWER, channel="proj-000000")
+    for newer, refused in ((replace(NEWER, channel=other), 0), (strange, 1)):
+        found = reasons(source_of(old, newer), written(replace(old, superseded_by=newer.node_id)))
+        assert found == ["facts superseded by a missing memory: 1"] * refused
+
+
 def test_a_fact_is_not_superseded_by_ones_that_only_say_less() -> None:
     rich = [fact(f"Marek keeps the ladder of pier {n} in the attic.", created_at=MAY_8) for n in (40, 50)]
     poor = fact("Marek keeps the ladder in the attic.", created_at=NOW)

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from dreamd.pipelines.report.catalogue import MOST_PER_PAGE, NEWEST, pages
 from dreamd.store.changes import document_file
+from dreamd.store.channel import team_of
 from dreamd.store.index.catalog import Content
 from dreamd.store.ledger.records import Run
 from dreamd.store.model import Level, SessionHead
@@ -18,6 +19,7 @@ from dreamd.store.okf import session
 from dreamd.store.okf.file import conformance
 from dreamd.store.redaction import places_of_secrets
 from dreamd.store.upkeep.file_copies import SPACE
+from dreamd.store.vault.layout import project_folder
 from dreamd.store.writer.derived import marked
 
 AT = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
@@ -85,6 +87,18 @@ def test_a_project_has_a_page_that_leads_to_all_that_is_of_it() -> None:
     assert "## Preferences" in found["general/index.md"]
     assert "* [The outage](/projects/shop/episodes/e.md)" in found["index.md"]
     assert "* [What belongs to no project](/general/index.md)\n" in found["index.md"]
+
+
+def test_what_a_colleague_shared_is_listed_with_the_project_once_it_is_accepted() -> None:
+    folder = project_folder(team_of("shop"))
+    accepted = fact(1, f"{folder}/facts/port.md", "The port is 8080")
+    waiting = fact(2, f"{folder}/facts/day.md", "We deploy on Fridays")._replace(channel=team_of("shop"))
+    found = made([fact(3, "projects/shop/facts/own.md"), accepted, waiting])
+    assert "[The port is 8080](/" + accepted.path in found["projects/shop/index.md"]
+    assert "[The port is 8080](/" + accepted.path in found["projects/shop/facts/index.md"]
+    assert "[We deploy on Fridays](/" + waiting.path in found[f"{folder}/index.md"]
+    assert "8080" not in found[f"{folder}/index.md"]
+    assert "* [shop](/projects/shop/index.md) - 2\n" in found["projects/index.md"]
 
 
 def test_a_large_folder_has_a_page_for_each_month() -> None:

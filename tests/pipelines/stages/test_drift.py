@@ -303,3 +303,34 @@ def test_tags_are_no_speakers() -> None:
     source.keep(old, new)
     held = facts(dreamt(source))
     assert held[old.text].superseded_by == new.node_id
+
+
+def test_facts_of_two_clones_of_a_project_are_compared(one_project: tuple[str, str]) -> None:
+    own, other = one_project
+    older = "My API integration module has 65% test coverage after the first run."
+    newer = "The test coverage of my API integration has recently improved to 78%."
+    for channels, is_one in (((own, other), True), ((own, "proj-000000"), False)):
+        source = FakeSource()
+        source.add("s1", ("Ann", older), channel=channels[0])
+        source.add("s2", ("Ann", newer), channel=channels[1], at=MAY_8 + timedelta(days=9))
+        view = dreamt(source)
+        held = {memory.channel: memory for memory in facts(view).values()}
+        assert (held[channels[0]].superseded_by == held[channels[1]].node_id) is is_one
+
+
+def test_clones_that_were_linked_since_are_compared_whole_at_once(one_project: tuple[str, str]) -> None:
+    own, other = one_project
+    kept = [
+        memories.fact(text, channel, created_at=MAY_8 + timedelta(days=days))
+        for text, channel, days in (
+            ("The test coverage of my API integration module is 65% now.", own, 0),
+            ("The test coverage of my API integration has recently improved to 78%.", other, 9),
+        )
+    ]
+    compared = dict.fromkeys(((drift.STAGE, own), (drift.STAGE, other)), int(NOW.timestamp()))
+    source = FakeSource()
+    source.keep(*kept)
+    planned = drift.plan(source.view(History(cursors=compared)), NOW)
+    assert {action.node_id for action in planned.actions} == {memory.node_id for memory in kept}
+    later = source.view(History(cursors=compared | planned.cursors))
+    assert drift.plan(later, NOW + timedelta(days=1)).actions == []

@@ -68,6 +68,11 @@ def proposed(
     return [okf.to_memory(action.path, okf.parse(action.content or b"")) for action in planned.actions]
 
 
+def test_two_clones_of_a_project_are_one_project(one_project: tuple[str, str]) -> None:
+    facts = [wish(ASKED, one_project[0]), wish(AGAIN, one_project[1], "s2#1")]
+    assert proposed(*facts) == []
+
+
 def two() -> tuple[Memory, Memory]:
     return wish(ASKED), wish(AGAIN, "blog-d4e5f6", "s2#1")
 

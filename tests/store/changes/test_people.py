@@ -97,8 +97,21 @@ def test_a_name_without_a_page_is_answered_by_the_turns_that_say_it(told: Memory
     assert (found.entities, found.relations) == ((), ())
     assert [line.evidence for line in found.lines] == [("s1#3",)]
     assert "Tom took over the invoices" in found.text
-    assert "no page" in found.text
+    assert "no page yet" in found.text
     assert not told.about("tom", "other", 1000).lines
+
+
+def test_a_name_that_only_a_note_says_is_answered_by_the_note(told: MemoryStore) -> None:
+    note = told.remember("Hedda Lindqvist leads the warehouse team.", channel="shop").result()
+    told.remember("The warehouse closes at six.", channel="shop").result()
+    found = told.about("hedda lindqvist", "shop", 1000)
+    assert [(line.part, line.node_id, line.evidence) for line in found.lines] == [("fact", note, ())]
+    assert found.text.startswith("hedda lindqvist (no page yet), named in 1 note\n")
+    keep(told, graca())
+    kept = told.remember("Graça works from Lisbon on Mondays.", channel="shop").result()
+    assert kept in {line.node_id for line in told.about("Graça", "shop", 1000).lines}
+    told.forget(note)
+    assert not told.about("hedda lindqvist", "shop", 1000).lines
 
 
 def test_a_longer_name_is_answered_by_the_page_of_the_one_person_who_has_a_part_of_it(told: MemoryStore) -> None:

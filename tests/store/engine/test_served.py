@@ -11,10 +11,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import psycopg
 import pytest
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.engine import served
 from dreamd.store.engine.interface import Hybrid
+from dreamd.store.engine.postgres import reason_of
 from dreamd.store.engine.served import ServedStore
 from dreamd.store.filters import Condition
 from dreamd.store.index.index import COLLECTION
@@ -299,3 +301,24 @@ def test_the_file_that_names_the_server_is_ones_own(opened: Opened, paths: Store
     kept(store, "Deploys go through Jenkins")
     until(lambda: "store.dsn" in backend_of(store).capabilities().note)
     assert found(store, "jenkins deploys") == ["Deploys go through Jenkins"]
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("57014", "it took too long"),
+        ("57P01", "it is stopping or starting"),
+        ("53300", "it has no connection left"),
+        ("42501", "the login may not do that"),
+        ("XX001", "it failed with code XX001"),
+    ],
+)
+def test_why_a_postgres_cannot_be_used_is_said_in_words_of_ours(code: str, why: str) -> None:
+    assert reason_of(psycopg.errors.lookup(code)("a text of a person"), is_connected=True) == why
+
+
+def test_how_far_a_postgres_was_reached_is_said_where_it_gives_no_code() -> None:
+    gone = psycopg.OperationalError("at secret.example")
+    assert reason_of(gone, is_connected=True) == "it ended the connection"
+    assert reason_of(gone, is_connected=False) == "it refuses connections"
+    assert reason_of(psycopg.errors.ConnectionTimeout(), is_connected=False) == "it does not answer"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import StoreError
+from dreamd.store.model import InvalidInput, StoreError
 from dreamd.store.settings import StoreSettings
 from dreamd.store.vault.disk import Disk
 
@@ -81,3 +81,17 @@ def test_what_is_not_indexed_yet_is_linked_all_the_same(store: MemoryStore, monk
 
 def _is_full(*args: object, **kwargs: object) -> None:
     raise StoreError("the disk is full", hint="Make room.")
+
+
+def test_a_statement_is_compared_with_those_of_other_clones_of_its_project(store: MemoryStore) -> None:
+    own, other, strange = channels = ("shop-1a2b3c", "shop-4d5e6f", "shop-9a8b7c")
+    older, apart = (store.remember(OLDER, channel=channel).result() for channel in channels[1:])
+    for channel in (own, other):
+        store.replica.link("0" * 32, channel)
+    newer = store.remember(NEWER, channel=own).result()
+    assert store.settle_links()
+    assert [store.show(node_id).superseded_by for node_id in (older, apart)] == [newer, None]
+    assert store.show(newer).supersedes == (older,)
+    store.link(newer, older, "RelatesTo")
+    with pytest.raises(InvalidInput, match=f"is of {own} and {apart} of {strange}"):
+        store.link(newer, apart, "RelatesTo")
