@@ -348,6 +348,11 @@ def is_of_session(channel: str) -> bool:
     return any(part.startswith(OF_SESSION) for part in channel.split(WITHIN)[1:])
 
 
+def is_of_channel(channel: str, named: str) -> bool:
+    """Return True for a channel itself and for the parts of its sessions."""
+    return channel == named or (is_of_session(channel) and channel.rpartition(f"{WITHIN}{OF_SESSION}")[0] == named)
+
+
 def channel_of_user(channel: str, user: str) -> str:
     """Return a user's part of a channel; the channel itself where it is in that part already."""
     part = part_of_user(user)

@@ -23,7 +23,7 @@ TRACES_LEFT = 1
 def purge_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of purge."""
     parser.add_argument("nodes", nargs="*", metavar="NODE", help="memories, turns (SESSION#N) or whole sessions")
-    parser.add_argument("--channel", help="everything in a channel (one project's memories)")
+    parser.add_argument("--channel", help="everything in a channel (one project's memories) and of its sessions")
     parser.add_argument("--matching", metavar="TEXT", help="every turn and memory that says these words")
     parser.add_argument("--before", metavar="DATE", type=_begin_of_day, help="everything older than a day (2026-01-31)")
     parser.add_argument("--secrets", action="store_true", help="every secret that today's rules find, and only that")

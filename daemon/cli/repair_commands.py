@@ -338,11 +338,12 @@ def _is_in_use() -> bool:
 
 @contextlib.contextmanager
 def _without_daemon() -> Iterator[Settings]:
-    """Take the daemon's lock for a block. Raises ClientError, also for the block's own errors."""
+    """Take the daemon's lock for a block, whose files are private. Raises ClientError, for the block's errors too."""
     with _errors_in_words():
         from ..host.lock import DaemonLock
         from ..settings import load
 
+        os.umask(0o077)  # as the daemon does
         settings = load()
         lock = DaemonLock(settings.data_dir, settings.vault)
         lock.acquire()

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Final, Literal
 
 from .. import okf
+from ..channel import is_of_channel
 from ..index.catalog import Catalog
 from ..index.projection import Node, is_session, is_turn, memory_node, project_session, read_head
 from ..ledger.ledger import Ledger
@@ -457,7 +458,7 @@ def _is_chosen(work: Work, selection: Selection) -> bool:
     if selection.nodes:
         return work.session_id in selection.nodes
     if selection.channel is not None:
-        return work.channel == selection.channel
+        return is_of_channel(work.channel, selection.channel)
     if selection.before is not None:
         return work.at < selection.before
     return _contains_phrase(work.text, selection.matching or "")
@@ -470,7 +471,7 @@ def _contains_phrase(text: str, phrase: str) -> bool:
 def _test_of(selection: Selection) -> Callable[[Node], bool]:
     """Return the test that nodes must pass to be chosen. Raises InvalidInput where nothing is asked for."""
     if (channel := selection.channel) is not None:
-        return lambda node: node.channel == channel
+        return lambda node: is_of_channel(node.channel, channel)
     if (before := selection.before) is not None:
         return lambda node: node.created_at is not None and node.created_at < before
     if words_of(phrase := selection.matching or ""):

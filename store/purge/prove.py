@@ -18,9 +18,10 @@ import stat
 import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import blake2b
+from itertools import combinations, groupby
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -29,6 +30,9 @@ from ..vault.disk import opened
 
 GRAM: Final = 4
 """The length, in words, of a passage by which a quote is recognised."""
+
+LONG_QUOTE: Final = 8
+"""Words in a row that are a quote of a longer text; of a shorter one its own words are, all of them."""
 
 SHORTEST: Final = 4
 SHORTEST_ELSEWHERE: Final = 2
@@ -122,28 +126,35 @@ def longest_common(words: Sequence[str], is_passage: Callable[[str], bool]) -> i
 
 @dataclass(frozen=True, slots=True)
 class ErasedWords:
-    """Hashes of the words that nothing else holds, of passages of GRAM words, and of phrases of any length."""
+    """Hashes of the words that nothing else holds, of passages of GRAM words, and of phrases of any length.
+
+    `whole` are the texts of GRAM words and more that are shorter than a LONG_QUOTE.
+    """
 
     salt: bytes
     words: frozenset[bytes] = frozenset()
     passages: frozenset[bytes] = frozenset()
     phrases: frozenset[tuple[int, bytes]] = frozenset()
+    whole: frozenset[bytes] = frozenset()
     _known: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, salt: bytes, words: Iterable[str], texts: Iterable[str], phrases: Iterable[str] = ()) -> ErasedWords:
         """Hash the words that are traces, the passages of these texts, and whole phrases."""
+        texts = list(texts)
         spelled = [found for phrase in phrases if (found := words_of(phrase))]
+        short = (found for text in texts if GRAM <= len(found := words_of(text)) < LONG_QUOTE)
         return cls(
             salt,
             frozenset(_hash(salt, word) for word in words),
             frozenset(_hash(salt, gram) for gram in passages_of(texts)),
             frozenset((len(found), _hash(salt, " ".join(found))) for found in spelled),
+            frozenset(_hash(salt, " ".join(found)) for found in short),
         )
 
     def with_words(self, words: Iterable[str]) -> ErasedWords:
         """Return it with these words as its traces."""
-        return ErasedWords(self.salt, frozenset(_hash(self.salt, word) for word in words), self.passages, self.phrases)
+        return replace(self, words=frozenset(_hash(self.salt, word) for word in words), _known={})
 
     def is_trace(self, word: str) -> bool:
         """Return True for a word, in lower case, that only the purged content held."""
@@ -168,6 +179,24 @@ class ErasedWords:
         words = words_of(text)
         return self._mentions(words) or any(map(self._is_passage, _grams(words)))
 
+    def quoted(self, words: Sequence[str]) -> set[int]:
+        """Return the places of the words that quote purged content: a whole short text, or much of a longer one."""
+        places = set[int]()
+        begins = [self._is_passage(gram) for gram in _grams(words)] if len(words) >= GRAM else []
+        for is_passage, run in groupby(enumerate(begins), key=lambda each: each[1]):
+            if is_passage:
+                within = [place for place, _ in run]
+                places.update(self._quoted_in(words, within[0], within[-1] + GRAM))
+        return places
+
+    def _quoted_in(self, words: Sequence[str], start: int, end: int) -> Iterator[int]:
+        if end - start >= LONG_QUOTE:
+            yield from range(start, end)
+            return
+        for first, last in combinations(range(start, end + 1), 2):
+            if GRAM <= last - first < LONG_QUOTE and _hash(self.salt, " ".join(words[first:last])) in self.whole:
+                yield from range(first, last)
+
     def _mentions(self, words: Sequence[str]) -> bool:
         return any(map(self.is_trace, words)) or any(
             (length, _hash(self.salt, " ".join(words[start : start + length]))) in self.phrases
@@ -185,6 +214,7 @@ class ErasedWords:
             "words": _packed(self.words),
             "passages": _packed(self.passages),
             "phrases": sorted([n, held.hex()] for n, held in self.phrases),
+            "whole": _packed(self.whole),
         }
 
     @classmethod
@@ -195,6 +225,7 @@ class ErasedWords:
             frozenset(_unpacked(written["words"])),
             frozenset(_unpacked(written["passages"])),
             frozenset((int(n), bytes.fromhex(held)) for n, held in written["phrases"]),
+            frozenset(_unpacked(written.get("whole", ""))),
         )
 
 

@@ -10,8 +10,9 @@ import contextlib
 import html
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any, Final
 
 from .. import okf
@@ -67,6 +68,9 @@ _LINK = re.compile(r"""(\]\([^)]{0,1000}\)|href="[^"]{0,1000}")""")
 _PAGE_LINK = re.compile(
     r"""\[(?P<title>[^\]\n]{1,400})\]\((?P<path>/[^)\s]{1,400})\)|href="(?P<target>[^"\n]{1,400})">(?P<name>[^<\n]{1,400})<"""
 )
+_WORD = re.compile(rf"&#?\w+;|(?P<word>{ALPHANUMERIC.pattern})")
+"""A word of a line of HTML or Markdown, or an escaped character, which is none."""
+
 _WHOLE_ENTRY = re.compile(r"\s*(?:[-*] .*|\|.*\||<li\b.*</li>|<tr\b.*</tr>)\s*")
 """A line of a derived page that may go as a whole: an entry of a list or a row of a table."""
 
@@ -229,11 +233,16 @@ class Erasure:
         kept = []
         for line in text.split("\n"):
             line = _QUOTED.sub(lambda quoted: f"“{ERASED}”" if quoted[0][1:-1] in titles else quoted[0], line)
-            if not self._reveals(line):
+            quoted = self._quoted(line)
+            if not quoted and not self._reveals(line):
                 kept.append(line)
             elif not _WHOLE_ENTRY.fullmatch(line):
-                kept.append(self._masked(line))
+                kept.append(self._masked(_with_dots(line, quoted)))
         return "\n".join(kept)
+
+    def _quoted(self, line: str) -> set[int]:
+        """Return the places of a line's words that quote purged content, of whatever words that is."""
+        return self.words.quoted([word[0].casefold() for word in _WORD.finditer(line) if word["word"]])
 
     # ---- files with secrets: the usual mark replaces them in a person's text, not in ids and paths
 
@@ -265,6 +274,12 @@ class Erasure:
             data = _with_body(data, body)
             changes |= {BY_HAND: body_hash(body)} if is_ours else {}
         return _edited(data, changes)
+
+
+def _with_dots(line: str, places: Collection[int]) -> str:
+    """Return a line of a page in which the words of these places are masked."""
+    number = count()
+    return _WORD.sub(lambda found: "…" if found["word"] and next(number) in places else found[0], line)
 
 
 def cited_in(line: str) -> list[str]:

@@ -160,6 +160,8 @@ def test_a_memory_is_made_of_a_bundle_and_of_a_vault(daemon: DaemonUnderTest, ma
         new = make(name)
         assert answer(typed(new, "rebuild", "--from", source, "--json"))["differences"] == []
         assert "holds memories" in typed(new, "rebuild", "--from", source).stderr
+        exposed = [path for path in data(new).rglob("*") if path.stat().st_mode & 0o077]
+        assert exposed == [], "private, whatever the shell's umask"
         restart(new)
         assert any("heron" in hit["text"] for hit in new.call("recall", query="heron nests", channel="birds")["hits"])
         assert new.call("check")["problems"] == []

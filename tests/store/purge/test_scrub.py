@@ -115,6 +115,25 @@ def test_of_a_digest_the_entries_go_and_the_sentences_are_masked() -> None:
     ]
 
 
+def test_a_digest_loses_a_quote_of_words_that_stand_elsewhere_too() -> None:
+    long = "We said that the build of the shop is run by nobody on the days before a feast."
+    words = ErasedWords.of(SALT, (), ["Ben's team lead is Bob.", long])
+    left = Erasure(words, gone=frozenset({"gonefact"})).scrubbed(
+        "digests/2026-11-21.html",
+        b"<li>21 November: Ben&#x27;s team lead is Bob.</li>\n"
+        b"<li>The team lead is Bob since May, and Tom is the team lead of the shop.</li>\n"
+        b'<svg aria-label="Faded: Ben&#x27;s team lead is Bob., old"><text>Ben&#x27;s team lead is Bob.</text></svg>\n'
+        b"<li>It is said that the build of the shop is run by nobody.</li>\n"
+        b"<li>The build of the shop is green.</li>\n",
+    )
+    assert left == (
+        b"<li>The team lead is Bob since May, and Tom is the team lead of the shop.</li>\n"
+        + '<svg aria-label="Faded: …&#x27;… … … … …., old"><text>…&#x27;… … … … ….</text></svg>\n'.encode()
+        + b"<li>The build of the shop is green.</li>\n"
+    )
+    assert ErasedWords.from_json(words.to_json()) == words
+
+
 def test_traces_are_found_in_plain_and_in_compressed_bytes(tmp_path: Path) -> None:
     words = ErasedWords.of(SALT, ["quasarine"], [])
     for name, data in {
