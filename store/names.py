@@ -44,7 +44,7 @@ def label_complaint(text: str) -> str:
 
 def channel_complaint(text: str) -> str:
     """Say why a channel to keep something in cannot have this name, as the end of a sentence; "" if it can."""
-    return "means all channels" if text == "*" else complaint(text)
+    return "means all channels, and here it takes one" if text == "*" else complaint(text)
 
 
 def as_name(text: str) -> str:

@@ -197,7 +197,8 @@ def synced_in_words(answer: Mapping[str, Any], look: Look) -> list[str]:
 def team_synced_in_words(answer: Mapping[str, Any], look: Look) -> list[str]:
     """Describe one exchange of a project's team with its remote."""
     went = "what you share is there" if answer["pushed"] else "nothing of yours was new"
-    came = f"{count(answer['came'], 'memory', 'memories')} of colleagues came, {answer['went']} withdrawn"
+    came = f"{count(answer['came'], 'memory', 'memories')} of colleagues came"
+    came += f", {answer['went']} withdrawn" if answer["went"] else ""
     undo = f" `dreamctl undo {answer['run_id']}` takes that back." if answer["run_id"] else ""
     waits = " `dreamctl review` asks about each." if answer["came"] else ""
     lines = look.wrap(f"{clean(answer['remote'])}: {went}; {came}.{waits}{undo}")
@@ -234,6 +235,11 @@ def sync_status_in_words(answer: Mapping[str, Any], look: Look) -> list[str]:
         rows.append(("purges", f"not carried out yet by {listing(answer['unfetched'])}"))
     rows += [("not let in", f"{one['name']}: {one['reason']}") for one in answer["aside"]]
     return pairs([(clean(name), clean(text)) for name, text in rows], look)
+
+
+def _extension_in_words(one: Json) -> str:
+    troubles = [f"{one[what]} {what}" for what in ("failed", "slow", "dropped") if one[what]]
+    return f"{one['name']} ({', '.join((one['package'], *troubles))})"
 
 
 def stop(options: Namespace, terminal: Terminal) -> int:
@@ -276,7 +282,7 @@ def status_in_words(answer: Json, look: Look) -> list[str]:
         ("dreams", dreams_in_words(answer, look)),
         ("told", told_today_in_words(answer)),
         ("answered", answered_in_words(answer)),
-        ("extensions", listing([f"{one['name']} ({one['package']})" for one in answer["extensions"]])),
+        ("extensions", listing([_extension_in_words(one) for one in answer["extensions"]])),
     ]
     lines += pairs([row for row in rows if row[1]], look)
     if advice := answer["embedding"]["advice"]:
