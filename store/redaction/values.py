@@ -41,7 +41,7 @@ _TERM = re.compile(
 )
 _TEMPLATE = re.compile(
     r"(?i)\[redacted|<[^<>]{0,80}>?$|[{(\[].*|\$[{(].*|\$[A-Za-z_]\w{0,60}$|[#@&!]\{?[A-Za-z_.-]{1,60}\}?[@#]?$|\\.*"
-    r"|%[\w(]{1,60}[%)]?s?$|[x*.•_-]{3,}$|[$#%&@]$"
+    r"|%[\w(]{1,60}[%)]?s?$|[x*.•_-]{3,}$|[$#%&@]$|\+?(?:%[-_0]?[a-z][-/:., tz]?){2,20}$"  # the last: of a date
 )
 _STAND_IN = re.compile(
     r"(?i)(?:your|my[_-]|some[_-]|an?[_-]|the[_-]|example|sample|dummy|fake(?![a-z])|placeholder|replace|insert"

@@ -360,6 +360,7 @@ def test_escapes_count_as_what_they_stand_for(coded: str) -> None:
         "-----BEGIN PRIVATE KEY----- is the line that a key file begins with, and then come lines of base64.",
         "a bearer of bad news-from-the-front-in-the-year-1917",
         "<!-- turn n=3 role=\"user\" bytes=64 sha256=\"0123456789abcdef\" -->",
+        'TIMESTAMP=$(date -u +"%Y-%m-%dT%H:%M:%SZ")',
     ],
 )  # fmt: skip
 def test_what_is_no_secret_stays(text: str) -> None:
