@@ -537,7 +537,7 @@ def test_without_a_channel_the_request_names_this_folder(
     monkeypatch.chdir(tmp_path)
     for command in ("recall", "context"):
         _, _, err = run(command, "office")
-        assert "Looked in work and _global; --channel '*' looks everywhere.\n" in err
+        assert "Looked in work and what is read with it; --channel '*' looks everywhere.\n" in err
         assert daemon.asked[-1] == (command, {"query": "office", "cwd": str(tmp_path)})
         _, _, err = run(command, "office", "--channel", "work")
         assert "Looked in" not in err
