@@ -96,7 +96,7 @@ def _print_answer(answer: Json, channel: str | None, terminal: Terminal) -> None
         terminal.lines([f"{name}: “{clean(one['words'])}” [{one['turn']}]"])
     if answer["hits"]:
         terminal.lines(hits_in_words(answer["hits"], terminal.look))
-        note_channels(answer["channel"], channel, options.user, terminal)
+        note_channels(answer["channel"], channel, terminal)
     else:
         terminal.note("nothing that is remembered here answers this")
     if answer["elsewhere"]:
@@ -140,7 +140,7 @@ def context(options: Namespace, terminal: Terminal) -> int:
         terminal.note(
             f"{count(answer['tokens'], 'token')} at most, from {count(len(answer['slots']), 'memory', 'memories')}"
         )
-        note_channels(answer["channel"], options.channel, options.user, terminal)
+        note_channels(answer["channel"], options.channel, terminal)
     else:
         terminal.note("nothing that is remembered here belongs to this")
     if not terminal.as_json:
@@ -292,10 +292,10 @@ def list_(options: Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def note_channels(channel: str, asked: str | None, user: str | None, terminal: Terminal) -> None:
+def note_channels(channel: str, asked: str | None, terminal: Terminal) -> None:
     """Print the searched channel, unless it was chosen; a user looks nowhere else."""
     if asked is None:
-        everywhere = "" if user else "; --channel '*' looks everywhere"
+        everywhere = "" if terminal.user else "; --channel '*' looks everywhere"
         terminal.note(f"looked in {channel} and what is read with it{everywhere}")
 
 
