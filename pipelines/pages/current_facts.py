@@ -125,6 +125,12 @@ def current_parts(facts: Iterable[Memory], today: date) -> list[Part]:
     return [_part(heading, by_heading[heading]) for heading in HEADINGS if by_heading[heading]]
 
 
+def rank(fact: Memory, today: date) -> tuple[int, int]:
+    """Return the rank of a fact among those newly learned: the place of its heading, or behind them; then its worth."""
+    heading = heading_of(fact, today)
+    return HEADINGS.index(heading) if heading else len(HEADINGS), -_worth(fact)
+
+
 def newest_first(facts: Sequence[Memory]) -> list[Memory]:
     """Sort facts by the time of speaking, the newest first."""
     return in_time(facts)[::-1]

@@ -37,9 +37,10 @@ LEAST_SCORE = {Speaker.USER: 0.5, Speaker.PEER: 0.6}
 _REPLIES = ("chat", "accept", "reject", "praise")
 _DIGITS = re.compile(r"\d+")
 
-# Addresses, paths, ids and code, which no reader wants as a title.
+# Addresses, paths, ids, code and the output of programs, which no reader wants as a title.
 _NO_WORDS = re.compile(
-    r"https?://|[/\\][\w./\\-]|\b(?=\w*\d)(?=\w*[a-z])\w{8,}\b|\[\w+:|[<>{}|]|\w=\w|```", re.IGNORECASE
+    r"^[^\w\"'“„«¿¡(`_*]|https?://|[/\\][\w./\\-]|\b(?=\w*\d)(?=\w*[a-z])\w{8,}\b|\[\w+:|[<>{}|]|\w=\w|```",
+    re.IGNORECASE,
 )
 
 
@@ -142,14 +143,20 @@ def _titles_in(text: str, names: Collection[str]) -> Iterator[str]:
 
 def _names_subject(words: str, names: Collection[str]) -> bool:
     """Check that a short sentence names a subject, and does not greet, ask or address anyone."""
-    addresses = words.endswith(("!", "?")) or phrases("speech.you").search(words)
+    addresses = words.endswith(("!", "?", ":")) or phrases("speech.you").search(words)
     return not addresses and len(stems_of_title(words) - set(names)) > 1
 
 
 def _fitted(sentence: str) -> str:
-    """Return a sentence, or its first clauses where it is too long for a title; "" if it has too few content words."""
-    ends = (match.start() for match in CLAUSE_END_OR_ASIDE.finditer(sentence) if match.start() <= LONGEST_CHARS)
-    pieces = [sentence] if len(sentence) <= LONGEST_CHARS else [sentence[:end] for end in ends]
+    """Return a sentence, or its first clauses where it is too long for a title; "" if it has too few content words.
+
+    No title is a clause that rests on the one left out ("If you merge in main"), or that introduces what follows.
+    """
+    ends = [match for match in CLAUSE_END_OR_ASIDE.finditer(sentence) if match.start() <= LONGEST_CHARS]
+    is_part = len(sentence) > LONGEST_CHARS
+    if sentence.endswith(":") or (is_part and any(opens(one, sentence) for one in ("grounding.seams", "state.open"))):
+        return ""
+    pieces = [sentence[: end.start()] for end in ends if end[0][0] != ":"] if is_part else [sentence]
     praise = phrases("speech.praise")
     telling = (piece for piece in pieces if len(stems_of_title(praise.sub(" ", piece))) >= FEWEST_WORDS)
     fitted = next(telling, "").rstrip(" .!,;:–—-")

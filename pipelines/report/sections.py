@@ -28,20 +28,6 @@ LEVEL_NAMES = (
     (Level.SCENARIO, "scenario", ""),
     (Level.PROFILE, "profile", ""),
 )
-_WORTH_READING = (
-    Kind.CORRECTION,
-    Kind.DECISION,
-    Kind.PREFERENCE,
-    Kind.PROCEDURE,
-    Kind.NEGATIVE,
-    Kind.PITFALL,
-    Kind.VALUE,
-    Kind.PERSON,
-    Kind.EVENT,
-    Kind.FINDING,
-    Kind.FACT,
-    Kind.EPISODE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +88,18 @@ class ActionSummary:
 
 
 def summarize(actions: Sequence[Action]) -> ActionSummary:
-    """Sort the actions by their effect; of several on one file the last counts, and a new file is also learned."""
+    """Sort the actions by their effect; of several on one file the last counts, and a new file is also learned.
+
+    The pages of people and things are counted among the steps, and change with most sessions: none is told.
+    """
     result = ActionSummary([], [], [], [], [], [], [], [])
     made = {action.path for action in actions if action.kind is ActionKind.CREATE}
     last = {action.path: action for action in actions}.values()
     touched = [(okf.to_memory(a.path, okf.parse(a.content)), a) for a in last if a.content is not None]
     by_id = {memory.node_id: memory for memory in with_plain_successors(memory for memory, _ in touched)}
     for memory, action in touched:
+        if memory.kind is Kind.ENTITY:
+            continue
         if action.path in made:
             (result.facts if memory.level is Level.FACT else result.pages).append(memory)
         _sort(result, memory, action, by_id, is_new=action.path in made)
@@ -126,12 +117,12 @@ def _sort(result: ActionSummary, memory: Memory, action: Action, by_id: dict[Nod
         result.contradicted.append(pair)
     elif memory.later:
         result.doubted.extend((memory, by_id[newer]) for newer in by_id[memory.node_id].later[-1:])
+    elif action.stage == staleness.STAGE and ("stale_after" in memory.extra or memory.tense == "past"):
+        result.stale.append(pair)
     elif is_new:
         return
     elif memory.is_archived:
         result.faded.append(pair)
-    elif action.stage == staleness.STAGE and "stale_after" in memory.extra:
-        result.stale.append(pair)
     else:
         result.changed.append(pair)
 
@@ -197,7 +188,7 @@ def sections(report: RunReport, summary: ActionSummary) -> list[ReportSection]:
         ReportSection("Replaced", _side_by_side(summary.replaced, MOST_PAIRS)),
         ReportSection("Perhaps replaced", _side_by_side(summary.doubted, MOST_DOUBTED)),
         ReportSection("Scenarios", _one(_new_pages(summary.pages, report.channels, scenarios=True))),
-        ReportSection("Learned", list(_learned(summary.facts, report.channels))),
+        ReportSection("Learned", list(_learned(summary.facts, report))),
         ReportSection("Pages", _one(_new_pages(summary.pages, report.channels, scenarios=False))),
         ReportSection("Changed", _noted(report, summary.changed)),
         ReportSection("Left alone", _left_alone(report)),
@@ -245,13 +236,13 @@ def count(number: int, what: str, plural: str = "") -> str:
     return f"{number:,} {what if number == 1 else plural or what + 's'}"
 
 
-def _learned(facts: Sequence[Memory], channels: Collection[str]) -> Iterator[LineGroup]:
-    rank = {kind: place for place, kind in enumerate(_WORTH_READING)}
+def _learned(facts: Sequence[Memory], report: RunReport) -> Iterator[LineGroup]:
+    """Yield the facts of each channel: those that hold in the order of its page, then the others by worth."""
     for channel in sorted({fact.channel for fact in facts}):
         here = [fact for fact in facts if fact.channel == channel and not fact.superseded_by]
-        ranked = sorted(_newest(here), key=lambda fact: (rank.get(fact.kind, len(rank)), -(fact.certainty or 0)))
+        ranked = sorted(_newest(here), key=lambda fact: current_facts.rank(fact, report.day))
         lines = [ReportLine(current_facts.dated(fact), fact.path, fact.kind.value) for fact in ranked[:MOST_LEARNED]]
-        title = f"{project_name(channel, channels)}: {count(len(here), 'fact')}"
+        title = f"{project_name(channel, report.channels)}: {count(len(here), 'fact')}"
         yield LineGroup(lines, title, len(here) - len(lines))
 
 

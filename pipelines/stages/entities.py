@@ -257,6 +257,12 @@ class _Pages:
         if home is not None and home[0].extra.get(BY_PERSON):
             page = replace(home[1].with_names(found.names), relations=page.relations, mentions=page.mentions)
         text, cited = self._text(page)
+        is_settled = home is not None and bool(home[0].extra.get(BY_PERSON) or page.not_relations)
+        if not (cited or page.relations or is_settled):
+            # Agents alone name it, and their words are not quoted: the page would be a title.
+            if home is None or not home[0].is_live:
+                return None
+            return archive(self._view, home[0], STAGE, "no person says anything of it", self._now)
         memory = Memory(
             node_id=node_id,
             level=Level.PROFILE,
@@ -267,7 +273,7 @@ class _Pages:
             description=page.description,
             created_at=newest([self._turns[turn].turn.at for turn in found.mentions]),
             provenance="extracted",
-            sources=cited,
+            sources=cited or found.mentions[-1:],
             run=self._view.run_id,
             path=entity_path(page, node_id, self._channel.name),
         )
@@ -298,7 +304,7 @@ class _Pages:
         )
 
     def _text(self, page: EntityPage) -> tuple[str, tuple[NodeId, ...]]:
-        """Return the text of a page: its relations, then the last words about it, all in quotes with footnotes."""
+        """Return the text of a page, and the turns that it quotes: its relations, then the last words about it."""
         quotes: dict[tuple[NodeId, str], str] = {}
         for relation in sorted(page.relations, key=lambda one: one.until is not None):
             sentence = self._quotable(relation.turn, relation.words)
@@ -315,7 +321,7 @@ class _Pages:
                     quotes[turn, sentence] = _day(context.turn.at)
                     said += 1
                     break
-        cited = tuple(dict.fromkeys(turn for turn, _ in quotes)) or page.mentions[-1:]
+        cited = tuple(dict.fromkeys(turn for turn, _ in quotes))
         labels = okf.source_ids(cited)
         lines = [f"- {head}: “{sentence}” [^{labels[turn]}]" for (turn, sentence), head in quotes.items()]
         notes = [

@@ -18,6 +18,8 @@ from ...llm.language_model import LlmError
 from ...store import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Turn
 from ...store.okf.memory_file import BY_HAND, body_hash
+from ..extract.attributes import REPLY
+from ..extract.facts import PUTS_RIGHT
 from ..pages import titles
 from ..pages.current_facts import day_of, labels_of, place_of, with_footnotes, with_plain_successors
 from ..pages.episodes import SMALLEST, Episode, PageBody, distinction, episode_body, episodes_of, name_of, outcome_of
@@ -176,7 +178,10 @@ class _Channel:
                 return title
         if self.view.model is not None and (name := name_of(episode.facts, self._ask)):
             return name
-        stretch = [turn for session, said in turns.items() for turn in self._within(episode, session, said)]
+        # What puts the other side right names no subject.
+        apart_from = {fact.sources[0] for fact in episode.facts if fact.extra.get(REPLY) in PUTS_RIGHT}
+        within = (turn for session, said in turns.items() for turn in self._within(episode, session, said))
+        stretch = [turn for turn in within if turn.node_id not in apart_from]
         vectors = np.stack([self.vectors[fact.node_id] for fact in episode.facts])
         apart = distinction(vectors, list(self.vectors.values()))
         subject = titles.Subject([fact.text for fact in episode.facts], vectors, apart)

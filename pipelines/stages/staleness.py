@@ -98,7 +98,7 @@ def _check(view: View, fact: Memory, project: Project | None, now: datetime, pla
     missing = project.missing(fact.text) if project and _MAY_NAME.search(fact.text) else ()
     data = view.read(fact.path)
     was_marked = view.cursor(STAGE, fact.node_id) != 0
-    values = bool(project and values_in(fact.text))
+    values = bool(project and fact.tense != "past" and values_in(fact.text))
     if data is None or not (missing or was_marked or values or _MAY_BE_DATED.search(data)):
         return
     document = okf.parse(data)

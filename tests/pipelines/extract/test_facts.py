@@ -166,6 +166,16 @@ def test_at_most_two_facts_come_of_a_turn() -> None:
     assert len(drafts(("user", text))) == 2
 
 
+def test_a_request_put_as_a_question_is_no_decision() -> None:
+    assert drafts(("user", "could we rename the importer to intake in all packages too?")) == []
+
+
+def test_an_answer_with_a_question_mark_is_kept() -> None:
+    said = "no, ninety days, we need them for the audit, right?"
+    draft = only(("assistant", "I'd keep the backups for thirty days. Shall I set that up?"), ("user", said))
+    assert draft.text == f"> Shall I set that up?\n\n{said}"
+
+
 def test_keys_name_whom_and_what_a_fact_is_about_and_the_days_that_it_means() -> None:
     draft = drafts(
         ("assistant", "I wrote to Sunniva Berg about `deploy.toml`."),

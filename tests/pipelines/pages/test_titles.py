@@ -49,6 +49,12 @@ def test_a_long_sentence_gives_its_whole_first_clauses() -> None:
     assert title == "customers book repair slots online"
 
 
+def test_half_a_sentence_an_introduction_and_output_are_no_title() -> None:
+    half = "If customers book repair slots online, " + "every shop sees only what its own customers have booked " * 3
+    for said in (half, "To book repair slots online we use:", "❯ book repair slots ✓ booked repair slots"):
+        assert titles.sentence_title(turns(("user", said)), subject(said, "Customers book repair slots."), embed) == ""
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -11,7 +11,7 @@ from dreamd.pipelines.report import html
 from dreamd.pipelines.report.run_report import SinceTheLast, counts_in_words
 from dreamd.pipelines.report.sections import MOST_LEARNED, summarize
 from dreamd.store.ledger.records import Run
-from dreamd.store.model import ActionKind, Kind, Level
+from dreamd.store.model import Action, ActionKind, Kind, Level
 from dreamd.store.results import ToldCounts
 
 from tests.pipelines.fakes import NOW
@@ -144,3 +144,35 @@ def test_what_colleagues_shared_is_no_note_of_an_agent() -> None:
     ]
     text = markdown.render(report(action(fact("Learned")), waiting=waits))
     assert "1 note of your agents waits for `dreamctl review`; 2 notes of colleagues wait for `dreamctl review`" in text
+
+
+def test_a_date_that_passed_is_named_also_of_a_fact_that_is_new() -> None:
+    learned = fact("The hall is free until Friday", tense="past")
+    mark = replace(action(learned, ActionKind.REPLACE, "20 November 2026 has passed"), stage="staleness")
+    for actions in ((mark,), (action(learned), mark)):
+        text = markdown.render(report(*actions))
+        assert "1 went stale" in text
+        assert text.split("## Gone stale")[1].split("##")[0].strip().endswith("20 November 2026 has passed")
+
+
+def test_what_holds_is_told_before_other_facts_and_of_them_the_worthiest() -> None:
+    def said(text: str, kind: Kind, worth: float, said_by: str = "user") -> Action:
+        return action(fact(text, kind=kind, said_by=said_by, sources=("s1#1",), extra={"worth": worth}))
+
+    text = markdown.render(
+        report(
+            said("Cause 1", Kind.FINDING, 0.75, "assistant"),
+            said("Cause 2", Kind.FINDING, 0.99, "assistant"),
+            said("Was it not Helsinki?", Kind.CORRECTION, 0.85),
+            said("We take Postgres", Kind.DECISION, 0.9),
+        )
+    )
+    told = ["We take Postgres", "Cause 2", "Was it not Helsinki?", "Cause 1"]
+    assert sorted(told, key=text.index) == told
+
+
+def test_pages_of_people_and_things_are_counted_and_not_told() -> None:
+    thing = replace(fact("Grafana"), title="Grafana", level=Level.PROFILE, kind=Kind.ENTITY)
+    text = markdown.render(report(action(fact("Learned")), action(thing)))
+    assert "Grafana" not in text
+    assert "new page" not in text

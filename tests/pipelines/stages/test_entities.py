@@ -163,3 +163,14 @@ def test_a_person_typed_in_lower_case_has_a_name_with_capitals() -> None:
     memory, page = pages(source)["Jan van der Berg"]
     assert page.mentions == ("s1#1", "s2#1")
     assert memory.text.startswith("# Jan van der Berg\n")
+
+
+def test_a_thing_of_which_nothing_can_be_quoted_has_no_page() -> None:
+    source = FakeSource()
+    said = [("user", f"“infra”: {words}") for words in ("Terraform is slow today", "then try Terraform again")]
+    source.add("s1", *said, ("assistant", "Terraform is set up."))
+    history, _ = dreamt(source)
+    assert pages(source) == {}
+    source.add("s2", *(("user", words.removeprefix("“infra”: ")) for _, words in said))
+    dreamt(source, history)
+    assert "“Terraform is slow today”" in pages(source)["Terraform"][0].text
