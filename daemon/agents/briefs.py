@@ -118,7 +118,8 @@ class Briefs:
             for line in part.lines:
                 text = rendered(line, today, is_dated=part.session is None)
                 cost = estimate_tokens(text) - WHOLE_TEXT_TOKENS
-                if cost > min(room, LONGEST_LINE_TOKENS) or not _is_wanted(line, start):
+                longest = room if line.is_always else min(room, LONGEST_LINE_TOKENS)
+                if cost > longest or not _is_wanted(line, start):
                     continue
                 if is_needless(line, text, part):
                     continue

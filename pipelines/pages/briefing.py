@@ -81,7 +81,7 @@ _DECIDED = _RULES | {Kind.DECISION, Kind.VALUE, Kind.CORRECTION, Kind.PITFALL}
 class BriefLine:
     """A line: a fact, the words of it that are quoted, those that they answer ("" for none), and a day ahead in it.
 
-    `is_open`: it is only a wish or an intention.
+    `is_open`: it is only a wish or an intention. `is_always`: its person wants it in every envelope.
     """
 
     fact: Memory
@@ -90,6 +90,7 @@ class BriefLine:
     day: date | None = None
     steps_left_out: bool = False
     is_open: bool = False
+    is_always: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +317,7 @@ def _line(fact: Memory, today: date) -> BriefLine | None:
     proposal = " ".join(reply_to.split())
     if number > DEPENDENT_WORDS or (number > FEW_WORDS and estimate_tokens(proposal) > LONGEST_PROPOSAL_TOKENS):
         proposal = ""
-    return BriefLine(fact, words, proposal, _day_ahead(fact, today), is_open=is_open)
+    return BriefLine(fact, words, proposal, _day_ahead(fact, today), is_open=is_open, is_always=is_always)
 
 
 def _without(line: BriefLine, over: Collection[str]) -> BriefLine | None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.agents.briefs import BRIEF_TOKENS, FACTS_READ, OPENING, Brief, Briefs, Start
+from dreamd.daemon.agents.briefs import BRIEF_TOKENS, FACTS_READ, LONGEST_LINE_TOKENS, OPENING, Brief, Briefs, Start
 from dreamd.daemon.agents.undreamt_sessions import UndreamtSessions
 from dreamd.pipelines.pages import briefing
 from dreamd.pipelines.stages import know_how
@@ -154,6 +154,15 @@ def test_a_folder_of_notes_pushes_no_note_out_that_was_remembered(world: World) 
     world.store.settle()
     assert len(before.lines) == 3
     assert world.brief().sections == before.sections
+
+
+def test_a_line_of_every_envelope_is_told_at_any_length_that_is_taken(world: World) -> None:
+    text = "Never run the migrations on a Friday, for nobody mends on a Saturday what they break. "
+    text = f"{text * 3}Ask Graça first."
+    assert estimate_tokens(text) > LONGEST_LINE_TOKENS
+    world.store.remember(text, channel="orders", curated=5).result()
+    world.store.settle()
+    assert text in world.brief().text
 
 
 def test_rules_of_the_person_everywhere_hold_in_each_project(world: World) -> None:
