@@ -183,7 +183,7 @@ def test_what_is_to_stand_in_every_envelope_comes_first_among_the_rules() -> Non
         noted("The currency of the shop is EUR.", curated=5),
         noted("I would like to see the plan before the code.", "s2#1", curated=True),
         noted("The audit is on 9 May 2026.", curated=8),
-        replace(complaint, extra=complaint.extra | {"curated": 1}),
+        replace(complaint, extra={**complaint.extra, "curated": 1}),
     )
     assert found == {
         briefing.RULES: [
