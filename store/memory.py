@@ -597,6 +597,10 @@ class MemoryStore:
         """Read the newest facts of a channel or of all whole, from their files, without those that were taken back."""
         return self.operations.recall.facts(channel, limit, kind)
 
+    def facts_of_each_kind(self, channel: str, limit: int) -> Sequence[Memory]:
+        """Read the newest facts of each kind whole, so that many of one push no other out; else as `facts`."""
+        return self.operations.recall.facts_of_each_kind(channel, limit)
+
     def undreamt(self, facts: Sequence[Memory]) -> Sequence[Memory]:
         """Return those facts to be whose turns are still there, and were read by no dream."""
         return self.operations.recall.undreamt(facts)

@@ -533,6 +533,12 @@ class Recall:
         nodes = self._catalog.listing(channel, Level.FACT, kind, limit=limit)
         return [fact for node in nodes if not node.forgotten and (fact := self._read(node))]
 
+    def facts_of_each_kind(self, channel: str, limit: int) -> list[Memory]:
+        """Read the newest facts of each kind whole, so that many of one push no other out; else as `facts`."""
+        self._core.settle(runs=False)
+        nodes = self._catalog.newest_of_each_kind(channel, Level.FACT, limit)
+        return [fact for node in nodes if not node.forgotten and (fact := self._read(node))]
+
     def procedures(self) -> list[Memory]:
         """Read the pages of procedures that worked several times whole, of all channels."""
         self._core.settle(runs=False)

@@ -32,7 +32,9 @@ BRIEF_TOKENS = 500
 LONGEST_LINE_TOKENS = 70
 # Tokens in an estimate that a text has once, however many lines it is made of.
 WHOLE_TEXT_TOKENS = 2
-FACTS_READ = 400
+# Of each kind: a folder of notes, or what an assistant found, pushes no rule out. Of 150 real sessions one project had
+# 53 decisions, the most of a kind that is told; all that are read are compared in pairs, some 15 µs each.
+FACTS_READ = 60
 # Of all channels: a person's role is told to one project and holds in the others. No line of theirs is shown.
 PEOPLE_READ = 50
 SESSIONS_READ, SESSIONS_PREPARED = 4, 24
@@ -116,7 +118,8 @@ class Briefs:
             for line in part.lines:
                 text = rendered(line, today, is_dated=part.session is None)
                 cost = estimate_tokens(text) - WHOLE_TEXT_TOKENS
-                if cost > min(room, LONGEST_LINE_TOKENS) or not _is_wanted(line, start):
+                longest = room if line.is_always else min(room, LONGEST_LINE_TOKENS)
+                if cost > longest or not _is_wanted(line, start):
                     continue
                 if is_needless(line, text, part):
                     continue
@@ -162,7 +165,7 @@ class Briefs:
         facts = [
             fact
             for channel in channels
-            for fact in (*self._store.facts(channel, FACTS_READ), *self._undreamt.facts_of(channel))
+            for fact in (*self._store.facts_of_each_kind(channel, FACTS_READ), *self._undreamt.facts_of(channel))
         ]
         shared = ("", user_part(start.channel))  # a person whom another user knows is not this one's
         people = [

@@ -13,13 +13,14 @@ from datetime import date, timedelta
 from functools import lru_cache
 from itertools import islice
 
+from ...store.index.projection import is_imported, priority_of
 from ...store.model import Kind, Memory, NodeId
 from ...store.roles import MACHINES
 from ...store.text.chunking import estimate_tokens
 from ...store.text.dates import days_in
 from ...store.text.languages import phrases
 from ...store.text.quotes import read_reply
-from ...store.text.sentences import GAP, sentences_of
+from ...store.text.sentences import GAP, joined_as_one, on_one_line, sentences_of, split
 from ...store.text.statements import read
 from ...store.text.words import words_of_turn
 from ..extract.attributes import (
@@ -38,10 +39,10 @@ from .current_facts import LONGEST_NOTE, SURE_WORTH, current, newest_first, plac
 from .outdated import replaced_sentences, without_outdated
 
 RULES, AHEAD, LAST = "Rules", "Dates ahead", "Last session"
-PEOPLE, CHANGED, STEPS, DECIDED = "People", "Changed lately", "Procedures", "Decided"
-HEADINGS = (RULES, AHEAD, LAST, PEOPLE, CHANGED, STEPS, DECIDED)
+PEOPLE, CHANGED, STEPS, DECIDED, NOTED = "People", "Changed lately", "Procedures", "Decided", "Notes"
+HEADINGS = (RULES, AHEAD, LAST, PEOPLE, CHANGED, STEPS, DECIDED, NOTED)
 
-MOST_OF = {RULES: 24, AHEAD: 5, LAST: 6, PEOPLE: 5, CHANGED: 5, STEPS: 4, DECIDED: 24}
+MOST_OF = {RULES: 24, AHEAD: 5, LAST: 6, PEOPLE: 5, CHANGED: 5, STEPS: 4, DECIDED: 24, NOTED: 3}
 
 # Smallest worth of a line by its heading: a rule and an old decision stand in every start, and in real sessions what is
 # less worth was mostly an order for once.
@@ -80,7 +81,7 @@ _DECIDED = _RULES | {Kind.DECISION, Kind.VALUE, Kind.CORRECTION, Kind.PITFALL}
 class BriefLine:
     """A line: a fact, the words of it that are quoted, those that they answer ("" for none), and a day ahead in it.
 
-    `is_open`: it is only a wish or an intention.
+    `is_open`: it is only a wish or an intention. `is_always`: its person wants it in every envelope.
     """
 
     fact: Memory
@@ -89,6 +90,7 @@ class BriefLine:
     day: date | None = None
     steps_left_out: bool = False
     is_open: bool = False
+    is_always: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,8 @@ def parts_of(
     lasting = [fact for fact in current(every) if is_worth_a_line(fact)]
     recent = _newest_sessions(lasting, DECIDED_WITHIN + 1)
     over = replaced_sentences(lasting)
-    for fact in newest_first(without_outdated(lasting, [fact for fact in elsewhere if fact.is_live])):
+    holding = newest_first(without_outdated(lasting, [fact for fact in elsewhere if fact.is_live]))
+    for fact in sorted(holding, key=_place_among):
         heading = _heading(fact, today, fact.node_id in newer or bool(fact.supersedes), last_session)
         if heading == DECIDED and not is_written(fact) and place_of(fact)[0] not in recent:
             continue
@@ -144,6 +147,11 @@ def parts_of(
     ]
 
 
+def _place_among(fact: Memory) -> tuple[int, bool, bool]:
+    """Return the sort key under a heading: first what is to stand in every envelope, last plain and imported notes."""
+    return -priority_of(fact), fact.kind is Kind.NOTE, is_imported(fact)
+
+
 def _newest_sessions(facts: Sequence[Memory], most: int) -> set[NodeId]:
     """Return the sessions of which a fact was kept last, at most so many."""
     drawn = (place_of(fact)[0] for fact in newest_first(facts) if fact.sources)
@@ -155,7 +163,7 @@ def is_worth_a_line(fact: Memory) -> bool:
     words, reply_to = read_reply(fact.text)
     if fact.is_waiting or _asks(words) or _is_once(words, reply_to):
         return False
-    if _is_corrected(fact):
+    if _is_corrected(fact) or priority_of(fact):
         return True
     if fact.said_by in MACHINES:
         return False
@@ -177,7 +185,7 @@ def _asks(words: str) -> bool:
 
 
 def _worth(fact: Memory) -> float:
-    return REMEMBERED_WORTH if is_written(fact) else float(fact.extra.get(WORTH, UNKNOWN_WORTH))
+    return REMEMBERED_WORTH if is_written(fact) or priority_of(fact) else float(fact.extra.get(WORTH, UNKNOWN_WORTH))
 
 
 def _is_corrected(fact: Memory) -> bool:
@@ -205,8 +213,9 @@ def _is_once(words: str, reply_to: str) -> bool:
 
 def _heading(fact: Memory, today: date, is_newer: bool, last_session: NodeId | None) -> str:
     """Return the heading of a lasting fact, "" for none."""
-    is_corrected = _is_corrected(fact)
     kind = _kind_as_written(fact) if is_written(fact) else fact.kind
+    if priority_of(fact):
+        return RULES
     if _day_ahead(fact, today) is not None:
         return AHEAD
     if _is_over(fact, today):
@@ -218,16 +227,19 @@ def _heading(fact: Memory, today: date, is_newer: bool, last_session: NodeId | N
     # Steps with commands in them may be pasted, and are no procedure then; their first words are quoted all the same.
     if kind is Kind.PROCEDURE or (kind is Kind.FACT and _FIRST_STEP.search(fact.text)):
         return STEPS
-    is_stated = kind is Kind.NOTE or (kind is Kind.FACT and (is_corrected or fact.slot is not None))
-    if kind not in _DECIDED and not is_stated:
+    is_stated = kind is Kind.FACT and (_is_corrected(fact) or fact.slot is not None)
+    is_noted = kind is Kind.NOTE and not is_imported(fact)
+    if kind not in _DECIDED and not is_stated and not is_noted:
         return ""
     # A claim that was put right was put right in the work too, and alone a correction tells less than half.
-    is_wanted = is_corrected or kind is not Kind.CORRECTION or (_standing(fact) or 0.0) >= WANTED
+    is_wanted = is_written(fact) or kind is not Kind.CORRECTION or (_standing(fact) or 0.0) >= WANTED
     if last_session is not None and place_of(fact)[0] == last_session and (is_wanted or read_reply(fact.text)[1]):
         return LAST
     is_late = fact.created_at is not None and today - fact.created_at.date() <= CHANGED_WITHIN
     if is_newer and is_late:
         return CHANGED
+    if is_noted:
+        return NOTED
     return DECIDED if is_wanted else ""
 
 
@@ -285,23 +297,27 @@ def _is_over(fact: Memory, today: date) -> bool:
 def _line(fact: Memory, today: date) -> BriefLine | None:
     """Return the line of a fact, None for one that depends on words that are not known."""
     text, reply_to = read_reply(fact.text)
-    words = " ".join(text.split())
+    words = _without_headings(text)
     number = len(words.split())
+    is_always = priority_of(fact) > 0
     is_whole = fact.extra.get(REPLY, "new") == "new" or (_standing(fact) or 0.0) >= WANTED
-    if not is_written(fact) and number <= FEW_WORDS and not reply_to and not is_whole:
+    is_alone = number <= FEW_WORDS and not reply_to and not is_whole
+    if is_alone and not is_written(fact) and not is_always:
         return None  # it adds to what is not known
-    if fact.kind in {Kind.PROCEDURE, Kind.FACT, Kind.DECISION} and estimate_tokens(words) > LONGEST_STEPS_TOKENS:
+    may_have_steps = fact.kind in {Kind.PROCEDURE, Kind.FACT, Kind.DECISION} and not is_always
+    if may_have_steps and estimate_tokens(words) > LONGEST_STEPS_TOKENS:
         lead, *steps = _FIRST_STEP.split(words, maxsplit=1)
         lead = lead.rstrip(": \t\n") if steps else lead
         if steps or fact.kind is Kind.FACT:
             is_named = len(words_of_turn(lead)) >= FEW_CONTENT and GAP not in lead and bool(steps)
             return BriefLine(fact, lead, steps_left_out=True) if is_named else None
     # "Let's use US English everywhere please" is an instruction, and no wish.
-    is_open = (_standing(fact) or 0.0) < SURELY_STANDING and _is_open(text, reply_to)
+    is_sure = is_always or (_standing(fact) or 0.0) >= SURELY_STANDING
+    is_open = not is_sure and _is_open(text, reply_to)
     proposal = " ".join(reply_to.split())
     if number > DEPENDENT_WORDS or (number > FEW_WORDS and estimate_tokens(proposal) > LONGEST_PROPOSAL_TOKENS):
         proposal = ""
-    return BriefLine(fact, words, proposal, _day_ahead(fact, today), is_open=is_open)
+    return BriefLine(fact, words, proposal, _day_ahead(fact, today), is_open=is_open, is_always=is_always)
 
 
 def _without(line: BriefLine, over: Collection[str]) -> BriefLine | None:
@@ -317,6 +333,14 @@ def _is_open(words: str, reply_to: str) -> bool:
     # A refusal of what was proposed tells what would be ("nobody will be able to explain that"), and is no wish.
     is_refusal = bool(reply_to) and read(words).is_negated
     return not is_refusal and all(said.is_open or said.is_brief for said in map(read, _sentences(words)))
+
+
+@lru_cache(maxsize=1024)
+def _without_headings(text: str) -> str:
+    """Return a text on one line without its headings, or their words where there are no others."""
+    pieces = split(text) if "#" in text else []
+    said = [piece for piece in pieces if piece.shape != "heading"]
+    return on_one_line(text) if len(said) == len(pieces) else joined_as_one(said or pieces, text).text
 
 
 @lru_cache(maxsize=1024)

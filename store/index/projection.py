@@ -280,8 +280,8 @@ def memory_node(memory: Memory) -> Node:
         stale_after=okf.instant(memory.extra.get("stale_after")),
         ordinal=_ordinal(memory.extra.get("ordinal")),
         context=_keys(memory),
-        role=memory.said_by or (IMPORT if memory.extra.get("learned_at") and not memory.sources else ""),
-        curated=_priority(memory.extra.get(CURATED)),
+        role=memory.said_by or (IMPORT if is_imported(memory) else ""),
+        curated=priority_of(memory),
         agent=_name(memory.extra.get("agent_id")),
         task=_name(memory.extra.get("task_id")),
         user=_name(memory.extra.get("user_id")),
@@ -487,8 +487,14 @@ def _ordinal(value: object) -> int:
     return value if isinstance(value, int) and 0 < value < 2**31 else 0
 
 
-def _priority(value: object) -> int:
+def is_imported(memory: Memory) -> bool:
+    """Check for a statement from elsewhere, which is of another day than that on which it was kept."""
+    return bool(memory.extra.get("learned_at")) and not memory.sources
+
+
+def priority_of(memory: Memory) -> int:
     """Return the priority of a curated memory: of one without a number the middle, 0 for any other."""
+    value = memory.extra.get(CURATED)
     if value is True:
         return DEFAULT_PRIORITY
     return min(value, MOST_PRIORITY) if type(value) is int and value > 0 else 0

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.agents.briefs import BRIEF_TOKENS, OPENING, Brief, Briefs, Start
+from dreamd.daemon.agents.briefs import BRIEF_TOKENS, FACTS_READ, LONGEST_LINE_TOKENS, OPENING, Brief, Briefs, Start
 from dreamd.daemon.agents.undreamt_sessions import UndreamtSessions
 from dreamd.pipelines.pages import briefing
 from dreamd.pipelines.stages import know_how
@@ -120,6 +120,49 @@ def test_a_budget_holds_and_rules_come_first(world: World) -> None:
     assert BRIEF_TOKENS * 0.8 < estimate_tokens(brief.text) <= BRIEF_TOKENS
     assert [section.heading for section in brief.sections] == [briefing.RULES, briefing.DECIDED]
     assert estimate_tokens(world.brief(budget_tokens=120).text) <= 120
+
+
+def test_many_notes_push_nothing_out(world: World) -> None:
+    def stated() -> list[str]:
+        return [
+            line for section in world.brief().sections if section.heading != briefing.NOTED for line in section.lines
+        ]
+
+    world.store.remember("The currency is EUR.", channel="orders", curated=5).result()
+    world.remember("Commit messages are in the imperative.")
+    world.remember("Graça owns the payment service.", Kind.PERSON)
+    world.remember("First staging, then production.", Kind.PROCEDURE)
+    world.remember("We take Postgres, since the reports need window functions.", Kind.DECISION)
+    before = stated()
+    assert len(before) == 5
+    for number in range(FACTS_READ + 1):
+        world.store.remember(f"The soup number {number} needs {number} onions.", channel="orders").result()
+    world.store.settle()
+    assert stated() == before
+    assert len(world.brief().lines) == len(before) + briefing.MOST_OF[briefing.NOTED]
+
+
+def test_a_folder_of_notes_pushes_no_note_out_that_was_remembered(world: World) -> None:
+    world.remember("Never run the migrations on a Friday.", Kind.NOTE)
+    world.remember("The customs audit is on 28 Nov 2026.", Kind.NOTE)
+    world.remember("The logs are in the cellar.", Kind.NOTE)
+    before = world.brief()
+    later = NOW + timedelta(minutes=1)
+    for number in range(FACTS_READ + 1):
+        text, title = f"# Recipe {number}\n\nThe soup number {number} needs carrots.", f"Recipe {number}"
+        world.store.take_note(text, kind=Kind.NOTE, channel="orders", tags=(), title=title, created_at=later).result()
+    world.store.settle()
+    assert len(before.lines) == 3
+    assert world.brief().sections == before.sections
+
+
+def test_a_line_of_every_envelope_is_told_at_any_length_that_is_taken(world: World) -> None:
+    text = "Never run the migrations on a Friday, for nobody mends on a Saturday what they break. "
+    text = f"{text * 3}Ask Graça first."
+    assert estimate_tokens(text) > LONGEST_LINE_TOKENS
+    world.store.remember(text, channel="orders", curated=5).result()
+    world.store.settle()
+    assert text in world.brief().text
 
 
 def test_rules_of_the_person_everywhere_hold_in_each_project(world: World) -> None:

@@ -169,6 +169,78 @@ def test_what_was_remembered_is_read_for_its_days() -> None:
     assert under(demo, today=date(2026, 5, 10)) == {}
 
 
+def noted(text: str, turn: str = "s1#1", kind: Kind = Kind.NOTE, **extra: Any) -> Memory:
+    return replace(said(text, turn, kind, by=None), sources=(), extra=extra)
+
+
+IMPORTED = "2026-03-30T10:00:00+00:00"
+
+
+def test_what_is_to_stand_in_every_envelope_comes_first_among_the_rules() -> None:
+    complaint = judged("it arrives but the umlauts are broken", reply="report", worth=0.3)
+    found = under(
+        noted("Answers are short.", "s9#1", Kind.PREFERENCE),
+        noted("The currency of the shop is EUR.", curated=5),
+        noted("I would like to see the plan before the code.", "s2#1", curated=True),
+        noted("The audit is on 9 May 2026.", curated=8),
+        replace(complaint, extra={**complaint.extra, "curated": 1}),
+    )
+    assert found == {
+        briefing.RULES: [
+            "The audit is on 9 May 2026.",
+            "I would like to see the plan before the code.",
+            "The currency of the shop is EUR.",
+            "it arrives but the umlauts are broken",
+            "Answers are short.",
+        ]
+    }
+
+
+def test_plain_notes_are_no_decisions_and_come_last_and_few() -> None:
+    soups = [noted(f"The soup number {n} needs carrots.", f"s{n + 3}#1") for n in range(1, 9)]
+    decision = noted("We take Postgres.", "s1#1", Kind.DECISION)
+    found = under(decision, *soups)
+    assert found == {briefing.DECIDED: [decision.text], briefing.NOTED: [one.text for one in soups[:-4:-1]]}
+    assert list(found) == [briefing.DECIDED, briefing.NOTED]
+
+
+def test_an_imported_note_has_a_line_only_by_its_words_and_behind_what_was_stated() -> None:
+    soup, rule, steps = (
+        noted(text, "s9#1", learned_at=IMPORTED)
+        for text in ("The soup needs carrots.", "Never salt the soup.", "Soup: 1. cut the carrots 2. boil them 3. salt")
+    )
+    stated = noted("Answers are short.", "s1#1", Kind.PREFERENCE)
+    release = noted("First staging, then production.", "s1#2", Kind.PROCEDURE)
+    assert under(soup, rule, steps, stated, release) == {
+        briefing.RULES: [stated.text, rule.text],
+        briefing.STEPS: [release.text, steps.text],
+    }
+    assert under(replace(soup, supersedes=("f0",))) == {}
+
+
+def test_a_correction_that_was_remembered_is_a_decision() -> None:
+    port = noted("Not port 8080: the API listens on 9090.", kind=Kind.CORRECTION)
+    assert under(port) == {briefing.DECIDED: [port.text]}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "# Database\n\nWe take Postgres.\n\n## Why\n\nIt has window functions.",
+            "We take Postgres. … It has window functions.",
+        ),
+        ("# We take Postgres", "We take Postgres"),  # and nothing else
+        (
+            "We take Postgres:\n\n```\n# on port 5433\npsql -p 5433\n```",
+            "We take Postgres: ``` # on port 5433 psql -p 5433 ```",
+        ),
+    ],
+)
+def test_headings_are_left_out_of_a_line(text: str, words: str) -> None:
+    assert under(noted(text, curated=5)) == {briefing.RULES: [words]}
+
+
 def test_a_short_reply_comes_with_what_it_answers_and_a_bare_yes_to_an_offer_not_at_all() -> None:
     typst = judged("> I'd render it with Typst, a single binary.\n\nfine, typst", reply="accept")
     alone = judged("> A genetic algorithm?\n\nno ga. nobody will be able to explain to a driver why", reply="reject")
