@@ -585,6 +585,12 @@ def test_nothing_found_is_exit_code_4(daemon: FakeDaemon, run: Run) -> None:
     code, out, err = run("recall", "x", "--json")
     assert code == 4
     assert json.loads(out)["abstained"]
+    for method, said in (
+        ("recall", "Nothing is found yet that answers"),
+        ("context", "Nothing is found yet that belongs"),
+    ):
+        daemon.answers[method] |= {"incomplete": True}
+        assert run(method, "x")[2].startswith(said)
 
 
 def test_an_error_of_the_daemon_is_exit_code_1_with_its_hint(daemon: FakeDaemon, run: Run) -> None:

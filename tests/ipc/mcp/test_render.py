@@ -170,6 +170,7 @@ def test_what_was_kept_is_named_with_its_place() -> None:
 
 def test_nothing_found_is_said() -> None:
     assert render.recalled(recall(), {}) == "Nothing that is remembered answers this."
+    assert render.recalled(recall() | {"incomplete": True}, {}) == "Nothing is found yet that answers this."
 
 
 def test_a_long_text_is_read_page_by_page() -> None:
