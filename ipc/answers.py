@@ -107,7 +107,7 @@ class PlainAnswer:
     confidence: float
     elsewhere: Sequence[Elsewhere] = ()
     exact: Sequence[ExactAnswer] = ()
-    incomplete: bool | None = field(default=None, metadata=IF_ANY)
+    incomplete: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -359,7 +359,7 @@ class Envelope:
     abstained: bool = False
     notes: tuple[str, ...] = ()
     confidence: float = 0.0
-    incomplete: bool | None = field(default=None, metadata=UNLESS_NONE)
+    incomplete: bool = False
 
 
 class ActionKind(StrEnum):

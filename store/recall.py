@@ -249,7 +249,7 @@ class Recall:
             packed = packing.envelope(ranking, self._catalog, left_tokens, at, given=given, only_sure=only_sure)
         if packed.abstained:
             notes = (*packed.notes, *self._lacking(ranking))
-            packed = replace(packed, notes=notes, incomplete=ranking.incomplete or None)
+            packed = replace(packed, notes=notes, incomplete=ranking.incomplete)
         if only_sure and not packed.slots:
             return outgoing_envelope(packing.with_curated(packed, always))
         envelope = self._let_lines_through(query, outgoing_envelope(packed))
@@ -646,7 +646,7 @@ class Recall:
             found = hits.answer(ranking, self._catalog, limit)
             if found.confidence < FAINT:
                 found.notes += self._lacking(ranking)
-                found.incomplete = ranking.incomplete or None
+                found.incomplete = ranking.incomplete
             shown = [outgoing_hit(hit) for hit in found.hits]
             found = replace(found, hits=[*self._with_speakers(shown[:MOST_ANSWERED]), *shown[MOST_ANSWERED:]])
         if self.held_back is None:

@@ -111,7 +111,7 @@ def _print_answer(answer: Json, channel: str | None, terminal: Terminal) -> None
 
 def _nothing(answer: Json) -> str:
     """Begin a sentence on an answer without any memory, some of which may not be searched yet."""
-    return "nothing is found yet that" if answer.get("incomplete") else "nothing that is remembered here"
+    return "nothing is found yet that" if answer["incomplete"] else "nothing that is remembered here"
 
 
 def context_arguments(parser: ArgumentParser) -> None:

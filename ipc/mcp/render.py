@@ -72,7 +72,7 @@ def envelope(answer: Json, given: Arguments) -> str:
 
 
 def _nothing(answer: Json) -> str:
-    return "Nothing is found yet that" if answer.get("incomplete") else "Nothing that is remembered"
+    return "Nothing is found yet that" if answer["incomplete"] else "Nothing that is remembered"
 
 
 def about(answer: Json, given: Arguments) -> str:

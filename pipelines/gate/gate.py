@@ -337,6 +337,11 @@ def _lost_and_gained(before: Sequence[Score], after: Sequence[Score]) -> tuple[i
     return lost, sum(then.recall < now.recall - ROUNDING for then, now in pairs)
 
 
+def _is_there(index: Searchable, case: ProbeCase) -> bool:
+    """Return True unless all that answers a probe was forgotten."""
+    return not all(node.forgotten for node in index.catalog.nodes(case.probe.gold).values())
+
+
 class Recheck:
     """Asks the same probes of the real store before and after a changeset is applied, within LONGEST_S each time.
 
@@ -373,7 +378,7 @@ class Recheck:
         pairs = [
             (before, now)
             for case, before, now in zip(self._asked, self._before, self._ask_all(), strict=False)
-            if not all(node.forgotten for node in self._store.catalog.nodes(case.probe.gold).values())
+            if _is_there(self._store, case)
         ]
         lost = sum(before.is_firm and not now.recall for before, now in pairs)
         gained = sum(now.is_firm and not before.recall for before, now in pairs)

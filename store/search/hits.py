@@ -44,7 +44,7 @@ class Recalled:
     confidence: float = 0.0
     trace: dict[str, Any] = field(default_factory=dict)
     exact: Sequence[ExactAnswer] = ()
-    incomplete: bool | None = None
+    incomplete: bool = False
 
 
 def answer(ranking: Ranking, catalog: Catalog, limit: int) -> Recalled:

@@ -115,6 +115,7 @@ ANSWERS: dict[str, Any] = {
     "recall": {
         "hits": [HIT],
         "abstained": False,
+        "incomplete": False,
         "confidence": 0.8,
         "notes": ["12 chunks wait for their embedding"],
         "channel": "work",
@@ -134,6 +135,7 @@ ANSWERS: dict[str, Any] = {
             }
         ],
         "abstained": False,
+        "incomplete": False,
         "confidence": 0.8,
         "notes": [],
         "channel": "work",

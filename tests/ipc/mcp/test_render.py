@@ -36,7 +36,7 @@ def hit(node_id: str, text: str, **changed: Any) -> Any:
 
 def recall(*hits: Any, **changed: Any) -> Any:
     answer = {"hits": list(hits), "abstained": not hits, "notes": [], "channel": "shop", "confidence": 0.9}
-    return answer | {"elsewhere": [], "exact": []} | changed
+    return answer | {"elsewhere": [], "exact": [], "incomplete": False} | changed
 
 
 def shown(text: str, **changed: Any) -> Any:

@@ -192,7 +192,7 @@ def test_while_many_texts_wait_for_vectors_no_answer_is_no_proof(store: MemorySt
     store.operations.queue._stopping.clear()
     store.operations.queue.drain()
     found, told = asked(store)
-    assert (found.incomplete, told.incomplete) == (None, None)
+    assert (found.incomplete, told.incomplete) == (False, False)
     assert note not in (*found.notes, *told.notes)
     assert NOTHING_YET not in told.text
 
