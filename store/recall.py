@@ -703,7 +703,7 @@ class Recall:
         ranking.incomplete = bool(limits)
         return ranking
 
-    def _lacking(self, ranking: Ranking) -> list[str]:
+    def _lacking(self, ranking: Ranking) -> Sequence[str]:
         """Mark a question without an answer as incomplete while many chunks wait for vectors; return that as a note."""
         lacking = [note] if (note := self._core.without_vectors()) else []
         ranking.incomplete |= bool(lacking)
