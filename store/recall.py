@@ -705,7 +705,8 @@ class Recall:
 
     def _lacking(self, ranking: Ranking) -> Sequence[str]:
         """Mark a question without an answer as incomplete while many chunks wait for vectors; return that as a note."""
-        lacking = [note] if (note := self._core.without_vectors()) else []
+        by_meaning = ranking.vector is not None  # a question about a time alone needs none
+        lacking = [note] if by_meaning and (note := self._core.without_vectors()) else []
         ranking.incomplete |= bool(lacking)
         return lacking
 
