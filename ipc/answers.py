@@ -95,7 +95,10 @@ class WhyNotAnswer:
 
 @dataclass(frozen=True, slots=True)
 class PlainAnswer:
-    """The memories that were found in `channel` and the global one; `exact` is what a relation answers."""
+    """The memories that were found in `channel` and the global one; `exact` is what a relation answers.
+
+    `incomplete`: it abstains although not all that is remembered can be found yet; the notes say why.
+    """
 
     hits: Sequence[Hit]
     abstained: bool
@@ -104,6 +107,7 @@ class PlainAnswer:
     confidence: float
     elsewhere: Sequence[Elsewhere] = ()
     exact: Sequence[ExactAnswer] = ()
+    incomplete: bool = False
 
 
 @dataclass(frozen=True, slots=True)

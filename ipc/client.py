@@ -338,7 +338,7 @@ def empty_answer(method: str, error: ClientError) -> Json:
             "confidence": 0.0,
             "channel": "",
         }
-    return {**nothing, "failed": reason}
+    return {**nothing, "incomplete": True, "failed": reason}
 
 
 def _remaining(deadline: float | None) -> float | None:

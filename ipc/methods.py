@@ -146,7 +146,7 @@ def forget(store: MemoryStore, params: ForgetParams, call: Call) -> Forgotten:
 
 def feedback(store: MemoryStore, params: FeedbackParams, call: Call) -> FeedbackAnswer:
     """Note a verdict on a memory that was shown."""
-    node_id = node_of(store, params.user_id, params.node_id)
+    node_id = node_of(store, params.user_id, params.node_id, own=True)  # it moves the rank for all who see it
     store.feedback(node_id, params.verdict, params.idempotency_key)
     return FeedbackAnswer(node_id, params.verdict)
 

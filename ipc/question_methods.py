@@ -111,7 +111,9 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
         if is_empty:
             elsewhere = elsewhere_that_fits(lasting(store.elsewhere(params.query, params.limit, session)))
     _note_told(store, params, channel, session, [(hit.node_id, hit.text or hit.title) for hit in hits])
-    answer = RecallAnswer(hits, found.abstained, notes, channel, found.confidence, elsewhere, found.exact)
+    answer = RecallAnswer(
+        hits, found.abstained, notes, channel, found.confidence, elsewhere, found.exact, found.incomplete
+    )
     if params.explain:
         answer = replace(answer, trace=trace_answer(found.trace))
     # `wanted=False`: to ask why a memory was not found is no use of it, and must not keep it from fading.
@@ -157,7 +159,7 @@ def _each(store: MemoryStore, params: RecallParams, queries: Sequence[str], call
             *([f"{left_out} more hits are too long for one answer; ask for fewer"] if left_out else []),
         ]
         elsewhere = elsewhere_that_fits(answer.elsewhere, most_bytes)
-        found = answer.abstained, notes, answer.channel, answer.confidence, elsewhere, answer.exact
+        found = answer.abstained, notes, answer.channel, answer.confidence, elsewhere, answer.exact, answer.incomplete
         answers.append(PlainAnswer(hits, *found))
     confidence = max(one.confidence for one in answers)
     return RecallAnswer([], all(one.abstained for one in answers), [], answers[0].channel, confidence, answers=answers)

@@ -49,6 +49,9 @@ NEWEST_DELETIONS: Final = 1000
 # The longest wait of a question for the writes acknowledged before it to become visible.
 READ_YOUR_WRITES_S = 2.0
 
+FEW_CHUNKS = 16
+"""Chunks that have their vectors within a moment: those of the last statements."""
+
 NOT_FOUND_YET = "what was written last is not found yet"
 
 # The time after a call in which background work stays out of the way of the next one.
@@ -200,6 +203,11 @@ class Core:
             yield note
         elif not self.opened.is_compared:
             yield "files that changed while dreamd was away are still being read"
+
+    def without_vectors(self) -> str:
+        """Return a sentence on chunks without a vector, as of an index made again; "" for none or FEW_CHUNKS."""
+        waiting = self.catalog.without_vector() if self.index.wants_vectors and self.embedder.ready else 0
+        return f"{waiting:,} pieces of text are found by their words alone so far" if waiting > FEW_CHUNKS else ""
 
     def node(self, node_id: NodeId) -> Node:
         """Return a node, after acknowledged writes can be found.

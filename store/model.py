@@ -349,7 +349,8 @@ class Slot:
 class Envelope:
     """The answer of `context` to an agent; `tokens` is an upper estimate, `notes` say what limits it.
 
-    `confidence`, 0 to 1, is how probably its best line answers the question.
+    `confidence`, 0 to 1, is how probably its best line answers the question. `incomplete`: it abstains although not all
+    that is remembered can be found yet.
     """
 
     text: str
@@ -358,6 +359,7 @@ class Envelope:
     abstained: bool = False
     notes: tuple[str, ...] = ()
     confidence: float = 0.0
+    incomplete: bool = False
 
 
 class ActionKind(StrEnum):

@@ -117,6 +117,7 @@ class Operations:
         self.corrections = Corrections(core, self.runs.changes, self.deletions)
         self.names_by_hand = NamesByHand(core, self.runs.changes)
         self.linker = Linker(core, self.queue, self.runs)
+        self.corrections.link_accepted = self.linker.link_accepted
         running.callback(self.linker.stop)
         self.documents = Documents(core)
         self.document_search = DocumentSearch(core, self.documents)

@@ -75,6 +75,9 @@ MOST_LINKS = 100
 
 MOST_PROCEDURES = 1000
 
+FAINT = 0.05
+"""A best hit less sure than that is no answer: one of twenty such answers anything."""
+
 WHOLE_FACTS = 1024
 """The facts whose files are held, read: the start of a session reads a few hundred of them."""
 
@@ -244,6 +247,9 @@ class Recall:
         at = as_of or self._now()
         with self._search.alone.held():
             packed = packing.envelope(ranking, self._catalog, left_tokens, at, given=given, only_sure=only_sure)
+        if packed.abstained:
+            notes = (*packed.notes, *self._lacking(ranking))
+            packed = replace(packed, notes=notes, incomplete=ranking.incomplete)
         if only_sure and not packed.slots:
             return outgoing_envelope(packing.with_curated(packed, always))
         envelope = self._let_lines_through(query, outgoing_envelope(packed))
@@ -644,6 +650,9 @@ class Recall:
     def _answer(self, ranking: Ranking, limit: int) -> hits.Recalled:
         with self._search.alone.held():
             found = hits.answer(ranking, self._catalog, limit)
+            if found.confidence < FAINT:
+                found.notes += self._lacking(ranking)
+                found.incomplete = ranking.incomplete
             shown = [outgoing_hit(hit) for hit in found.hits]
             found = replace(found, hits=[*self._with_speakers(shown[:MOST_ANSWERED]), *shown[MOST_ANSWERED:]])
         if self.held_back is None:
@@ -688,15 +697,24 @@ class Recall:
         return with_speakers
 
     def _rank(self, question: Question) -> Ranking:
-        settled = self._core.settle(runs=False)
+        # Before the index is asked, which may be whole right after it.
+        limits = list(self._core.limits(self._core.settle(runs=False)))
         self._core.calls.note()
         if self._core.index.wants_vectors and not self._core.embedder.ready:
             self._core.embedder.wait(MODEL_WAIT_S)
         if question.channel == ALL_CHANNELS:
             question.leave_out(TEAM, self.channel_names())
         ranking = self._questions.rank(question)
-        ranking.notes += self._core.limits(settled)
+        ranking.notes += limits
+        ranking.incomplete = bool(limits)
         return ranking
+
+    def _lacking(self, ranking: Ranking) -> Sequence[str]:
+        """Mark a question without an answer as incomplete while many chunks wait for vectors; return that as a note."""
+        by_meaning = ranking.vector is not None  # a question about a time alone needs none
+        lacking = [note] if by_meaning and (note := self._core.without_vectors()) else []
+        ranking.incomplete |= bool(lacking)
+        return lacking
 
     def _title(self, node: Node) -> str:
         return FORGOTTEN if self._tombstones.is_hidden(node.node_id) else unmarked(outgoing(node.title))

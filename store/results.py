@@ -407,12 +407,17 @@ class RunChange:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A person's decision, and the run that carries it out."""
+    """A person's decision, and the run that carries it out.
+
+    An accepted memory now `supersedes` and `contradicts` these others.
+    """
 
     decision_id: str
     run_id: str
     choice: str
     paths: tuple[str, ...]
+    supersedes: tuple[str, ...] = ()
+    contradicts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

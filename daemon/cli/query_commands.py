@@ -98,7 +98,7 @@ def _print_answer(answer: Json, channel: str | None, terminal: Terminal) -> None
         terminal.lines(hits_in_words(answer["hits"], terminal.look))
         note_channels(answer["channel"], channel, terminal)
     else:
-        terminal.note("nothing that is remembered here answers this")
+        terminal.note(f"{_nothing(answer)} answers this")
     if answer["elsewhere"]:
         terminal.lines(elsewhere_in_words(answer["elsewhere"], terminal.look))
     if "trace" in answer:
@@ -107,6 +107,11 @@ def _print_answer(answer: Json, channel: str | None, terminal: Terminal) -> None
         terminal.lines(["", *why_not_in_words(answer["why_not"], terminal.look)])
     for note in answer["notes"]:
         terminal.note(note)
+
+
+def _nothing(answer: Json) -> str:
+    """Begin a sentence on an answer without any memory, some of which may not be searched yet."""
+    return "nothing is found yet that" if answer["incomplete"] else "nothing that is remembered here"
 
 
 def context_arguments(parser: ArgumentParser) -> None:
@@ -142,7 +147,7 @@ def context(options: Namespace, terminal: Terminal) -> int:
         )
         note_channels(answer["channel"], options.channel, terminal)
     else:
-        terminal.note("nothing that is remembered here belongs to this")
+        terminal.note(f"{_nothing(answer)} belongs to this")
     if not terminal.as_json:
         for note in answer["notes"]:
             terminal.note(note)

@@ -13,6 +13,7 @@ from ..formatting import BOLD, DIM, GREEN, RED, YELLOW, Look, clean, clip, count
 from .arguments import whole
 from .request import ask
 from .terminal import Terminal, edited_text
+from .write_commands import changes_in_words
 
 if TYPE_CHECKING:
     from ...ipc.protocol import Json
@@ -156,7 +157,7 @@ def _settle(options: Namespace, terminal: Terminal) -> int:
         raise UsageError("a choice needs a decision's id", "`dreamctl review --list` shows them")
     keep = next((name for name in ("edit", "accept", "reject") if getattr(options, name)), options.keep)
     answer = _decide(terminal, options.decision, keep, options, options.edit)
-    terminal.report(answer, decided_in_words(answer))
+    terminal.report(answer, [*decided_in_words(answer), *changes_in_words(answer, terminal)])
     return 0
 
 
@@ -229,7 +230,8 @@ def _walk(answer: Json, options: Namespace, terminal: Terminal) -> int:
         except DaemonError as error:  # a file was edited meanwhile, or another client has decided
             terminal.warn(f"{error}; left as it is")
             continue
-        terminal.lines(look.paint(line, GREEN) for line in decided_in_words(done))
+        changes = changes_in_words(done, terminal)
+        terminal.lines([*(look.paint(line, GREEN) for line in decided_in_words(done)), *changes])
         settled += 1
     terminal.lines(["", f"{count(settled, 'decision')} made; {len(asked) - settled:,} still waiting."])
     terminal.lines(marks_in_words(answer, look) + leaks_in_words(answer["leaks"], look))

@@ -94,15 +94,17 @@ def remember(options: Namespace, terminal: Terminal) -> int:
     if answer["novelty"] == "new" and not terminal.as_json:
         # The memory is kept, even if the others cannot be shown.
         with suppress(ClientError):
-            if changes := _changes_in_words(answer["node_id"], terminal):
+            new = ask(terminal, "show", {"node_id": answer["node_id"], "linked": True})
+            if changes := changes_in_words(new, terminal):
                 terminal.lines(changes)
     return 0
 
 
-def _changes_in_words(node_id: str, terminal: Terminal) -> list[str]:
-    """Describe the memories that a new one replaces and disputes, as far as they are found at once."""
-    new = ask(terminal, "show", {"node_id": node_id, "linked": True})
-    lines = []
+def changes_in_words(new: Json, terminal: Terminal) -> list[str]:
+    """Describe the memories that a new one replaces and disputes; nothing where the answer is printed as JSON."""
+    lines: list[str] = []
+    if terminal.as_json:
+        return lines
     for does, others in (("replaces", new["supersedes"]), ("disputes", new["contradicts"])):
         for other in others[:MOST_CHANGES]:
             old = ask(terminal, "show", {"node_id": other})

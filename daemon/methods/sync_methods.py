@@ -443,10 +443,10 @@ def recheck_of(store: MemoryStore) -> Recheck:
 
 
 def reasons_after(store: MemoryStore, recheck: Recheck, run_id: str | None, changed: int) -> list[str]:
-    """Ask them again after a run, and return the reasons why recall is worse."""
+    """Ask them again after a run, and return the reason if several are no longer answered."""
     if changed <= MOST_EMBEDDED and run_id:  # otherwise found by words alone for a while
         store.embed({change.node_id for change in store.changes_of(run_id, 0, MOST_EMBEDDED)})
-    return recheck.reasons()
+    return recheck.unanswered()
 
 
 def _at(text: str | None) -> datetime | None:

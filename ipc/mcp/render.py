@@ -44,7 +44,7 @@ def recalled(answer: Json, given: Arguments) -> str:
     exact = "\n".join(f"{one['answer']}: “{one['words']}” [{one['turn']}]" for one in answer["exact"])
     if exact:
         found = f"{fenced(unmarked_lines(exact))}\n{found}".rstrip()
-    return _with_notes(found or "Nothing that is remembered answers this.", answer["notes"])
+    return _with_notes(found or f"{_nothing(answer)} answers this.", answer["notes"])
 
 
 def recent(answer: Json, given: Arguments) -> str:
@@ -68,7 +68,11 @@ def _of_session(one: Json) -> Iterator[str]:
 
 def envelope(answer: Json, given: Arguments) -> str:
     """Return the text of the envelope, which is fenced already."""
-    return _with_notes(answer["text"] or "Nothing that is remembered belongs to this.", answer["notes"])
+    return _with_notes(answer["text"] or f"{_nothing(answer)} belongs to this.", answer["notes"])
+
+
+def _nothing(answer: Json) -> str:
+    return "Nothing is found yet that" if answer["incomplete"] else "Nothing that is remembered"
 
 
 def about(answer: Json, given: Arguments) -> str:

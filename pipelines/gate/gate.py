@@ -337,6 +337,11 @@ def _lost_and_gained(before: Sequence[Score], after: Sequence[Score]) -> tuple[i
     return lost, sum(then.recall < now.recall - ROUNDING for then, now in pairs)
 
 
+def _is_there(index: Searchable, case: ProbeCase) -> bool:
+    """Return True unless all that answers a probe was forgotten."""
+    return not all(node.forgotten for node in index.catalog.nodes(case.probe.gold).values())
+
+
 class Recheck:
     """Asks the same probes of the real store before and after a changeset is applied, within LONGEST_S each time.
 
@@ -363,6 +368,23 @@ class Recheck:
         now = self._ask_all()
         both = min(len(self._before), len(now))  # the time limit may have cut either off
         return worse(self._before[:both], now[:both]) and worse(self._foreseen[:both], now[:both])
+
+    def unanswered(self) -> list[str]:
+        """Return the reason if questions find nothing more of what answered them first, [] if they do not.
+
+        For memories that come from elsewhere, which compete with those here. A small memory shows most of its gold for
+        any question: that a part of it gives way is no loss, nor that gold itself is gone.
+        """
+        pairs = [
+            (before, now)
+            for case, before, now in zip(self._asked, self._before, self._ask_all(), strict=False)
+            if _is_there(self._store, case)
+        ]
+        lost = sum(before.is_firm and not now.recall for before, now in pairs)
+        gained = sum(now.is_firm and not before.recall for before, now in pairs)
+        if lost - gained <= _most_lost([before for before, _ in pairs]):
+            return []
+        return [f"{lost} of {len(pairs)} past questions find no longer what answered them, and {gained} find it now"]
 
     def _ask_all(self) -> list[Score]:
         """Ask as many probes as there is time for."""

@@ -76,6 +76,8 @@ class Corrections:
         self._lookup = core.lookup
         self.on_forgotten: Callable[[NodeId, str], None] = lambda node_id, text: None
         """Called with a memory or turn that was forgotten."""
+        self.link_accepted: Callable[[Node, LinkEdits], None] = lambda node, edits: None
+        """Adds the links of a memory that is accepted to the facts that it replaces or disputes."""
         self._tombstones = core.tombstones
         self._now = core.now
         self._changes = changes
@@ -201,18 +203,22 @@ class Corrections:
     def accept(self, node_id: NodeId, by: str) -> Decided:
         """Make a waiting memory the kind that its agent wanted, as a run that `undo` reverts.
 
-        Raises NotFound for one that does not wait, and Conflict if its file changed meanwhile.
+        The run replaces and disputes the facts that the memory would if it was remembered now. Raises NotFound for one
+        that does not wait, and Conflict if its file changed meanwhile.
         """
-        node, _ = self._waiting(node_id, LinkEdits(self._vault.read_if_any, REVIEW))
+        node, accepted = self._waiting(node_id, LinkEdits(self._vault.read_if_any, REVIEW))
 
         def accept(edits: LinkEdits) -> None:
+            nonlocal accepted
             memory = edits.edited(node)
             said = f"{memory.said_by} shared" if memory.provenance == COLLEAGUE else "an agent wrote down"
             edits.edit(node, acceptance(memory, by, self._now()), f"a person accepted what {said}")
+            self.link_accepted(node._replace(channel=edits.edited(node).channel), edits)
+            accepted = edits.edited(node)
 
         run_id = self._edit(accept, f"accepted {node_id}", REVIEW)
         assert run_id is not None
-        return Decided(node_id, run_id, "accept", (node.path,))
+        return Decided(node_id, run_id, "accept", (node.path,), accepted.supersedes, accepted.contradicts)
 
     def reject(self, node_id: NodeId) -> Decided:
         """Forget a waiting memory. Raises NotFound for one that does not wait."""

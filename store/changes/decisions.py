@@ -18,7 +18,7 @@ from ..core import Core
 from ..door import outgoing
 from ..index.projection import SUCCESSOR, Node
 from ..index.tombstones import edit_key, pair_key
-from ..model import Action, InvalidInput, Memory, NodeId, NotFound, Status
+from ..model import COLLEAGUE, Action, InvalidInput, Memory, NodeId, NotFound, Status
 from .links import REPEATS, is_over, parted, revival
 from .run_kinds import REVIEW
 
@@ -242,7 +242,8 @@ class Decisions:
             sides = [self._memory(nodes[node_id].path) for node_id in (one, other)]
         except (KeyError, NotFound):
             return None
-        if all(is_reviewed(side.extra) for side in sides):
+        # The acceptance of a colleague's word decides nothing about what it disputes.
+        if all(is_reviewed(side.extra) and side.provenance != COLLEAGUE for side in sides):
             return None
         older, newer = sorted(sides, key=lambda side: (side.since or _LONG_AGO, side.node_id))
         return Decision(decision_id(one, other), self._side(older), self._side(newer))

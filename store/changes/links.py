@@ -130,9 +130,11 @@ class LinkEdits:
         self._stage = stage
         self._files: dict[str, _File] = {}
 
-    def link(self, relation: Relation, older: Linked, newer: Linked, now: datetime) -> None:
+    def link(
+        self, relation: Relation, older: Linked, newer: Linked, now: datetime, *, leaves_tombstone: bool = True
+    ) -> None:
         """Write a relation of the newer to the older into their files."""
-        tombstone_key = pair_key(older.node_id, newer.node_id)
+        tombstone_key = pair_key(older.node_id, newer.node_id) if leaves_tombstone else None
         match relation:
             case Relation.SAME:
                 self.repeat(older, newer, tombstone_key, now)
@@ -143,7 +145,7 @@ class LinkEdits:
             case Relation.CONTRADICTS:
                 self.contradict(older, newer, tombstone_key)
 
-    def supersede(self, older: Linked, newer: Linked, tombstone_key: str) -> None:
+    def supersede(self, older: Linked, newer: Linked, tombstone_key: str | None) -> None:
         """Mark the older as superseded by the newer, from the time that the newer holds from."""
         ended = {"superseded_by": newer.node_id} | ({"valid_to": newer.since.isoformat()} if newer.since else {})
         self.edit(older, ended, "a newer fact changes it", tombstone_key)
@@ -157,14 +159,14 @@ class LinkEdits:
         left = parted(self.edited(newer), older.node_id)
         self.edit(newer, left, "a memory that it replaced was restored", tombstone_key)
 
-    def follow(self, older: Linked, newer: Linked, tombstone_key: str) -> None:
+    def follow(self, older: Linked, newer: Linked, tombstone_key: str | None) -> None:
         """List the newer in the older as a likely successor; both stay live."""
         listed = self.edited(older).later
         self.edit(
             older, {"later": _with(listed, newer)[-LATER_MOST:]}, "a newer fact probably changes it", tombstone_key
         )
 
-    def repeat(self, older: Linked, newer: Linked, tombstone_key: str, now: datetime) -> None:
+    def repeat(self, older: Linked, newer: Linked, tombstone_key: str | None, now: datetime) -> None:
         """Archive the newer as a repetition of the older, which stays."""
         gone = {"status": Status.DEPRECATED.value, "archived_at": now.isoformat(), SAME_AS: [older.node_id]}
         self.edit(newer, gone, REPEATS, tombstone_key)

@@ -789,9 +789,13 @@ class Catalog:
             "turns_purged": purged,
             "turns_forgotten": hidden - purged,
             "chunks": self._one("SELECT count(*) FROM chunk") or 0,
-            "embedding_queue": self._one("SELECT count(*) FROM chunk WHERE embedded = 0") or 0,
+            "embedding_queue": self.without_vector(),
             "near_vectors": self._one("SELECT count(*) FROM chunk WHERE embedded = 2") or 0,
         }
+
+    def without_vector(self) -> int:
+        """Return the number of chunks that wait for their vector."""
+        return self._one("SELECT count(*) FROM chunk WHERE embedded = 0") or 0
 
     def channels(self) -> dict[str, int]:
         """Map all channels to the number of their memories and turns; turns that were purged are none."""

@@ -99,7 +99,8 @@ class Ranking:
 
     `asked` is the question's form. `is_of_time`: the candidates are the turns and facts of the time that it asks about,
     and no thing was searched for. Turns of `session` are left out. `cosines` returns how near other chunks are to the
-    question; {} without vectors. `steps` counts its times with those of other questions.
+    question; {} without vectors. `steps` counts its times with those of other questions. `incomplete`: not all that is
+    remembered could be found.
     """
 
     question: Question
@@ -112,6 +113,7 @@ class Ranking:
     timings_ms: dict[str, float] = field(default_factory=dict)
     steps: StepTimes | None = None
     notes: list[str] = field(default_factory=list)
+    incomplete: bool = False
 
     def leave_out_session(self, session_id: NodeId | None) -> None:
         """Drop the candidates that are a session's own turns: its agent has them."""

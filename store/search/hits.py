@@ -33,6 +33,8 @@ FALLBACK_CHARS, MOST_CHARS = 3200, 8192
 class Recalled:
     """The answer of `recall`. `abstained`: nothing is near enough to be an answer, and `hits` is empty.
 
+    `incomplete`: it abstains although not all that is remembered can be found yet; the notes say why.
+
     `confidence`, 0 to 1, is that of the best hit. `exact` answer a question for a relation, the newest first.
     """
 
@@ -42,6 +44,7 @@ class Recalled:
     confidence: float = 0.0
     trace: dict[str, Any] = field(default_factory=dict)
     exact: Sequence[ExactAnswer] = ()
+    incomplete: bool = False
 
 
 def answer(ranking: Ranking, catalog: Catalog, limit: int) -> Recalled:

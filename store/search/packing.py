@@ -97,6 +97,7 @@ _PAGE_LINE = re.compile(r"- (.+?) \[\^(m\d{1,6})\]")
 
 ALWAYS = "always"
 NOTHING_ELSE = "nothing else that is remembered answers this"
+NOTHING_YET = "nothing else is found yet that answers this: not all that is remembered can be searched so far"
 
 NOTE = "note"
 TOO_SMALL = "what was found does not fit: ask with a larger budget"
@@ -670,7 +671,8 @@ def with_curated(envelope: Envelope, curated: tuple[Slot, ...], asked_tokens: in
     slots = (*curated, *envelope.slots)
     lines = [slot.text for slot in slots]
     if envelope.abstained:
-        rest = f"- {TOO_SMALL if TOO_SMALL in envelope.notes else NOTHING_ELSE}"
+        nothing = NOTHING_YET if envelope.incomplete else NOTHING_ELSE
+        rest = f"- {TOO_SMALL if TOO_SMALL in envelope.notes else nothing}"
         lines += [rest] if estimate_tokens(fenced("\n".join([*lines, rest]))) <= asked_tokens else []
     text = fenced("\n".join(lines))
     tokens = max(estimate_tokens(text), envelope.tokens + sum(slot.tokens for slot in curated))

@@ -162,11 +162,22 @@ class Linker:
             if not self._not_yet[node_id]:
                 del self._not_yet[node_id]
 
+    def link_accepted(self, node: Node, edits: LinkEdits) -> None:
+        """Link a memory that a person accepts to the facts that it replaces or disputes, as a part of that run.
+
+        It stays where it repeats one. A fact that was said after it is not replaced, but disputed.
+        """
+        others = self._comparable(node)
+        for found in judge(node.text, [statement for _, statement in others.values()]):
+            other, relation = others[found.node_id][0], found.relation
+            if relation is Relation.UPDATES and not self._is_older(other, node):
+                relation = Relation.CONTRADICTS
+            if relation is Relation.CONTRADICTS or (relation is not Relation.SAME and self._is_older(other, node)):
+                edits.link(relation, other, node, self._now(), leaves_tombstone=False)
+
     def _compare(self, node: Node) -> None:
         edits = LinkEdits(self._core.vault.read_if_any, LINK)
-        waiting = self._catalog.waiting()  # for review: not compared until a person accepts them
-        candidates = {key: one for key, one in self._older_facts.of(node).items() if key not in waiting}
-        older = {key: one for key, one in candidates.items() if self._is_older(one[0], node)}
+        older = {key: one for key, one in self._comparable(node).items() if self._is_older(one[0], node)}
         judged = judge(node.text, [candidate for _, candidate in older.values()])
         for found in judged:
             edits.link(found.relation, older[found.node_id][0], node, self._now())
@@ -193,10 +204,17 @@ class Linker:
 
         self._core.writer.submit(plan).result()
 
+    def _comparable(self, node: Node) -> dict[NodeId, tuple[Node, EarlierStatement]]:
+        """Return the candidates that no person parted from the node, and that do not wait for review themselves."""
+        waiting, parted = self._catalog.waiting(), self._core.tombstones.names
+        return {
+            key: one
+            for key, one in self._older_facts.of(node).items()
+            if key not in waiting and is_ours(one[0].path) and pair_key(key, node.node_id) not in parted
+        }
+
     def _is_older(self, other: Node, node: Node) -> bool:
         # A statement that is still queued was remembered after this one, whatever its date.
-        if other.node_id in self._not_yet or not is_ours(other.path):
-            return False
-        if pair_key(other.node_id, node.node_id) in self._core.tombstones.names:
+        if other.node_id in self._not_yet:
             return False
         return other.since is None or node.since is None or other.since <= node.since

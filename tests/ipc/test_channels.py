@@ -286,11 +286,13 @@ def test_what_all_share_is_the_owners_to_change(client: Client) -> None:
     node, linked = {"node_id": shared}, {"to": shared, "relation": "Supersedes"}
     calls = [("forget", node), ("edit", {**node, "text": "It is free."}), ("tag", {**node, "add": ["x"]})]
     calls += [("link", {"from": shared, "to": own}), ("link", {"from": own, **linked})]
+    calls += [("feedback", {**node, "verdict": "rejected"})]
     for method, params in calls:
         with pytest.raises(DaemonError, match=f"{shared} is what all users share") as refused:
             client.call(method, {**params, "user_id": "ana"})
         assert "owner" in refused.value.hint
-    assert client.call("feedback", {**node, "verdict": "useful", "user_id": "ana"})
+    assert client.call("feedback", {"node_id": own, "verdict": "useful", "user_id": "ana"})
+    assert client.call("feedback", {**node, "verdict": "useful"})
     assert client.call("forget", {"node_id": own, "user_id": "ana"})["run_id"]
     assert client.call("link", {"from": page, **linked})["run_id"]
     assert client.call("forget", node)["run_id"]

@@ -78,7 +78,7 @@ def test_hello_and_ping(client: Client) -> None:
 def test_what_was_remembered_is_recalled(client: Client) -> None:
     kept = client.call("remember", {"text": "The deploy key lives in 1Password.", "kind": "procedure", "tags": ["ops"]})
     answer = client.call("recall", {"query": "where is the deploy key?"})
-    assert set(answer) == {"hits", "abstained", "notes", "channel", "confidence", "elsewhere", "exact"}
+    assert set(answer) == {"hits", "abstained", "notes", "channel", "confidence", "elsewhere", "exact", "incomplete"}
     [hit] = answer["hits"]
     assert set(hit) == {
         *(
@@ -114,7 +114,7 @@ def test_observed_turns_are_evidence_with_their_outside_ids(client: Client) -> N
         turn for hit in answer["hits"] for turn in hit["evidence"]
     ]
     envelope = client.call("context", {"query": "billing PostgreSQL", "budget_tokens": 200, "channel": "conv-26"})
-    assert set(envelope) == {"text", "tokens", "slots", "abstained", "notes", "confidence", "channel"}
+    assert set(envelope) == {"text", "tokens", "slots", "abstained", "notes", "confidence", "channel", "incomplete"}
     assert 0 < envelope["tokens"] <= 200
     assert {"node_id", "text", "evidence"} <= set(envelope["slots"][0])
 

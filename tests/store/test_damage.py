@@ -312,6 +312,8 @@ def test_while_an_index_is_made_again_answers_say_how_far_it_is(
     assert disk.waits.wait(WITHIN_S)
     assert any("the index is being made again" in note for note in store.recall("fence", channel="shop").notes)
     assert any("the index is being made again" in note for note in store.context("fence", channel="shop").notes)
+    assert store.recall("Who pays the ferry?", channel="shop").incomplete
+    assert store.context("Who pays the ferry?", channel="shop").incomplete
     store.remember("The well is deep", channel="shop").result(WITHIN_S)
     with pytest.raises(StoreBusy, match="made again"):  # it is not known to be unknown
         store.forget(gate.node_id)

@@ -115,6 +115,7 @@ ANSWERS: dict[str, Any] = {
     "recall": {
         "hits": [HIT],
         "abstained": False,
+        "incomplete": False,
         "confidence": 0.8,
         "notes": ["12 chunks wait for their embedding"],
         "channel": "work",
@@ -134,6 +135,7 @@ ANSWERS: dict[str, Any] = {
             }
         ],
         "abstained": False,
+        "incomplete": False,
         "confidence": 0.8,
         "notes": [],
         "channel": "work",
@@ -238,7 +240,14 @@ ANSWERS: dict[str, Any] = {
         "leaks": [],
         "files": [],
     },
-    "review_decide": {"decision_id": "d1", "run_id": "r9", "choice": "newer", "paths": []},
+    "review_decide": {
+        "decision_id": "d1",
+        "run_id": "r9",
+        "choice": "newer",
+        "paths": [],
+        "supersedes": [],
+        "contradicts": [],
+    },
     "decay_preview": {"days": 30, "most_a_night": 10, "total": 0, "fading": []},
     "restore": {"node_id": "k2m4", "run_id": "r2", "path": "facts/a.md", "beside": "x7"},
     "migrate": {"run_id": "r3", "moved": 2, "linked": 1, "left": [["facts/mine.md", "it is yours"]], "moves": []},
@@ -578,6 +587,12 @@ def test_nothing_found_is_exit_code_4(daemon: FakeDaemon, run: Run) -> None:
     code, out, err = run("recall", "x", "--json")
     assert code == 4
     assert json.loads(out)["abstained"]
+    for method, said in (
+        ("recall", "Nothing is found yet that answers"),
+        ("context", "Nothing is found yet that belongs"),
+    ):
+        daemon.answers[method] |= {"incomplete": True}
+        assert run(method, "x")[2].startswith(said)
 
 
 def test_an_error_of_the_daemon_is_exit_code_1_with_its_hint(daemon: FakeDaemon, run: Run) -> None:
@@ -1026,7 +1041,14 @@ LEAK = {"node_id": "n1", "path": "notes/keys.md", "kinds": "github"}
 @pytest.fixture
 def reviewing(daemon: FakeDaemon) -> FakeDaemon:
     daemon.answers["review_list"] = {**ANSWERS["review_list"], "decisions": [DECISION], "total": 1, "leaks": [LEAK]}
-    daemon.answers["review_decide"] = {"decision_id": "d1", "run_id": "r9", "choice": "newer", "paths": []}
+    daemon.answers["review_decide"] = {
+        "decision_id": "d1",
+        "run_id": "r9",
+        "choice": "newer",
+        "paths": [],
+        "supersedes": [],
+        "contradicts": [],
+    }
     return daemon
 
 
@@ -1087,6 +1109,7 @@ def test_a_draft_of_a_skill_is_shown_and_written_where_its_person_says(daemon: F
     assert "1. `make`" in out
     daemon.answers["review_decide"] = {
         "decision_id": "p1", "run_id": "r9", "choice": "accept", "paths": ["/s/release/SKILL.md"],
+        "supersedes": [], "contradicts": [],
     }  # fmt: skip
     _, out, _ = run("review", "p1", "--accept", "--to", "/s")
     assert daemon.asked[-1] == ("review_decide", {"decision": "p1", "keep": "accept", "to": "/s"})
@@ -1182,9 +1205,19 @@ def test_review_shows_and_settles_what_an_agent_wrote_down(
         assert told in out
     reviewing.answers["review_list"] |= {"waiting": [CLAIM]}
     for flag, said in (("--accept", "It holds from now on."), ("--reject", "It is forgotten.")):
-        reviewing.answers["review_decide"] = {"decision_id": "c3", "run_id": "r9", "choice": flag[2:], "paths": []}
+        reviewing.answers["review_decide"] = {
+            "decision_id": "c3",
+            "run_id": "r9",
+            "choice": flag[2:],
+            "paths": [],
+            "supersedes": [],
+            "contradicts": [],
+        }
         assert said in run("review", "c3", flag)[1]
         assert reviewing.asked[-1][1].items() >= {"decision": "c3", "keep": flag[2:]}.items()
+    reviewing.answers["review_decide"] |= {"contradicts": ["b2"]}
+    assert "It disputes b2: " in run("review", "c3", "--accept")[1]
+    reviewing.answers["review_decide"] |= {"contradicts": []}
     typed = iter(["n", "a", "q"])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)

@@ -160,6 +160,24 @@ def test_what_the_gate_let_pass_is_not_undone_and_what_it_did_not_see_is(
     assert bool(Recheck(store, checks, lambda: False).reasons()) == is_worse
 
 
+def test_memories_from_elsewhere_may_hide_the_answer_of_one_question_and_not_of_more(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (node,) = (hit.node_id for hit in store.recall("blue ladder", channel="shop").hits[:1])
+    found, in_part, lost = Score(1.0, 1.0), Score(0.2, 1.0), Score(0.0, 1.0, is_firm=False)
+    for now, gold, lost_now in (
+        ([in_part, in_part, in_part], node, 0),
+        ([lost, found, in_part], node, 0),
+        ([lost, lost, found], node, 2),
+        ([lost, lost, lost], "gone", 0),  # forgotten elsewhere: no loss
+    ):
+        scores = iter([found, found, found, *now])
+        monkeypatch.setattr("dreamd.pipelines.gate.gate.ask", lambda store, case, scores=scores: next(scores))
+        checks = [Check(text=f"Question {n}?", channel="shop", gold=(gold,)) for n in range(3)]
+        said = f"{lost_now} of 3 past questions find no longer what answered them, and 0 find it now"
+        assert Recheck(store, checks, lambda: False).unanswered() == ([said] if lost_now else [])
+
+
 def test_probes_without_a_result_before_do_not_count_after(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     asked_for = iter([False])
     checks = [Check(text=text, channel="shop", gold=("none",)) for text in ("Who keeps the ladder?", "Which studio?")]

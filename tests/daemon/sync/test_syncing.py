@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dreamd.daemon.methods.sync_methods import reasons_after, recheck_of
 from dreamd.daemon.sync.entries import SyncEntry
 from dreamd.daemon.sync.segments import OURS, Contended, RemoteAway, Sealer, SyncError
+from dreamd.pipelines.gate.gate import Recheck
 from dreamd.store import Selection, ToldTurn
 from dreamd.store.model import (
     Action,
@@ -235,6 +237,28 @@ def test_undo_takes_a_sync_back(machine: NewMachine) -> None:
     done = b.sync()
     b.store.undo(str(done.run_id))
     assert b.files() == {}
+
+
+def test_notes_that_come_beside_a_right_answer_raise_no_alarm(machine: NewMachine) -> None:
+    a, b = machine("a"), machine("b")
+    nodes = [
+        kept(b, text) for text in ("The kiln burns at 1240 degrees.", "Kiln doors are blue.", "Kiln fees are due.")
+    ]
+    question = "At how many degrees does the kiln burn?"
+    b.store.recall(question, channel=CHANNEL)
+    for node in nodes:  # so few that each was shown, and is taken for an answer
+        b.store.show(node)
+    assert b.store.operations.feedback.settle(10)
+    kept(b, "Pots dry for two days.")  # its commit writes what was noted
+    assert sorted(b.store.replica.past_questions(1)[0].gold) == sorted(nodes)
+    for number in range(40):
+        kept(a, f"Kiln number {number} burns many pots at {number} degrees.")
+    a.sync()
+    rechecks: list[Recheck] = []
+    b.syncing.before_change = lambda: rechecks.append(recheck_of(b.store))
+    done = b.sync()
+    assert reasons_after(b.store, rechecks[0], done.run_id, done.changed) == []
+    assert set(nodes) - {hit.node_id for hit in b.store.recall(question, channel=CHANNEL).hits}
 
 
 def test_dreams_elsewhere_do_not_read_a_session_again(machine: NewMachine) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -384,6 +384,62 @@ def test_a_colleagues_memory_waits_as_their_quote_and_is_accepted_with_its_autho
     assert f"colleague Ana: {PORT}" in ben.told()
     assert [one.state for one in ben.listed().colleagues] == ["accepted"]
     assert ben.sync().came == 0
+
+
+SOLR, ELASTIC = "The shop's search engine is Solr.", "The shop's search engine is Elastic."
+
+
+def said_apart(ana: Colleague, ben: Colleague, theirs: str, mine: str, apart: timedelta) -> tuple[NodeId, NodeId]:
+    """Let Ana share what waits with Ben, who said his own so much later; return both."""
+    own = ben.store.remember(mine, channel=ben.project, kind=Kind.DECISION, created_at=AT + apart).result()
+    ben.store.settle_links()
+    ana.share(ana.keep(theirs))
+    ana.sync()
+    ben.sync()
+    (waiting,) = ben.store.waiting()
+    return own, waiting.node_id
+
+
+@pytest.mark.parametrize("apart", [timedelta(hours=-1), timedelta(hours=1)])
+def test_an_accepted_memory_disputes_ones_own_until_that_is_undone(colleague: Make, apart: timedelta) -> None:
+    ben = colleague("Ben")
+    mine, theirs = said_apart(colleague("Ana"), ben, ELASTIC, SOLR, apart)
+    for _ in range(2):  # an undone acceptance is no decision about the two
+        done = ben.store.accept(theirs, "ben")
+        ben.store.settle(10)
+        assert (done.supersedes, done.contradicts) == ((), (mine,))
+        (decision,) = ben.store.decisions()
+        assert {decision.older.node_id, decision.newer.node_id} == {mine, theirs}
+        ben.store.undo(done.run_id)
+        ben.store.settle(10)
+        assert list(ben.store.decisions()) == []
+        assert ben.store.show(mine).contradicts == ()
+
+
+@pytest.mark.parametrize("apart", [timedelta(hours=-1), timedelta(hours=1)])
+def test_an_accepted_change_replaces_only_what_was_said_before_it(colleague: Make, apart: timedelta) -> None:
+    ben = colleague("Ben")
+    stripe, adyen = "We take payments with Stripe.", "We switched payments from Stripe to Adyen."
+    mine, theirs = said_apart(colleague("Ana"), ben, adyen, stripe, apart)
+    done = ben.store.accept(theirs, "ben")
+    ben.store.settle(10)
+    assert (done.supersedes, done.contradicts) == (((mine,), ()) if apart < timedelta() else ((), (mine,)))
+    ben.store.undo(done.run_id)
+    ben.store.settle(10)
+    assert ben.store.show(mine).live
+    assert ben.store.show(mine).superseded_by is None
+
+
+def test_what_disputes_a_memory_that_was_accepted_too_waits_for_a_decision(colleague: Make) -> None:
+    ana, ben = colleague("Ana"), colleague("Ben")
+    for text in (SOLR, ELASTIC):
+        ana.share(ana.keep(text))
+    ana.sync()
+    ben.sync()
+    accepted = {ben.store.accept(one.node_id, "ben").decision_id for one in ben.store.waiting()}
+    ben.store.settle(10)
+    (decision,) = ben.store.decisions()
+    assert {decision.older.node_id, decision.newer.node_id} == accepted
 
 
 def test_their_arrival_is_a_run_that_undo_takes_back_for_good(colleague: Make) -> None:

@@ -36,7 +36,7 @@ def hit(node_id: str, text: str, **changed: Any) -> Any:
 
 def recall(*hits: Any, **changed: Any) -> Any:
     answer = {"hits": list(hits), "abstained": not hits, "notes": [], "channel": "shop", "confidence": 0.9}
-    return answer | {"elsewhere": [], "exact": []} | changed
+    return answer | {"elsewhere": [], "exact": [], "incomplete": False} | changed
 
 
 def shown(text: str, **changed: Any) -> Any:
@@ -170,6 +170,7 @@ def test_what_was_kept_is_named_with_its_place() -> None:
 
 def test_nothing_found_is_said() -> None:
     assert render.recalled(recall(), {}) == "Nothing that is remembered answers this."
+    assert render.recalled(recall() | {"incomplete": True}, {}) == "Nothing is found yet that answers this."
 
 
 def test_a_long_text_is_read_page_by_page() -> None:

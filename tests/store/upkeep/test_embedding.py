@@ -7,10 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 
+from dreamd.store.core import FEW_CHUNKS
 from dreamd.store.embedding.embedding import MAX_TOKENS, StubEmbedder
 from dreamd.store.embedding.fastembed_loading import MINILM_ID, PREPARED_ID
 from dreamd.store.engine.interface import Vector
 from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import Envelope
+from dreamd.store.search.hits import Recalled
+from dreamd.store.search.packing import NOTHING_YET
 from dreamd.store.settings import StoreSettings
 from dreamd.store.text.chunking import estimate_tokens
 from dreamd.store.upkeep.embed_queue import SLICE_TOKENS, EmbedQueue
@@ -170,3 +174,29 @@ def test_slices_are_embedded_at_once_as_long_as_it_is_quiet(paths: StorePaths) -
 def test_one_core_is_left_to_a_client_that_may_call_again(store: MemoryStore) -> None:
     store.core.calls.note()
     assert store.operations._workers() == 1
+
+
+def test_while_many_texts_wait_for_vectors_no_answer_is_no_proof(store: MemoryStore) -> None:
+    store.operations.queue.stop()
+    store.remember("Never push on Fridays.", channel="shop", curated=5).result()
+    for number in range(FEW_CHUNKS):
+        store.remember(f"Door {number} is green.", channel="shop").result()
+    assert store.settle_links()
+    waiting = store.core.catalog.without_vector()
+    assert waiting > FEW_CHUNKS
+    note = f"{waiting} pieces of text are found by their words alone so far"
+    found, told = asked(store)
+    assert (found.abstained, found.incomplete, found.notes[-1:]) == (True, True, [note])
+    assert (told.abstained, told.incomplete, told.notes[-1:]) == (True, True, (note,))
+    assert NOTHING_YET in told.text
+    store.operations.queue._stopping.clear()
+    store.operations.queue.drain()
+    found, told = asked(store)
+    assert (found.incomplete, told.incomplete) == (False, False)
+    assert note not in (*found.notes, *told.notes)
+    assert NOTHING_YET not in told.text
+
+
+def asked(store: MemoryStore) -> tuple[Recalled, Envelope]:
+    question = "Who pays the ferry?"
+    return store.recall(question, channel="shop"), store.context(question, channel="shop")
