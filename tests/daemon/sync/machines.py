@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -28,6 +29,7 @@ from dreamd.daemon.sync.segments import Contended, RemoteAway, Repository, Seale
 from dreamd.daemon.sync.syncing import Outcome, Syncing
 from dreamd.store import Selection
 from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.engine.database import tried_again
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import (
     Action,
@@ -40,6 +42,7 @@ from dreamd.store.model import (
     NewTurn,
     NodeId,
     SessionHead,
+    StoreBusy,
     StoreError,
     Turn,
 )
@@ -49,6 +52,7 @@ from dreamd.store.settings import StoreSettings
 BEGIN: Final = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 CHANNEL: Final = "kiln-1a2b3c"
 SHARED_SESSION: Final = "session-of-all"
+PURGED_WITHIN_S: Final = 30.0
 
 
 class Killed(BaseException):
@@ -239,7 +243,9 @@ def _forget(machine: Machine, node: NodeId) -> Sequence[NodeId]:
 
 def _purge(machine: Machine, node: NodeId) -> str:
     text = machine.texts()[node]
-    machine.store.purge(Selection(nodes=(node,)))
+    purge = partial(machine.store.purge, Selection(nodes=(node,)))
+    # One that a kill broke off goes on at the start, and another is refused until it is through.
+    tried_again(purge, lambda error: isinstance(error, StoreBusy), PURGED_WITHIN_S)
     return text
 
 
