@@ -425,7 +425,8 @@ class PostgresStore:
         In one query for each filter; or in two that the server works on at the same time, where so much is left that
         it searches lists and the HNSW index.
         """
-        return [self._in_both_ways(name, _asked(terms), vector, limit, where) for where in filters]
+        asked = _asked(terms)
+        return [self._in_both_ways(name, asked, vector, limit, where) for where in filters]
 
     def _in_both_ways(self, name: str, asked: Sequence[int], vector: Vector, limit: int, where: Filter) -> Hybrid:
         if limit <= 0 or not asked or not vector.any():
